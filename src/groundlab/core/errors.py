@@ -1,0 +1,31 @@
+"""Errors that name their fix, and the suggestion of the nearest valid name.
+
+Every error a user can cause is a `GroundlabError`: the command line prints its one line and exits with its code.
+Read next: `storage.py` (which raises them for broken files).
+"""
+
+import difflib
+from collections.abc import Iterable
+
+UNFINISHED_EXIT_CODE = 75  # sysexits' EX_TEMPFAIL: "run me again"
+
+
+class GroundlabError(Exception):
+    """A user's mistake or a broken input, told in one line that names the fix."""
+
+    exit_code = 2
+
+
+class Unfinished(Exception):
+    """The run was asked to stop and has saved its state; the same command continues it (exit code 75)."""
+
+    exit_code = UNFINISHED_EXIT_CODE
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> GroundlabError:
+    """The error for a name that is none of `known`: suggests the nearest one, and `hint` says what lists them all."""
+    names = sorted(known)
+    lowered = {candidate.lower(): candidate for candidate in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    suggestion = f"; did you mean {lowered[close[0]]!r}?" if close else f"; known: {', '.join(names)}"
+    return GroundlabError(f"unknown {kind} {name!r}{suggestion}" + (f" ({hint})" if hint else ""))

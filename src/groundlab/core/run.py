@@ -1,0 +1,195 @@
+"""A run is a folder: what was asked (`config.yaml`), what was measured, and the state to continue from.
+
+    config.yaml       the spec: method, world, seed, settings
+    metrics.jsonl     one record a step, no clock readings: compared byte for byte
+    timing.jsonl      clock readings, and when the run was resumed
+    evaluation.json   the evaluations, written once at the end
+    checkpoint/N/     the files that a method needs to continue after step N, and checkpoint.json with their hashes
+    manifest.json     written by the laboratory (lab/worker.py): versions, hardware, times, status
+
+A method sees only `Run`: it restores, logs, and calls `advance` after each step, which saves when a checkpoint is due
+and stops when a stop was asked for. A run killed at any moment and started again writes the same `metrics.jsonl`.
+Read next: `learning/checkpoints.py` (what a method saves), `lab/worker.py` (who starts it).
+"""
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.hashing import digest_bytes, digest_json
+
+CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
+Files = dict[str, bytes]
+
+
+class RunSpec(BaseModel):
+    """What a run is: one method on one world with one seed; `settings` are the method's own, fully resolved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: str
+    world: str
+    seed: int
+    settings: dict[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """How people read it: `mediator-SimpleDoorKey-s0`."""
+        return f"{self.method}-{self.world}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The saved state after `step`: file name -> content."""
+
+    step: int
+    spec: RunSpec
+    files: Files
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; `figures` are the latest metrics worth showing."""
+
+    step: int
+    total: int
+    figures: dict[str, float]
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint from a run folder, its `checkpoint/` or one `checkpoint/N`; the newest where there are several.
+
+    Raises GroundlabError when there is none or a file does not have the hash that was recorded when it was saved.
+    """
+    for candidate in (folder, *_numbered(folder), *_numbered(folder / "checkpoint")):
+        if (candidate / "checkpoint.json").is_file():
+            return _read_checkpoint(candidate)
+    raise GroundlabError(f"no checkpoint in {folder}; give a run folder that holds checkpoint/N/checkpoint.json")
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, newest first."""
+    found = [path for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
+    return sorted(found, key=lambda path: int(path.name), reverse=True)
+
+
+def _read_checkpoint(folder: Path) -> Checkpoint:
+    broken = GroundlabError(f"checkpoint {folder} is corrupt; delete that folder and run the same command again")
+    try:
+        index = json.loads((folder / "checkpoint.json").read_text())
+        files = {name: (folder / name).read_bytes() for name in index["files"]}
+        spec = RunSpec(**index["spec"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise broken from None
+    if any(digest_bytes(files[name]) != digest for name, digest in index["files"].items()):
+        raise broken
+    return Checkpoint(index["step"], spec, files)
+
+
+class Run:
+    """The folder of one run, as its method sees it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: RunSpec,
+        *,
+        report: Callable[[Progress], None] = lambda progress: None,
+        stop: Callable[[], bool] = lambda: False,
+        checkpoint_seconds: float = 60.0,
+    ):
+        """Open (or create) a run folder. Raises GroundlabError when it already holds a run of another spec."""
+        self.folder, self.spec = storage.make_folder(folder), spec
+        self._report, self._stop = report, stop
+        self._checkpoint_seconds = checkpoint_seconds
+        self._saved_step, self._saved_at, self._started = 0, time.monotonic(), time.monotonic()
+        self._claim_folder()
+
+    def _claim_folder(self) -> None:
+        config = self.folder / "config.yaml"
+        text = yaml.safe_dump(self.spec.model_dump(), sort_keys=True)
+        if not config.exists():
+            storage.write_atomic(config, text)
+        elif digest_json(yaml.safe_load(config.read_text())) != digest_json(self.spec.model_dump()):
+            raise GroundlabError(f"{self.folder} already holds another run (see its config.yaml); choose another folder")
+
+    def restore(self) -> Checkpoint | None:
+        """The newest checkpoint, with the metrics cut back to it; None for a fresh start."""
+        shutil.rmtree(self.folder / "checkpoint" / "partial", ignore_errors=True)
+        newest = _numbered(self.folder / "checkpoint")
+        if not newest:
+            storage.truncate(self.folder / "metrics.jsonl", 0)
+            return None
+        checkpoint = _read_checkpoint(newest[0])
+        index = json.loads((newest[0] / "checkpoint.json").read_text())
+        storage.truncate(self.folder / "metrics.jsonl", index["metrics_bytes"])
+        self._saved_step = checkpoint.step
+        storage.append_line(self.folder / "timing.jsonl", {"event": "resumed", "step": checkpoint.step})
+        self.say(f"resumed at iteration {checkpoint.step}")
+        return checkpoint
+
+    def say(self, line: str) -> None:
+        """Add a line to the run's log."""
+        with storage.clear_disk_errors(self.folder), (self.folder / "log.txt").open("a") as file:
+            file.write(line + "\n")
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one record to `metrics.jsonl`. It must not hold clock readings."""
+        storage.append_line(self.folder / "metrics.jsonl", record)
+
+    def advance(self, step: int, total: int, state: Callable[[], Files], **figures: float) -> None:
+        """Say that `step` of `total` is done: shows progress, saves `state()` when due, stops when asked to.
+
+        Raises Unfinished after saving, when a stop was asked for.
+        """
+        stopping = self._stop() and step < total
+        seconds = round(time.monotonic() - self._started, 3)
+        storage.append_line(self.folder / "timing.jsonl", {"step": step, "seconds": seconds})
+        self._report(Progress(step, total, figures))
+        if stopping or self._due(step, total):
+            self._save(step, state())
+        if stopping:
+            self.say(f"stopped at iteration {step}")
+            raise Unfinished(f"{self.spec.label} stopped at iteration {step} of {total}; the same command continues it")
+
+    def _due(self, step: int, total: int) -> bool:
+        every = max(1, math.ceil(total / CHECKPOINTS_PER_RUN))
+        late = time.monotonic() - self._saved_at > self._checkpoint_seconds
+        return step > self._saved_step and (step - self._saved_step >= every or late or step == total)
+
+    def _save(self, step: int, files: Files) -> None:
+        """Write all files beside, flush them, rename the folder into place, then drop older checkpoints."""
+        home = storage.make_folder(self.folder / "checkpoint")
+        partial = home / "partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        metrics = self.folder / "metrics.jsonl"
+        index = {
+            "step": step,
+            "spec": self.spec.model_dump(),
+            "metrics_bytes": metrics.stat().st_size if metrics.exists() else 0,
+            "files": {name: digest_bytes(content) for name, content in files.items()},
+        }
+        for name, content in files.items():
+            storage.write_atomic(partial / name, content)
+        storage.write_json(partial / "checkpoint.json", index)
+        with storage.clear_disk_errors(home):
+            os.rename(partial, home / str(step))  # noqa: PTH104 - fails, as it should, if the target is not empty
+        for old in _numbered(home):
+            if int(old.name) != step:
+                shutil.rmtree(old, ignore_errors=True)
+        self._saved_step, self._saved_at = step, time.monotonic()
+
+    def write_evaluation(self, evaluations: list[dict[str, Any]]) -> None:
+        """Store the evaluations: `[{"policy": name, "mean": {...}, "rows": [{...}, ...]}, ...]`."""
+        storage.write_json(self.folder / "evaluation.json", evaluations)

@@ -1,0 +1,106 @@
+"""Files that are whole or absent: atomic writes, and JSON lines that survive a kill in mid-line.
+
+A file is written beside its place and renamed into it, so a reader never sees half of one, and a full disk
+loses nothing that was there before. Read next: `run.py`, the folder built from these.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from groundlab.core.errors import GroundlabError
+
+_DISK_ADVICE = {
+    errno.ENOSPC: "the disk is full; free some space and run the same command again",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
+    errno.EROFS: "the folder is on a read-only file system; choose another with --results or --out",
+    errno.EACCES: "the folder may not be written to; choose another with --results or --out, or mend its permissions",
+    errno.EPERM: "the folder may not be written to; choose another with --results or --out, or mend its permissions",
+    errno.ENOTDIR: "a file stands where a folder is needed; choose another with --results or --out",
+    errno.EEXIST: "a file stands where a folder is needed; choose another with --results or --out",
+}
+
+
+@contextmanager
+def clear_disk_errors(path: Path) -> Iterator[None]:
+    """Turn a refusal by the file system into one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = _DISK_ADVICE.get(error.errno or 0)
+        if advice is None:
+            raise
+        raise GroundlabError(f"cannot write {path}: {advice}") from error
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder and its parents; raises GroundlabError where the file system refuses."""
+    with clear_disk_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a whole file or nothing: a temporary neighbour is flushed to disk, then renamed over `path`."""
+    payload = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    make_folder(path.parent)
+    with clear_disk_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(payload)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; keys keep their order."""
+    write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value stored in a JSON file. Raises GroundlabError when the file is missing or broken."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise GroundlabError(f"{path} does not exist") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise GroundlabError(f"{path} is not valid JSON ({error}); delete it and run the same command again") from None
+
+
+def append_line(path: Path, record: dict) -> None:
+    """Append one JSON object as one line, in a single write."""
+    line = json.dumps(record, ensure_ascii=False, separators=(", ", ": ")) + "\n"
+    with clear_disk_errors(path), path.open("ab") as file:
+        file.write(line.encode())
+
+
+def read_lines(path: Path) -> list[dict]:
+    """All records of a JSON-lines file; a last line cut short by a kill is left out, any other broken line raises."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    records = []
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            records.append(json.loads(line))
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise GroundlabError(f"{path}:{number} is not valid JSON; delete that line and run again") from None
+    return records
+
+
+def truncate(path: Path, size: int) -> None:
+    """Cut a file to `size` bytes (0 for a file that is not there yet). Raises GroundlabError when it is shorter."""
+    have = path.stat().st_size if path.exists() else 0
+    if have < size:
+        raise GroundlabError(f"{path} has {have} bytes, its checkpoint expects {size}; delete the run folder and rerun")
+    if have > size:
+        with clear_disk_errors(path):
+            os.truncate(path, size)
