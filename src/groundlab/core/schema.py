@@ -1,0 +1,69 @@
+"""Data from people checked against a pydantic schema, with one line that names the fix.
+
+`parse` is the only door: config files (lab/config.py) and the settings of methods (methods/registry.py) go through it,
+so a misspelt key is answered the same way everywhere.
+"""
+
+import re
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from groundlab.core.errors import GroundlabError, unknown_name
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def parse(schema: type[Schema], data: Any, where: str) -> Schema:
+    """`data` as an instance of `schema`; `where` (a file, or "settings of mediator") opens the error line.
+
+    Raises GroundlabError for the first unknown key (naming the nearest valid one), missing key or ill-typed value.
+    """
+    try:
+        return schema.model_validate(data)
+    except ValidationError as error:
+        raise GroundlabError(f"{where}: {_explain(schema, error)}") from None
+
+
+def _explain(schema: type[BaseModel], error: ValidationError) -> str:
+    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return _one_problem(schema, problems[0]) + more
+
+
+def _one_problem(schema: type[BaseModel], problem: Any) -> str:
+    location = problem["loc"]
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(schema, location[:-1])
+        inside = f"key in {_dotted(location[:-1])}" if len(location) > 1 else "key"
+        return str(unknown_name(inside, str(location[-1]), known))
+    if problem["type"] == "missing":
+        return f"key {_dotted(location)!r} is missing"
+    if problem["type"] in ("literal_error", "enum"):
+        allowed = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
+        return str(unknown_name(f"value of {_dotted(location)}", str(problem["input"]), allowed))
+    reason = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    key = f"{_dotted(location)} " if location else ""
+    return f"{key}{reason}, not {problem['input']!r}"
+
+
+def _dotted(location: tuple[str | int, ...]) -> str:
+    """`("runs", 0, "seeds")` as people write it: `runs[0].seeds`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".")
+
+
+def _keys_at(schema: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
+    """The valid keys of the schema that sits at `location` inside `schema`."""
+    for part in location:
+        if isinstance(part, str) and part in schema.model_fields:
+            schema = _nested_schema(schema.model_fields[part].annotation) or schema
+    return list(schema.model_fields)
+
+
+def _nested_schema(annotation: Any) -> type[BaseModel] | None:
+    """The schema inside an annotation such as `list[Entry]` or `Estimate | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_nested_schema(argument) for argument in get_args(annotation))
+    return next((nested for nested in found if nested), None)
