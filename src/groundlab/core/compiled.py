@@ -1,0 +1,31 @@
+"""The decorator of every compiled loop, and where compiled code is kept.
+
+Numba's cache notices a change in a function's own file only, not in the files it calls. So the cache folder is named
+by the content of all compiled files: a change anywhere compiles afresh, and no stale machine code is ever run.
+It lies in the user's cache folder (`NUMBA_CACHE_DIR` overrides it), where processes share it.
+"""
+
+import os
+from pathlib import Path
+
+import numba
+from numba import njit
+
+from groundlab.core.hashing import digest_files
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def _cache_folder() -> Path:
+    sources = [file for file in _PACKAGE.rglob("*.py") if "groundlab.core.compiled" in file.read_text()]
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "groundlab" / "numba" / digest_files(sources, _PACKAGE)[:12]
+
+
+if "NUMBA_CACHE_DIR" not in os.environ:
+    numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+
+compiled = njit(cache=True, nogil=True)
+compiled_parallel = njit(cache=True, nogil=True, parallel=True)
+# Inner functions: inlined by LLVM, since passing the arrays of a whole state to a real call costs more than its work.
+inlined = njit(nogil=True, forceinline=True)
