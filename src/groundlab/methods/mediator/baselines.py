@@ -1,0 +1,82 @@
+"""The agents that follow a rule: hard-coded, always, random, and our control on-change.
+
+    hard-coded   asks only when the plan is exhausted
+    always       asks at every step
+    random       asks with probability one half (or, by fidelity.random_policy, as an untrained network says)
+    on-change    asks when the text of the observation is not that of the last question; no paper has this control
+
+`execute` plays the test layouts once and stores the rows. Read next: `asking.py`, the agent they are compared with.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from groundlab.core.run import Run
+from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
+from groundlab.methods.mediator.ledger import planner_for
+from groundlab.methods.mediator.settings import Settings, parse_layouts
+from groundlab.methods.registry import Request
+
+__all__ = ["WORLDS", "Settings", "evaluate", "execute"]
+
+WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
+
+
+def _text_has_changed(episode: Episode) -> bool:
+    return not episode.exchanges or episode.text() != episode.exchanges[-1].text
+
+
+RULES: dict[str, Callable[[Episode], bool]] = {
+    "hard-coded": lambda episode: False,
+    "always": lambda episode: True,
+    "random": lambda episode: episode.rng.random() < 0.5,
+    "on-change": _text_has_changed,
+}
+
+
+class RuleAgent:
+    """Asks when a rule of one episode says so."""
+
+    def __init__(self, rule: Callable[[Episode], bool]):
+        self._rule = rule
+
+    def begin(self, images: np.ndarray) -> None:
+        """Rules keep nothing between episodes."""
+
+    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> Decisions:
+        return Decisions(np.array([self._rule(episode) for episode in episodes]))
+
+
+def _agent(method: str, settings: Settings, seed: int):
+    if method == "random" and settings.fidelity.random_policy == "untrained":
+        from groundlab.methods.mediator.asking import untrained_agent
+
+        return untrained_agent(settings, seed)
+    return RuleAgent(RULES[method])
+
+
+def evaluate(request: Request) -> list[dict]:
+    """The rule on the test layouts: one evaluation, policy "rule"."""
+    settings = Settings(**request.settings)
+    layouts = parse_layouts(settings.layouts)
+    rules = Rules(
+        planner=planner_for(request.world, settings),
+        ask_lambda=settings.ask_lambda,
+        fidelity=settings.fidelity,
+        charge_repeats=request.method != "hard-coded",
+        seed=request.seed,
+    )
+    agent = _agent(request.method, settings, request.seed)
+    episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, request.watch)
+    return [evaluation("rule", episodes)]
+
+
+def execute(run: Run) -> None:
+    """Evaluate once; there is nothing to train and nothing to resume."""
+    run.restore()
+    results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
+    for row in results[0]["rows"]:
+        run.log(row)
+    run.write_evaluation(results)
+    run.advance(1, 1, dict, success=results[0]["mean"]["success"])
