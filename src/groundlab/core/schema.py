@@ -42,7 +42,7 @@ def _one_problem(schema: type[BaseModel], problem: Any) -> str:
     if problem["type"] in ("literal_error", "enum"):
         allowed = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
         return str(unknown_name(f"value of {_dotted(location)}", str(problem["input"]), allowed))
-    reason = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    reason = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be").split(", unable to")[0]
     key = f"{_dotted(location)} " if location else ""
     return f"{key}{reason}, not {problem['input']!r}"
 
@@ -58,7 +58,7 @@ def _keys_at(schema: type[BaseModel], location: tuple[str | int, ...]) -> list[s
     for part in location:
         if isinstance(part, str) and part in schema.model_fields:
             schema = _nested_schema(schema.model_fields[part].annotation) or schema
-    return list(schema.model_fields)
+    return [field.alias or name for name, field in schema.model_fields.items()]
 
 
 def _nested_schema(annotation: Any) -> type[BaseModel] | None:

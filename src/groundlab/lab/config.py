@@ -1,0 +1,94 @@
+"""The schema of `configs/<paper>-<scale>.yaml`: which runs a paper needs at a scale.
+
+The YAML holds values, this file holds the schema; unknown or ill-typed keys are refused with the nearest valid name.
+Method settings inside it are checked later, by the method's own schema. Read next: `plan.py`, which expands it.
+"""
+
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.paths import repository_root
+from groundlab.core.schema import parse
+
+Scale = Literal["smoke", "quick", "full", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Estimate(_Strict):
+    """What one run costs on the machine that the scale is for (design section 1)."""
+
+    seconds: float = Field(ge=0)
+    megabytes: float = Field(ge=0)
+
+
+class Entry(_Strict):
+    """One line of the grid: a method on some worlds, each repeated over seeds 0..seeds-1.
+
+    Without `seeds` the outcome does not depend on the seed: one run (seed 0), also under `--seeds N`.
+    """
+
+    method: str
+    worlds: list[str] = Field(min_length=1)
+    seeds: int | None = Field(default=None, ge=1)
+    settings: dict[str, Any] = {}
+    estimate: Estimate
+    note: str = ""
+
+
+class Experiment(_Strict):
+    """A paper at a scale: its runs, its notebook, and what this scale leaves out."""
+
+    paper: str
+    scale: Scale
+    notebook: str
+    runs: list[Entry]
+    not_run: list[str] = []
+
+
+def known_papers() -> list[str]:
+    """The papers that have a config at any scale."""
+    files = (repository_root() / "configs").glob("*-*.yaml")
+    names = (file.stem.rpartition("-") for file in files)
+    return sorted({paper for paper, _, scale in names if scale in SCALES})
+
+
+def check_scale(scale: str) -> Scale:
+    """`scale` itself; raises GroundlabError naming the nearest scale when there is no such one."""
+    for known in SCALES:
+        if scale == known:
+            return known
+    raise unknown_name("scale", scale, SCALES)
+
+
+def load(paper: str, scale: str) -> Experiment:
+    """The experiment of one paper at one scale. Raises GroundlabError for unknown names and bad keys."""
+    check_scale(scale)
+    if paper not in known_papers():
+        raise unknown_name("paper", paper, known_papers())
+    file = repository_root() / "configs" / f"{paper}-{scale}.yaml"
+    where = f"configs/{file.name}"
+    if not file.is_file():
+        raise GroundlabError(f"{paper} has no runs at scale {scale}: {where} does not exist; choose another --scale")
+    return _checked(parse(Experiment, _read_yaml(file.read_text(), where), where), paper, scale, where)
+
+
+def _read_yaml(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise GroundlabError(f"{where} is not valid YAML: {problem}") from None
+
+
+def _checked(experiment: Experiment, paper: str, scale: str, where: str) -> Experiment:
+    """Refuse a file whose content names another paper or scale than its file name."""
+    if (experiment.paper, experiment.scale) != (paper, scale):
+        raise GroundlabError(f"{where} says paper {experiment.paper!r}, scale {experiment.scale!r}; correct the file")
+    return experiment

@@ -1,0 +1,182 @@
+"""The local executor: worker processes that take the runs of a plan one after the other.
+
+`run(plan)` is idempotent: finished runs are left alone, started ones continue at their checkpoint. A failed run does
+not stop the others; a worker that dies (kill -9, out of memory) fails its run only and is replaced. The first
+SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run me again".
+Read next: `worker.py`, the other end of the pipe; `view.py`, what a person sees meanwhile.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+
+from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
+from groundlab.core.run import Progress
+from groundlab.lab import machine, runs
+from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.view import View, progress_view
+from groundlab.lab.worker import ONE_THREAD, stop_on_signals
+
+# Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
+EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
+_STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
+_FAREWELL_SECONDS = 10.0  # how long a worker may take to leave once its pipe is closed
+
+
+@dataclass
+class Outcome:
+    """How the runs of a plan ended: how many finished, which failed (hash -> error line), which are left (labels)."""
+
+    finished: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 when a run failed, 75 when runs are left to do."""
+        if self.unfinished:
+            return UNFINISHED_EXIT_CODE
+        return 1 if self.failed else 0
+
+
+def run(plan: Plan, workers: int | None = None) -> Outcome:
+    """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
+
+    Raises GroundlabError when `workers` is not positive.
+    """
+    if workers is not None and workers < 1:
+        raise GroundlabError(f"workers must be at least 1, not {workers}")
+    pending = {each.hash: each for each in plan.pending()}
+    if not pending or os.environ.get(EXECUTED_VARIABLE):
+        return _outcome(plan, {})
+    longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
+    with stop_on_signals() as asked, progress_view(longest_first) as view:
+        pool = Pool(plan, longest_first, workers or machine.core_count(), view, asked.is_set)
+        pool.work()
+    return _outcome(plan, pool.failed)
+
+
+def _outcome(plan: Plan, failed_now: dict[str, str]) -> Outcome:
+    """How the runs of a plan stand in the store; `failed_now` (hash -> error) holds also where it cannot be written."""
+    outcome = Outcome()
+    for each in plan.runs:
+        manifest = runs.read_manifest(plan.folder_of(each)) or {"status": "new", "error": None}
+        error = failed_now.get(each.hash, manifest["error"])
+        if manifest["status"] == "finished":
+            outcome.finished += 1
+        elif error:
+            outcome.failed[each.hash] = error
+        else:
+            outcome.unfinished.append(each.label)
+    return outcome
+
+
+class Worker:
+    """One worker process and our end of its pipe."""
+
+    def __init__(self) -> None:
+        self.pipe, theirs = Pipe()
+        self.run: PlannedRun | None = None
+        with theirs:
+            # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice.
+            command = [sys.executable, "-P", "-c", f"from groundlab.lab.worker import serve; serve({theirs.fileno()})"]
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL
+            )
+
+    def start(self, run: PlannedRun, plan: Plan) -> None:
+        """Give the worker its next run."""
+        self.run = run
+        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash))
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM: save a checkpoint and leave the run."""
+        self._process.terminate()
+
+    def death(self) -> str:
+        """Why a process whose pipe broke is gone."""
+        code = self._process.wait()
+        return f"worker died (signal {-code})" if code < 0 else f"worker died (exit code {code})"
+
+    def dismiss(self) -> None:
+        """Close the pipe, which ends the process; kill it when it does not leave."""
+        self.pipe.close()
+        try:
+            self._process.wait(_FAREWELL_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Pool:
+    """Workers, the runs that wait for them, and the view that is told."""
+
+    def __init__(self, plan: Plan, waiting: list[PlannedRun], count: int, view: View, stopping: Callable[[], bool]):
+        self._plan, self._waiting, self._count = plan, list(waiting), count
+        self._view, self._stopping, self._told = view, stopping, False
+        self._busy: dict[Connection, Worker] = {}
+        self._idle: list[Worker] = []
+        self.failed: dict[str, str] = {}
+
+    def work(self) -> None:
+        """Return when all runs have ended or, after a stop, when all workers have saved."""
+        try:
+            while self._hand_out():
+                ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)
+                for worker in [self._busy[pipe] for pipe in self._busy if pipe in ready]:
+                    self._hear(worker)
+                if self._stopping():
+                    self._pass_on_stop()
+        finally:
+            for worker in (*self._idle, *self._busy.values()):
+                worker.dismiss()
+
+    def _hand_out(self) -> bool:
+        """Give waiting runs to free workers; False when nothing is running any more."""
+        while self._waiting and not self._told and len(self._busy) < self._count:
+            worker = self._idle.pop() if self._idle else Worker()
+            self._busy[worker.pipe] = worker
+            next_run = self._waiting.pop(0)
+            self._view.started(next_run)
+            try:
+                worker.start(next_run, self._plan)
+            except OSError:  # it died while idle; its pipe tells us so in a moment
+                continue
+        return bool(self._busy)
+
+    def _pass_on_stop(self) -> None:
+        if not self._told:
+            self._told = True
+            self._view.stopping()
+            for worker in self._busy.values():
+                worker.ask_to_stop()
+
+    def _hear(self, worker: Worker) -> None:
+        assert worker.run
+        try:
+            word, content = worker.pipe.recv()
+        except (EOFError, OSError):
+            return self._bury(worker, worker.run)
+        if isinstance(content, Progress):
+            return self._view.progressed(worker.run, content)
+        self._end(worker.run, word, content)
+        self._idle.append(self._busy.pop(worker.pipe))
+
+    def _bury(self, worker: Worker, run: PlannedRun) -> None:
+        """A worker is gone without an answer; when we asked it to stop, that is how it stopped."""
+        del self._busy[worker.pipe]
+        worker.pipe.close()
+        cause = worker.death()
+        if self._told:
+            return self._end(run, "unfinished", "")
+        self._end(run, "failed", f"{run.label} failed: {cause}")
+        runs.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
+
+    def _end(self, run: PlannedRun, status: runs.Status, line: str) -> None:
+        if status == "failed":
+            self.failed[run.hash] = line
+        self._view.ended(run, status, line)

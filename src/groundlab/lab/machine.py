@@ -1,0 +1,139 @@
+"""Facts about where results came from: package versions, hardware, the commit; and what a process has used so far.
+
+Everything is read once a process and kept, except `Usage`, which measures. Called from: worker.py, versions.py.
+"""
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from groundlab.core.paths import repository_root
+
+# What a change of makes a result incomparable; results/, docs/ and tests/ may differ freely.
+_WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject.toml")
+
+
+@cache
+def facts() -> dict[str, Any]:
+    """`{git, python, platform, packages, hardware}` of this process."""
+    return {
+        "git": git_facts(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": package_versions(),
+        "hardware": hardware(),
+    }
+
+
+@cache
+def git_facts() -> dict[str, Any]:
+    """`{commit, dirty}`: commit is None outside a git clone; dirty = code, configs or notebooks differ from it."""
+    commit = _git("rev-parse", "HEAD")
+    if not commit:
+        return {"commit": None, "dirty": False}
+    return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
+
+
+def _git(*arguments: str) -> str:
+    # GIT_OPTIONAL_LOCKS: looking at the tree must not take the index lock from a person who commits meanwhile.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(repository_root()), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    except FileNotFoundError:
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """The installed versions of groundlab and of what it requires directly."""
+    required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
+    names = ["groundlab", *sorted(_project_name(line) for line in required)]
+    return {name: version for name in names if (version := _version(name))}
+
+
+def _project_name(requirement: str) -> str:
+    for separator in "<>=!~;[ ":
+        requirement = requirement.partition(separator)[0]
+    return requirement
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    """`{cpu, cores, memory_gib, gpu}`; cores = those that this process may use, gpu = None without one."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cpu": _cpu_name(), "cores": core_count(), "memory_gib": round(memory, 1), "gpu": _gpu_name()}
+
+
+def core_count() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_name() -> str:
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text().splitlines() if listing.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _gpu_name() -> str | None:
+    if not shutil.which("nvidia-smi"):
+        return None
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    return ", ".join(answer.stdout.split("\n")).strip(", ") if answer.returncode == 0 else None
+
+
+@dataclass
+class Usage:
+    """Wall time, CPU time (with child processes) and peak memory since it was made."""
+
+    _wall: float = field(default_factory=time.monotonic)
+    _cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
+
+    def __post_init__(self) -> None:
+        _reset_peak_memory()
+
+    def so_far(self) -> dict[str, float]:
+        """`{wall_seconds, cpu_seconds, peak_memory_mib}`."""
+        return {
+            "wall_seconds": round(time.monotonic() - self._wall, 2),
+            "cpu_seconds": round(sum(os.times()[:4]) - self._cpu, 2),
+            "peak_memory_mib": round(_peak_memory_mib(), 1),
+        }
+
+
+def _reset_peak_memory() -> None:
+    """Let a worker's next run start its own peak (Linux only; elsewhere the peak is the process's)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_memory_mib() -> float:
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.is_file() else []
+    peaks = [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
+    if peaks:
+        return peaks[0]
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss: bytes on macOS, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -1,0 +1,202 @@
+"""A plan: the list of runs (method x world x seed x settings) that papers need at a scale, counted before it starts.
+
+    from groundlab import lab
+    print(lab.plan("mediator", scale="quick"))     # a table with runs, estimated time and disk
+
+Each run is named by its hash and knows whether the store already holds it. Read next: `executor.py`, which runs a plan.
+"""
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from groundlab.core.errors import unknown_name
+from groundlab.core.hashing import digest_json
+from groundlab.core.paths import repository_root
+from groundlab.core.run import RunSpec
+from groundlab.lab import config, identity, machine, runs
+from groundlab.lab.config import Entry, Estimate, Experiment, Scale
+
+# Set by `reproduce` for the notebooks that it runs, so that their plan is the one it executed.
+METHODS_VARIABLE = "GROUNDLAB_METHODS"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a plan; `given` are the settings that its config names, `status` is what the store holds of it."""
+
+    spec: RunSpec
+    paper: str
+    hash: str
+    estimate: Estimate
+    status: runs.Status
+    given: str = ""
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """`mediator-SimpleDoorKey-s0`."""
+        return self.spec.label
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, for which experiments, and the results folder that holds it."""
+
+    scale: Scale
+    experiments: tuple[Experiment, ...]
+    runs: tuple[PlannedRun, ...]
+    results: Path
+
+    @property
+    def papers(self) -> list[str]:
+        """The papers of this plan."""
+        return [experiment.paper for experiment in self.experiments]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the hashes of all runs: equal for equal plans, whatever is finished."""
+        return digest_json([self.scale, self.papers, sorted(run.hash for run in self.runs)])
+
+    def folder_of(self, run: PlannedRun) -> Path:
+        """Where the store keeps a run."""
+        return runs.run_folder(self.results, run.hash)
+
+    def pending(self) -> list[PlannedRun]:
+        """The runs that the store does not hold finished at this moment."""
+        return [run for run in self.runs if runs.status_of(self.folder_of(run)) != "finished"]
+
+    def estimated_seconds(self, workers: int | None = None) -> float:
+        """Wall time of what is pending on so many workers (default: one a core)."""
+        seconds = [run.estimate.seconds for run in self.pending()]
+        return max(sum(seconds) / (workers or machine.core_count()), max(seconds, default=0.0))
+
+    def __rich__(self) -> RenderableType:
+        return Group(_table(self), *(f"not run at this scale: {line}" for line in self.not_run))
+
+    def __str__(self) -> str:
+        console = Console(file=io.StringIO(), width=110)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+    def _repr_html_(self) -> str:
+        console = Console(file=io.StringIO(), record=True, width=110)
+        console.print(self)
+        return console.export_html(inline_styles=True, code_format="<pre style='line-height:1.2'>{code}</pre>")
+
+    @property
+    def not_run(self) -> list[str]:
+        """What this scale leaves out, said by the configs."""
+        return [line for experiment in self.experiments for line in experiment.not_run]
+
+
+def results_folder(given: str | Path | None = None) -> Path:
+    """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository."""
+    return Path(given or os.environ.get(runs.RESULTS_VARIABLE) or repository_root() / "results").absolute()
+
+
+def plan(
+    *papers: str,
+    scale: str = "quick",
+    seeds: int | None = None,
+    methods: Sequence[str] | None = None,
+    results: str | Path | None = None,
+) -> Plan:
+    """The plan of some papers (all by default) at a scale.
+
+    seeds: how many, instead of the config's, for runs that depend on the seed; methods: only these.
+    Raises GroundlabError for unknown papers, scales, methods, worlds and settings, naming the nearest.
+    """
+    checked, folder = config.check_scale(scale), results_folder(results)
+    experiments = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
+    pairs = [(experiment.paper, entry) for experiment in experiments for entry in experiment.runs]
+    wanted = _wanted_methods(methods, [entry for _, entry in pairs])
+    measured, digests = runs.measured_costs(folder), {}
+    for method in wanted:
+        digests[method] = identity.code_digest(method)
+    planned = [
+        _planned_run(paper, entry, identity.resolve(entry.method, world, seed, entry.settings), folder, measured, code)
+        for paper, entry in pairs
+        if (code := digests.get(entry.method))
+        for world in entry.worlds
+        for seed in range(_seed_count(entry, seeds))
+    ]
+    return Plan(checked, experiments, tuple(planned), folder)
+
+
+def _wanted_methods(methods: Sequence[str] | None, entries: list[Entry]) -> list[str]:
+    known = sorted({entry.method for entry in entries})
+    asked = methods or [name for name in os.environ.get(METHODS_VARIABLE, "").split(",") if name] or known
+    for name in asked:
+        if name not in known:
+            raise unknown_name("method of this plan", name, known)
+    return list(asked)
+
+
+def _seed_count(entry: Entry, seeds: int | None) -> int:
+    return 1 if entry.seeds is None else seeds or entry.seeds
+
+
+def _planned_run(
+    paper: str, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
+) -> PlannedRun:
+    run_hash = identity.hash_run(spec, code)
+    return PlannedRun(
+        spec=spec,
+        paper=paper,
+        hash=run_hash,
+        estimate=measured.get(runs.cost_key(spec.model_dump()), entry.estimate),
+        status=runs.status_of(runs.run_folder(results, run_hash)),
+        given=_named_settings(entry.settings),
+        note=entry.note,
+    )
+
+
+def _named_settings(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _table(the_plan: Plan) -> Table:
+    title = f"{' + '.join(the_plan.papers)} at scale {the_plan.scale}"
+    table = Table(title=title, title_justify="left", show_footer=True)
+    finished = sum(run.status == "finished" for run in the_plan.runs)
+    left = [run.estimate for run in the_plan.runs if run.status != "finished"]
+    table.add_column("method", footer="total", no_wrap=True)
+    table.add_column("worlds and settings", footer=f"{machine.core_count()} cores", overflow="fold")
+    table.add_column("runs", justify="right", footer=str(len(the_plan.runs)))
+    table.add_column("finished", justify="right", footer=str(finished))
+    table.add_column("time left", justify="right", footer=duration(the_plan.estimated_seconds()))
+    table.add_column("disk", justify="right", footer=f"{sum(cost.megabytes for cost in left):.1f} MB")
+    for _, group in groupby(the_plan.runs, key=lambda run: (run.paper, run.spec.method, run.given)):
+        table.add_row(*_row(list(group)))
+    return table
+
+
+def _row(group: list[PlannedRun]) -> list[str]:
+    """One method with one choice of settings; its time is that of one core."""
+    left = [run.estimate for run in group if run.status != "finished"]
+    worlds = list(dict.fromkeys(run.spec.world for run in group))
+    notes = [text for text in (group[0].given, group[0].note) if text]
+    return [
+        group[0].spec.method,
+        "; ".join([", ".join(worlds), *notes]),
+        str(len(group)),
+        str(len(group) - len(left)),
+        duration(sum(cost.seconds for cost in left)),
+        f"{sum(cost.megabytes for cost in left):.1f} MB",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min` or `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,226 @@
+"""One run from start to end in one process, and the loop of a worker process that is given run after run.
+
+`execute_run` is all there is to a run outside its method: the lock, the manifest, the log, the stop signal.
+`groundlab run` calls it in its own process; `executor.py` starts processes that call `serve`.
+A stop (SIGTERM, Ctrl-C) saves a checkpoint and raises Unfinished; the same call continues there.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Progress, Run, RunSpec
+from groundlab.lab import identity, runs
+from groundlab.methods import registry
+
+# Read by the libraries when they are first imported, so a worker is born with them.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+_REPORT_SECONDS = 0.2  # progress messages to the parent, at most this often
+
+
+def execute_run(
+    spec: RunSpec,
+    folder: Path,
+    *,
+    expected_hash: str | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] | None = None,
+    checkpoint_seconds: float = 60.0,
+) -> runs.Manifest:
+    """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
+
+    expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT.
+    Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
+    """
+    run_hash = _own_hash(spec, expected_hash)
+    with runs.hold(folder):
+        record = runs.RunRecord(folder, spec, run_hash)
+        if record.finished:
+            return record.manifest
+        record.write()
+        with _stop_source(stop) as stopping, output_to(folder / "log.txt"), _one_thread():
+
+            def beat(progress: Progress) -> None:
+                report(progress)
+                record.beat()
+
+            run = Run(folder, spec, report=beat, stop=stopping, checkpoint_seconds=checkpoint_seconds)
+            _execute(run, record)
+        return record.manifest
+
+
+def _own_hash(spec: RunSpec, expected: str | None) -> str:
+    """The hash by the code that this process has loaded, which must be the code that the plan was made with."""
+    run_hash = identity.hash_run(spec, _loaded_code(spec.method))
+    if expected not in (None, run_hash):
+        raise GroundlabError(f"the code or inputs of {spec.label} changed after planning; run the same command again")
+    return run_hash
+
+
+@cache
+def _loaded_code(method: str) -> str:
+    return identity.code_digest(method)
+
+
+def _execute(run: Run, record: runs.RunRecord) -> None:
+    try:
+        with storage.clear_disk_errors(run.folder):
+            registry.execute(run)
+        record.write("finished")
+    except Unfinished:
+        record.write("unfinished")
+        raise
+    except GroundlabError as error:
+        _close_failed(run, record, str(error))
+        raise
+    except Exception as error:
+        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}"
+        _close_failed(run, record, line)
+        raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+def _close_failed(run: Run, record: runs.RunRecord, line: str) -> None:
+    """Write down a failure; where even that is impossible (a full disk), the failure itself is what counts."""
+    try:
+        run.say(traceback.format_exc().rstrip())
+        record.write("failed", line)
+    except (GroundlabError, OSError):
+        return
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGTERM or SIGINT sets; a second signal acts at once, as without this."""
+    asked, before = threading.Event(), {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.set()
+        restore()
+
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        restore()
+
+
+@contextmanager
+def _stop_source(given: Callable[[], bool] | None) -> Iterator[Callable[[], bool]]:
+    """The caller's own stop question, or the signals."""
+    if given:
+        yield given
+        return
+    with stop_on_signals() as asked:
+        yield asked.is_set
+
+
+@contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """Send what libraries print, in Python or below it, to a file, so that it cannot break a progress view."""
+    storage.make_folder(file.parent)
+    with storage.clear_disk_errors(file):
+        log = file.open("a", buffering=1)
+    saved = {number: os.dup(number) for number in (1, 2)}
+    try:
+        with log, redirect_stdout(log), redirect_stderr(log):
+            for number in saved:
+                os.dup2(log.fileno(), number)
+            yield
+    finally:
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread in libraries loaded from here on, and in torch if it is loaded: sums then have one order."""
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+    torch: Any = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(threads)
+
+
+def serve(descriptor: int) -> None:
+    """The life of a worker process: take a run from the pipe, run it, say how it ended, until the pipe closes.
+
+    In: `(spec as a dict, folder, hash)`.
+    Out: `("progress", Progress)` now and then, at the end `("finished" | "failed" | "unfinished", line)`.
+    """
+    stop = threading.Event()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM
+    pipe = Connection(descriptor)
+    while True:
+        signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+        try:
+            spec, folder, expected = pipe.recv()
+        except EOFError:
+            return
+        _answer(pipe, *_outcome(RunSpec(**spec), Path(folder), expected, _Reporter(pipe, stop), stop))
+
+
+def _outcome(
+    spec: RunSpec, folder: Path, expected: str, report: Callable[[Progress], None], stop: threading.Event
+) -> tuple[runs.Status, str]:
+    try:
+        execute_run(spec, folder, expected_hash=expected, report=report, stop=stop.is_set)
+    except Unfinished as end:
+        return "unfinished", str(end)
+    except GroundlabError as error:
+        return "failed", str(error)
+    except Exception as error:
+        return "failed", f"{spec.label} failed: {type(error).__name__}: {first_line(error)}"
+    return "finished", ""
+
+
+def _answer(pipe: Connection, status: runs.Status, line: str) -> None:
+    try:
+        pipe.send((status, line))
+    except OSError:
+        sys.exit(1)  # the parent is gone; the run itself is safe on disk
+
+
+class _Reporter:
+    """Progress to the parent, at most so often; a parent that is gone means stop."""
+
+    def __init__(self, pipe: Connection, stop: threading.Event):
+        self._pipe, self._stop, self._sent_at = pipe, stop, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._sent_at < _REPORT_SECONDS and progress.step < progress.total:
+            return
+        self._sent_at = now
+        try:
+            self._pipe.send(("progress", progress))
+        except OSError:
+            self._stop.set()
