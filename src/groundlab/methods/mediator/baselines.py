@@ -48,11 +48,11 @@ class RuleAgent:
         return Decisions(np.array([self._rule(episode) for episode in episodes]))
 
 
-def _agent(method: str, settings: Settings, seed: int):
+def _agent(method: str, settings: Settings, seed: int, batch: int):
     if method == "random" and settings.fidelity.random_policy == "untrained":
         from groundlab.methods.mediator.asking import untrained_agent
 
-        return untrained_agent(settings, seed)
+        return untrained_agent(settings, seed, batch)
     return RuleAgent(RULES[method])
 
 
@@ -67,7 +67,7 @@ def evaluate(request: Request) -> list[dict]:
         charge_repeats=request.method != "hard-coded",
         seed=request.seed,
     )
-    agent = _agent(request.method, settings, request.seed)
+    agent = _agent(request.method, settings, request.seed, len(layouts))
     episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, request.watch)
     return [evaluation("rule", episodes)]
 
@@ -76,7 +76,6 @@ def execute(run: Run) -> None:
     """Evaluate once; there is nothing to train and nothing to resume."""
     run.restore()
     results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
-    for row in results[0]["rows"]:
-        run.log(row)
+    run.log({"iteration": 1, **results[0]["mean"]})
     run.write_evaluation(results)
     run.advance(1, 1, dict, success=results[0]["mean"]["success"])

@@ -1,0 +1,96 @@
+"""Proximal policy optimisation (Schulman et al. 2017): the clipped update on one batch of decisions.
+
+    losses = update(policy, optimizer, batch, settings, rng)
+
+`policy` maps inputs [N, ...] to (logits [N, A], values [N]). Which inputs, and how returns were made, is the caller's
+business. Called from: `methods/mediator/asking.py`, `methods/mediator/options_rl.py`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+NORMALISER_EPSILON = 1e-5
+
+
+class Batch(NamedTuple):
+    """N decisions and what came of them."""
+
+    inputs: Tensor  # [N, ...]
+    actions: Tensor  # int64 [N]
+    log_probs: Tensor  # [N], under the policy that acted
+    values: Tensor  # [N], predicted when acting
+    returns: Tensor  # [N]
+
+
+class Losses(NamedTuple):
+    """Means over all minibatches of an update."""
+
+    total: float
+    policy: float
+    value: float
+    entropy: float
+
+
+class PPOSettings(Protocol):
+    """What `update` reads from a method's settings."""
+
+    batch_size: int
+    epochs: int
+    clip: float
+    entropy_coefficient: float
+    value_coefficient: float
+    max_grad_norm: float
+
+
+def normalised(advantages: Tensor) -> Tensor:
+    """Zero mean and unit (unbiased) standard deviation over the whole buffer [N]."""
+    return (advantages - advantages.mean()) / (advantages.std() + NORMALISER_EPSILON)
+
+
+def minibatches(size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Tensor]:
+    """Random index sets without replacement; the last incomplete one is dropped (a buffer below one batch is one)."""
+    order = torch.from_numpy(rng.permutation(size))
+    length = min(batch_size, size)
+    return (order[start : start + length] for start in range(0, size - length + 1, length))
+
+
+def losses_of(logits: Tensor, values: Tensor, batch: Batch, advantages: Tensor, settings: PPOSettings):
+    """(total, policy, value, entropy) of one minibatch: clipped ratio, clipped value error, mean entropy."""
+    log_all = torch.log_softmax(logits, dim=-1)
+    log_probs = log_all.gather(1, batch.actions[:, None])[:, 0]
+    entropy = -(log_all.exp() * log_all).sum(-1).mean()
+    ratio = (log_probs - batch.log_probs).exp()
+    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+    policy = -torch.min(ratio * advantages, clipped * advantages).mean()
+    near = batch.values + (values - batch.values).clamp(-settings.clip, settings.clip)
+    value = torch.max((values - batch.returns) ** 2, (near - batch.returns) ** 2).mean()
+    total = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value
+    return total, policy, value, entropy
+
+
+def update(
+    policy: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    advantages: Tensor,
+    settings: PPOSettings,
+    rng: np.random.Generator,
+) -> Losses:
+    """Some epochs of clipped updates over `batch` with (not yet normalised) `advantages` [N]; changes `policy`."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    advantages = normalised(advantages)
+    history = []
+    for _ in range(settings.epochs):
+        for index in minibatches(len(batch.actions), settings.batch_size, rng):
+            part = Batch(*(field[index] for field in batch))
+            losses = losses_of(*policy(part.inputs), part, advantages[index], settings)
+            optimizer.zero_grad()
+            losses[0].backward()
+            nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+            optimizer.step()
+            history.append(torch.stack([loss.detach() for loss in losses]))
+    return Losses(*torch.stack(history).mean(0).tolist())
