@@ -196,7 +196,7 @@ def _row(group: list[PlannedRun]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min` or `3.5 h`."""
+    """`0.4 s`, `45 s`, `12 min` or `3.5 h`."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if 0 < seconds < 5 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

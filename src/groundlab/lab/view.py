@@ -59,7 +59,7 @@ class View:
 
 
 class PlainView(View):
-    """Dated lines: one a run that starts or ends, and one now and then for all."""
+    """Dated lines: one a run that ends, and one now and then for all."""
 
     def __init__(self, runs: list[PlannedRun]):
         super().__init__(runs)
@@ -68,7 +68,6 @@ class PlainView(View):
 
     def started(self, run: PlannedRun) -> None:
         self._started[run.hash] = time.monotonic()
-        say(f"started {run.label}{_brackets(run.given)}")
 
     def progressed(self, run: PlannedRun, news: Progress) -> None:
         super().progressed(run, news)
@@ -80,7 +79,7 @@ class PlainView(View):
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
         took = duration(time.monotonic() - self._started.get(run.hash, self._began))
-        say(line if status == "failed" else f"{status} {run.label} after {took}; {self._counts}")
+        say(line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}")
 
     def stopping(self) -> None:
         say("stopping: the running runs save a checkpoint first")

@@ -1,0 +1,61 @@
+"""What a config file may say, and how a mistake in one is answered."""
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.lab import config
+
+
+def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
+    for scale in config.SCALES:
+        assert lab.plan("mediator", scale=scale).runs
+
+
+def test_a_misspelt_key_is_answered_with_the_nearest_one(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "sedes": 3}])
+    with pytest.raises(GroundlabError, match=r"configs/mediator-smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"):
+        lab.plan("mediator", scale="smoke")
+
+
+def test_an_ill_typed_value_is_answered_with_its_place(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "seeds": "many"}])
+    with pytest.raises(GroundlabError, match=r"runs\[0\].seeds must be a valid integer, not 'many'"):
+        lab.plan("mediator", scale="smoke")
+
+
+def test_a_misspelt_method_setting_is_answered_with_the_nearest_one(laboratory, training_entry):
+    laboratory.write_config([{**training_entry, "settings": {"iteration": 3}}])
+    with pytest.raises(GroundlabError, match="'iteration'; did you mean 'iterations'"):
+        lab.plan("mediator", scale="smoke")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scale", "nearest"),
+    [(["mediatr"], "smoke", "mediator"), (["mediator"], "smokee", "smoke")],
+)
+def test_an_unknown_paper_or_scale_is_answered_with_the_nearest_one(laboratory, arguments, scale, nearest):
+    with pytest.raises(GroundlabError, match=f"did you mean '{nearest}'"):
+        lab.plan(*arguments, scale=scale)
+
+
+def test_a_scale_that_a_paper_does_not_have_is_said_so(laboratory):
+    with pytest.raises(GroundlabError, match="no runs at scale full"):
+        lab.plan("mediator", scale="full")
+
+
+def test_an_unknown_world_or_method_is_answered_with_the_nearest_one(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDorKey"]}])
+    with pytest.raises(GroundlabError, match="did you mean 'SimpleDoorKey'"):
+        lab.plan("mediator", scale="smoke")
+    laboratory.write_config([{**rule_entry, "method": "alwys"}])
+    with pytest.raises(GroundlabError, match="did you mean 'always'"):
+        lab.plan("mediator", scale="smoke")
+
+
+def test_broken_yaml_is_told_in_one_line(laboratory):
+    (laboratory.root / "configs" / "mediator-smoke.yaml").write_text("runs: [")
+    with pytest.raises(GroundlabError) as caught:
+        lab.plan("mediator", scale="smoke")
+    assert "is not valid YAML" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,102 @@
+"""A plan counts runs before they start, and names each by what its result depends on."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import groundlab
+from groundlab import lab
+from groundlab.lab import identity
+
+
+def _hashes(plan: lab.Plan) -> list[str]:
+    return [run.hash for run in plan.runs]
+
+
+def test_a_plan_is_the_grid_of_methods_worlds_and_seeds(laboratory, rule_entry, training_entry):
+    laboratory.write_config([rule_entry, {**training_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
+    plan = lab.plan("mediator", scale="smoke")
+    assert [run.label for run in plan.runs] == [
+        "always-SimpleDoorKey-s0",
+        "mediator-SimpleDoorKey-s0",
+        "mediator-SimpleDoorKey-s1",
+        "mediator-KeyInBox-s0",
+        "mediator-KeyInBox-s1",
+    ]
+
+
+def test_seeds_multiply_only_runs_that_depend_on_the_seed(laboratory, rule_entry, training_entry):
+    laboratory.write_config([rule_entry, training_entry])
+    methods = [run.spec.method for run in lab.plan("mediator", scale="smoke", seeds=4).runs]
+    assert (methods.count("always"), methods.count("mediator")) == (1, 4)
+
+
+def test_a_plan_can_be_limited_to_some_methods(laboratory, rule_entry, training_entry):
+    laboratory.write_config([rule_entry, training_entry])
+    plan = lab.plan("mediator", scale="smoke", methods=["always"])
+    assert [run.spec.method for run in plan.runs] == ["always"]
+
+
+def test_the_printed_plan_counts_runs_time_and_disk_and_says_what_is_left_out(laboratory, training_entry):
+    laboratory.write_config([training_entry], not_run=["the moon"])
+    printed = str(lab.plan("mediator", scale="smoke"))
+    assert "mediator" in printed and "iterations=3" in printed
+    assert "2.0 MB" in printed
+    assert "not run at this scale: the moon" in printed
+    assert "mediator" in lab.plan("mediator", scale="smoke")._repr_html_()
+
+
+def test_a_run_is_named_by_its_settings_and_not_by_the_estimate_or_the_note(laboratory, rule_entry):
+    laboratory.write_config([rule_entry])
+    before = _hashes(lab.plan("mediator", scale="smoke"))
+    laboratory.write_config([{**rule_entry, "note": "new", "estimate": {"seconds": 9, "megabytes": 9}}])
+    assert _hashes(lab.plan("mediator", scale="smoke")) == before
+    laboratory.write_config([{**rule_entry, "settings": {"layouts": "0-5"}}])
+    assert _hashes(lab.plan("mediator", scale="smoke")) != before
+
+
+def test_a_setting_given_its_default_value_is_the_same_run(laboratory, rule_entry):
+    given = identity.resolve("always", "KeyInBox", 0, {"plans": "head"})
+    assert identity.hash_run(given) == identity.hash_run(identity.resolve("always", "KeyInBox", 0, {}))
+
+
+def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory):
+    (laboratory.root / "ledger.jsonl").write_text("{}\n")
+    spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
+    first = identity.hash_run(spec)
+    (laboratory.root / "ledger.jsonl").write_text("{} \n")
+    second = identity.hash_run(spec)
+    (laboratory.root / "requirements" / "constraints.txt").write_text("numpy==1\n")
+    assert len({first, second, identity.hash_run(spec)}) == 3
+
+
+CHANGES = """
+from pathlib import Path
+import groundlab
+from groundlab.lab import identity
+home = Path(groundlab.__file__).parent
+spec = identity.resolve("always", "KeyInBox", 0, {})
+def changed(name):
+    before = identity.hash_run(spec)
+    (home / name).write_text((home / name).read_text() + "# a change" + chr(10))
+    return before != identity.hash_run(spec)
+names = ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "methods/mediator/skills.py")
+print([changed(name) for name in (*names, "lab/view.py", "lab/plan.py")])
+"""
+
+
+def test_a_change_of_code_that_matters_makes_a_new_run_and_a_change_of_the_laboratory_does_not(tmp_path, laboratory):
+    package = Path(groundlab.__file__).parent
+    shutil.copytree(package, tmp_path / "src" / "groundlab", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {"PYTHONPATH": str(tmp_path / "src"), "GROUNDLAB_ROOT": str(laboratory.root), "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", CHANGES]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == str([True] * 4 + [False] * 2)
+
+
+def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "method": "random", "estimate": {"seconds": 5000, "megabytes": 1}}])
+    lab.run(lab.plan("mediator", scale="smoke"), workers=1)
+    laboratory.write_config([{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}])
+    assert all(run.estimate.seconds < 100 for run in lab.plan("mediator", scale="smoke").runs)
