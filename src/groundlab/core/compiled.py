@@ -25,6 +25,11 @@ def _cache_folder() -> Path:
 if "NUMBA_CACHE_DIR" not in os.environ:
     numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
 
+if "NUMBA_THREADING_LAYER" not in os.environ:
+    # Numba's own threads. Its OpenMP layer changes the thread count of torch in the same process for good: PPO ran
+    # thirty times slower after the first parallel call.
+    numba.config.THREADING_LAYER = "workqueue"  # type: ignore[attr-defined]
+
 compiled = njit(cache=True, nogil=True)
 compiled_parallel = njit(cache=True, nogil=True, parallel=True)
 # Inner functions: inlined by LLVM, since passing the arrays of a whole state to a real call costs more than its work.

@@ -122,7 +122,9 @@ class Run:
         if not config.exists():
             storage.write_atomic(config, text)
         elif digest_json(yaml.safe_load(config.read_text())) != digest_json(self.spec.model_dump()):
-            raise GroundlabError(f"{self.folder} already holds another run (see its config.yaml); choose another folder")
+            raise GroundlabError(
+                f"{self.folder} already holds another run (see its config.yaml); choose another folder"
+            )
 
     def restore(self) -> Checkpoint | None:
         """The newest checkpoint, with the metrics cut back to it; None for a fresh start."""

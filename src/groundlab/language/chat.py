@@ -48,7 +48,7 @@ class Scripted:
 
 
 class Ledger:
-    """Replies on disk, read once and appended to. Raises GroundlabError on a broken line (a cut last one is skipped)."""
+    """Replies on disk, read once, appended to. Raises GroundlabError on a broken line (a last one cut short is skipped)."""
 
     _FIELDS = ("key", "model", "reply")
 

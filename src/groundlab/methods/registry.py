@@ -26,6 +26,7 @@ class Method:
     paper: str
     module: str
     summary: str
+    learns: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,18 @@ class Request:
     seed: int
     settings: dict[str, Any]
     checkpoint: Checkpoint | None = None
-    watch: Callable | None = None
+    watch: Callable[[str, list], Any] | None = None  # called with (policy, active episodes) before each step
 
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("mediator", "mediator", "mediator.asking", "learns by PPO when to ask the planner"),
+        Method("mediator", "mediator", "mediator.asking", "learns by PPO when to ask the planner", learns=True),
         Method("hard-coded", "mediator", "mediator.baselines", "asks when the plan is exhausted"),
         Method("always", "mediator", "mediator.baselines", "asks at every step"),
         Method("random", "mediator", "mediator.baselines", "asks with probability one half"),
         Method("on-change", "mediator", "mediator.baselines", "asks when the text has changed (our control)"),
-        Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run, without a planner"),
+        Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run", learns=True),
     )
 }
 

@@ -45,7 +45,7 @@ def _observe(grids, env, image, visible):
     draw_memory(grids, env, image)
 
 
-@inlined
+@compiled  # a real call: resets are rare, and inlining them three times would treble the compile time
 def _reset(grids, env, level, image, visible):
     _generate(grids, env, level)
     grids.steps[env] = 0

@@ -42,7 +42,9 @@ WORLDS: dict[str, World] = {
         World("SimpleDoorKey", doorkey.SIMPLE_DOOR_KEY, _OPEN_THE_DOOR, "the key lies in the room"),
         World("KeyInBox", doorkey.KEY_IN_BOX, _OPEN_THE_DOOR, "the key lies in a box"),
         World("RandomBoxKey", doorkey.RANDOM_BOX_KEY, _OPEN_THE_DOOR, "the key lies in a box, or beside an empty one"),
-        World("ColoredDoorKey", doorkey.COLORED_DOOR_KEY, _OPEN_THE_DOOR, "two keys, the one of the door's colour fits"),
+        World(
+            "ColoredDoorKey", doorkey.COLORED_DOOR_KEY, _OPEN_THE_DOOR, "two keys, the one of the door's colour fits"
+        ),
         World(
             "MovingObstacle",
             doorkey.MOVING_OBSTACLE,

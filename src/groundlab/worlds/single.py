@@ -15,7 +15,7 @@ from groundlab.worlds.codes import ACTIONS
 from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.pcg64 import seed_row
 from groundlab.worlds.registry import WORLDS, find
-from groundlab.worlds.render import as_text, as_picture
+from groundlab.worlds.render import as_picture, as_text
 from groundlab.worlds.state import empty_grids
 from groundlab.worlds.vector import observation_space
 

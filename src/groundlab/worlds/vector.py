@@ -58,7 +58,10 @@ class GridVectorEnv(gym.vector.VectorEnv):
             raise GroundlabError(f"unknown autoreset {autoreset!r}; use one of {', '.join(_AUTORESET)}")
         self.world, self.num_envs = world, num_envs
         self.metadata = {**self.metadata, "autoreset_mode": _AUTORESET[autoreset]}
-        self.single_observation_space, self.single_action_space = observation_space(world), gym.spaces.Discrete(len(ACTIONS))
+        self.single_observation_space, self.single_action_space = (
+            observation_space(world),
+            gym.spaces.Discrete(len(ACTIONS)),
+        )
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._mode = self.metadata["autoreset_mode"]

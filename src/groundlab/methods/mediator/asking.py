@@ -10,6 +10,7 @@
 Sources: paper section 4 and appendix A; spec mediator 5. Read next: `episodes.py` (what an ask does).
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ import numpy as np
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.methods.mediator import settings as mediator_settings
 from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
-from groundlab.methods.mediator import settings as mediator_settings
 from groundlab.methods.mediator.settings import TrainingSettings, parse_layouts
 from groundlab.methods.mediator.tensorboard import Events
 from groundlab.methods.mediator.training import Trajectory, train
@@ -53,7 +54,9 @@ class AskingAgent:
         frames = self._eye.look(images, active)
         log_probs, values = act_without_gradient(self._network, frames)
         draws = np.array([episode.rng.random() for episode in episodes])
-        asks = np.where(self._greedy[active], log_probs[:, ASK] > log_probs[:, GO_ON], draws < np.exp(log_probs[:, ASK]))
+        asks = np.where(
+            self._greedy[active], log_probs[:, ASK] > log_probs[:, GO_ON], draws < np.exp(log_probs[:, ASK])
+        )
         chosen = np.where(asks, log_probs[:, ASK], log_probs[:, GO_ON])
         if self._kept is not None:
             for k, env in enumerate(active):
@@ -103,7 +106,8 @@ class AskingLearner:
         for policy in POLICIES:
             greedy = np.full(len(layouts), policy == "argmax")
             agent = AskingAgent(self.network, self._settings, greedy)
-            results.append(evaluation(policy, play(envs, layouts, agent, self._rules(0), watch)))
+            follow = partial(watch, policy) if watch else None
+            results.append(evaluation(policy, play(envs, layouts, agent, self._rules(0), follow)))
         return results
 
 

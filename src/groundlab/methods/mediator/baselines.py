@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -68,7 +69,8 @@ def evaluate(request: Request) -> list[dict]:
         seed=request.seed,
     )
     agent = _agent(request.method, settings, request.seed, len(layouts))
-    episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, request.watch)
+    watch = partial(request.watch, "rule") if request.watch else None
+    episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, watch)
     return [evaluation("rule", episodes)]
 
 

@@ -37,7 +37,7 @@ class Rules:
 
     planner: Planner
     ask_lambda: float = 0.01
-    fidelity: Fidelity = Fidelity()
+    fidelity: Fidelity = field(default_factory=Fidelity)
     charge_repeats: bool = True
     """False for the hard-coded baseline: its report charges no more than `ask_lambda` a plan (spec 6)."""
     seed: int = 0

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
@@ -175,6 +176,8 @@ def execute(run: Run) -> None:
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """A trained checkpoint on the test layouts: sampled and argmax."""
+    if request.watch:
+        raise GroundlabError("never asks nobody, so there is no dialogue; leave out --show and --record")
     learner = OptionLearner(request.world, request.seed, TrainingSettings(**request.settings))
     assert request.checkpoint is not None, "the command line asks for a checkpoint first"
     checkpoints.unpack(request.checkpoint.files, learner.network)

@@ -17,7 +17,6 @@ from groundlab.methods.mediator.skills import (
     DROP_OBJECT,
     EXPLORE,
     GO_TO,
-    NO_OBJECT,
     PICK_UP,
     TOGGLE_OBJECT,
     UNKNOWN,

@@ -48,7 +48,7 @@ def _slot(table, node):
         run = _LINEAR_PROBES if i + np.uint64(_LINEAR_PROBES) <= mask else 0
         for probe in range(run + 1):
             entry = table[np.int64(i) + probe]
-            if entry == _UNUSED or entry == node:
+            if entry in (_UNUSED, node):
                 return np.int64(i) + probe
         perturb >>= _PERTURB_SHIFT
         i = (i * np.uint64(5) + np.uint64(1) + perturb) & mask
@@ -94,7 +94,7 @@ def _first_cheapest(table, costs):
 @compiled
 def _is_passable(image, x, y):
     kind = image[x, y, 0]
-    return kind == EMPTY or kind == GOAL or (kind == DOOR and image[x, y, 2] == OPEN)
+    return kind in (EMPTY, GOAL) or (kind == DOOR and image[x, y, 2] == OPEN)
 
 
 @compiled

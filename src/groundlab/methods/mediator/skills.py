@@ -75,7 +75,9 @@ class Explore:
 
     _TURN_WEST = ([LEFT, LEFT], [RIGHT], [], [LEFT])  # by heading
 
-    def __init__(self, image: np.ndarray, previous: "Explore | None", settings: SkillSettings, rng: np.random.Generator):
+    def __init__(
+        self, image: np.ndarray, previous: "Explore | None", settings: SkillSettings, rng: np.random.Generator
+    ):
         if previous is None:
             self.path, self.sweeping = list(self._TURN_WEST[agent_pose(image)[2]]), False
         else:

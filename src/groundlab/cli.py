@@ -1,0 +1,299 @@
+"""The command line: the same engine that the notebooks use.
+
+    groundlab reproduce --only mediator --scale quick
+    groundlab evaluate always --world SimpleDoorKey --layouts 0-99 --json always.json
+
+A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
+again". Read next: `lab/reproduce.py` (what `reproduce` does), `methods/registry.py` (what can be run).
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from groundlab import __version__
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, Unfinished
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+console = Console()
+
+World = Annotated[str, typer.Option("--world", help="A world; `groundlab worlds` lists all.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting, e.g. iterations=50.")]
+Results = Annotated[Path | None, typer.Option("--results", help="Results folder, or one version in it.")]
+Plans = Annotated[str | None, typer.Option("--plans", help="Scripted planner's tables: head or first-commit.")]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Error rate of the scripted planner, 0 to 1.")]
+
+
+def _settings(pairs: list[str], **named: Any) -> dict[str, Any]:
+    """`["lr=0.1", "fidelity.explore_avoid=true"]` as nested settings; named options that were given win."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise GroundlabError(f"--set {pair!r} has no value; write --set key=value")
+        *path, last = key.split(".")
+        inner = settings
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = yaml.safe_load(value)
+    return settings | {key: value for key, value in named.items() if value is not None}
+
+
+@app.command()
+def reproduce(
+    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    figure: Annotated[str | None, typer.Option("--figure", help="Only what one figure or table needs.")] = None,
+    scale: Annotated[str, typer.Option("--scale", help="smoke, quick, full or paper.")] = "quick",
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds a run, instead of the scale's.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one a core by default.")] = None,
+    results: Results = None,
+    executor: Annotated[str, typer.Option("--executor", help="Where runs are executed: local.")] = "local",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+) -> None:
+    """Run the experiments of the papers and regenerate their tables, figures and the review page."""
+    from groundlab import lab, report
+
+    methods = None
+    if figure is not None:
+        exhibit = report.find_exhibit(figure)
+        only, methods = [exhibit.paper], list(exhibit.methods)
+    raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor))
+
+
+@app.command()
+def run(
+    method: Annotated[str, typer.Argument(help="mediator, never, hard-coded, always, random or on-change.")],
+    world: World,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues it.")],
+    seed: Seed = 0,
+    set_: Set = [],  # noqa: B006
+    plans: Plans = None,
+    epsilon: Epsilon = None,
+) -> None:
+    """Train (or play) one method on one world with one seed."""
+    from groundlab import lab
+    from groundlab.lab import identity
+
+    spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon))
+    with console.status(f"{spec.label}") as status:
+
+        def show(progress) -> None:
+            figures = ", ".join(f"{name} {value:.3g}" for name, value in progress.figures.items())
+            status.update(f"{spec.label}: {progress.step} of {progress.total}, {figures}")
+
+        lab.execute_run(spec, out, report=show)
+    for result in storage.read_json(out / "evaluation.json"):
+        _print_means(f"{spec.label}, {result['policy']}", result["mean"])
+
+
+@app.command()
+def evaluate(
+    method: Annotated[str, typer.Argument(help="A method, as for `run`.")],
+    world: World,
+    layouts: Annotated[str, typer.Option("--layouts", help="Test layouts (reset seeds), first-last.")] = "0-99",
+    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Run folder of a trained agent.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of sampled decisions.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write means and rows.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the dialogue with the planner.")] = False,
+    record: Annotated[Path | None, typer.Option("--record", help="Folder for GIFs and dialogues.")] = None,
+    set_: Set = [],  # noqa: B006
+    plans: Plans = None,
+    epsilon: Epsilon = None,
+) -> None:
+    """Play test layouts and report interactions, steps, success and return."""
+    from groundlab.methods import registry
+    from groundlab.methods.mediator.recording import Dialogue, Recorder
+
+    registry.check_world(method, world)
+    given = _settings(set_, plans=plans, epsilon=epsilon, layouts=layouts)
+    trained = _trained(method, world, checkpoint)
+    if trained is not None:
+        given = {**trained.spec.settings, **given}
+    dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
+    watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
+    request = registry.Request(
+        method=method,
+        world=world,
+        seed=seed if seed is not None else trained.spec.seed if trained else 0,
+        settings=registry.resolve_settings(method, given),
+        checkpoint=trained,
+        watch=(lambda policy, episodes: [watch(policy, episodes) for watch in watchers]) if watchers else None,
+    )
+    results = registry.evaluate(request)
+    if dialogue:
+        console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)
+    if recorder:
+        for gif in recorder.write():
+            console.print(f"recorded {gif}", soft_wrap=True)
+    for result in results:
+        _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
+    if json_file:
+        storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
+
+
+def _trained(method: str, world: str, folder: Path | None):
+    """The checkpoint that a learning method needs; None for a method that follows a rule."""
+    from groundlab.core.run import load_checkpoint
+    from groundlab.methods import registry
+
+    if not registry.get(method).learns:
+        if folder is not None:
+            raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
+        return None
+    if folder is None:
+        raise GroundlabError(f"{method} needs a trained agent; give --checkpoint FOLDER of `groundlab run {method}`")
+    trained = load_checkpoint(folder)
+    for name, wanted in (("method", method), ("world", world)):
+        found = getattr(trained.spec, name)
+        if found != wanted:
+            raise GroundlabError(
+                f"{folder} is a checkpoint of {name} {found}, not {wanted}; give --{name} {found} or another"
+            )
+    return trained
+
+
+def _print_means(title: str, mean: dict[str, float]) -> None:
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in mean.items())
+    console.print(f"{title}: {figures}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def figures(
+    results: Results = None,
+    publish: Annotated[bool, typer.Option("--publish", help="Make this the reference that the README shows.")] = False,
+) -> None:
+    """Redraw every table and figure from stored results, without training."""
+    from groundlab import lab, report
+    from groundlab.core.paths import repository_root
+
+    for folder in report.version_folders(results):
+        for path in report.draw_all(folder):
+            console.print(str(path), highlight=False, soft_wrap=True)
+        if publish:
+            lab.publish(folder.name, folder.parent)
+            report.publish(folder, repository_root())
+            console.print(f"published {folder.name}", highlight=False)
+
+
+@app.command()
+def review(results: Results = None) -> None:
+    """Judge every claim from stored results and write the review page; exit code 1 if an exact claim fails."""
+    from groundlab import report
+
+    failed = False
+    for folder in report.version_folders(results):
+        judged = report.review(folder)
+        console.print(f"review page: {folder / 'review.html'}", soft_wrap=True, highlight=False)
+        failed |= judged.exact_failed
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def bench(
+    subject: Annotated[str, typer.Argument(help="worlds, training or all.")] = "all",
+    only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
+) -> None:
+    """Measure the speed of the hot paths on this machine."""
+    from groundlab.lab import bench as benchmark
+    from groundlab.lab import machine
+
+    measured = benchmark.bench(subject, only)
+    hardware = machine.hardware()
+    table = Table(title=f"{hardware['cpu']}, {hardware['cores']} cores")
+    for heading, side in (("what", "left"), ("value", "right"), ("unit", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for each in measured:
+        table.add_row(each.name, f"{each.value:,.2f}" if each.value < 100 else f"{each.value:,.0f}", each.unit)
+    console.print(table)
+    if json_file:
+        content = {"hardware": hardware, "figures": [each._asdict() for each in measured]}
+        storage.write_json(json_file, content)
+
+
+@app.command()
+def worlds() -> None:
+    """List all worlds."""
+    from groundlab.worlds import WORLDS
+
+    table = Table()
+    for heading in ("world", "grid", "limit", "mission", "what it is"):
+        table.add_column(heading)
+    for world in WORLDS.values():
+        table.add_row(world.name, f"{world.width} x {world.height}", str(world.max_steps), world.mission, world.summary)
+    console.print(table)
+
+
+_KEYS = {"a": 0, "d": 1, "w": 2, "p": 3, "x": 4, "t": 5, "n": 6}
+_HELP = "a left, d right, w forward, p pick up, x drop, t toggle, n nothing, q quit"
+
+
+@app.command()
+def play(world: Annotated[str, typer.Argument(help="A world, e.g. SimpleDoorKey.")], seed: Seed = 0) -> None:
+    """Play a world in the terminal, seeing what the agent sees and what the planner would read."""
+    from groundlab.methods.mediator.translator import Translator
+    from groundlab.worlds import GridEnv
+
+    env = GridEnv(world, render_mode="ansi")
+    translator = Translator(env.world.name)
+    observation, _ = env.reset(seed=seed)
+    terminated = truncated = False
+    steps, reward = 0, 0.0
+    console.print(f"{world}, layout {seed}: {observation['mission']}\n{_HELP}", highlight=False)
+    while not (terminated or truncated):
+        text = translator.describe(observation["image"])
+        console.print(f"\n{env.render()}\nstep {steps}  {text}", markup=False, highlight=False)
+        key = _read_key()
+        if key in ("q", ""):
+            break
+        if key in _KEYS:
+            observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
+            steps += 1
+    end = f"the door is open, reward {reward:.3f}" if terminated else "time is up" if truncated else "stopped"
+    console.print(f"{end} after {steps} steps", highlight=False)
+
+
+def _read_key() -> str:
+    """One key press from a terminal, or the next character of a pipe; empty at its end."""
+    if sys.stdin.isatty():
+        return typer.getchar()
+    character = sys.stdin.read(1)
+    return character if not character.isspace() else _read_key()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.print(__version__, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and stop.")
+    ] = False,
+) -> None:
+    """The root command: options that stand before a subcommand."""
+
+
+def main() -> None:
+    """Entry point: turns GroundlabError and Unfinished into one line and an exit code."""
+    try:
+        app()
+    except (GroundlabError, Unfinished) as error:
+        print(f"groundlab: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("groundlab: interrupted; the same command continues", file=sys.stderr)
+        sys.exit(75)
+
+
+if __name__ == "__main__":
+    main()
