@@ -48,7 +48,7 @@ class Scripted:
 
 
 class Ledger:
-    """Replies on disk, read once, appended to. Raises GroundlabError on a broken line (a last one cut short is skipped)."""
+    """Replies on disk, read once, then appended to; a last line cut short by a kill is skipped, another broken one raises."""
 
     _FIELDS = ("key", "model", "reply")
 
