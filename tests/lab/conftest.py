@@ -121,7 +121,7 @@ def laboratory(tmp_path, monkeypatch):
 @pytest.fixture
 def training_spec(laboratory) -> RunSpec:
     """A run of the real asking policy that takes some seconds."""
-    settings = {"iterations": 40, "trajectories": 2, "epochs": 1, "layouts": "0-9"}
+    settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
     return identity.resolve("mediator", "SimpleDoorKey", 0, settings)
 
 

@@ -14,7 +14,9 @@ def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
 
 def test_a_misspelt_key_is_answered_with_the_nearest_one(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "sedes": 3}])
-    with pytest.raises(GroundlabError, match=r"configs/mediator-smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"):
+    with pytest.raises(
+        GroundlabError, match=r"configs/mediator-smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"
+    ):
         lab.plan("mediator", scale="smoke")
 
 

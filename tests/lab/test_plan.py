@@ -98,5 +98,7 @@ def test_a_change_of_code_that_matters_makes_a_new_run_and_a_change_of_the_labor
 def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "method": "random", "estimate": {"seconds": 5000, "megabytes": 1}}])
     lab.run(lab.plan("mediator", scale="smoke"), workers=1)
-    laboratory.write_config([{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}])
+    laboratory.write_config(
+        [{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}]
+    )
     assert all(run.estimate.seconds < 100 for run in lab.plan("mediator", scale="smoke").runs)

@@ -9,13 +9,12 @@ import datetime
 import os
 import shutil
 from collections.abc import Iterator
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import groundlab
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes, digest_files, digest_json
 from groundlab.core.paths import repository_root
 from groundlab.lab import machine, runs
@@ -103,15 +102,12 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     failed: error lines by run hash. A name taken in the meantime is not overwritten: the next number is used.
     """
     first = folder.name.removeprefix(".assembling-")
-    for name in (first, *(name for name in version_names(plan) if name != first)):
-        target = folder.parent / name
-        if target.exists():
-            continue
-        storage.write_json(folder / "manifest.json", version_manifest(plan, name, failed, command))
-        with storage.clear_disk_errors(target):
-            os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
-        return target
-    raise GroundlabError(f"no free name for {folder}")  # the names are endless
+    name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
+    storage.write_json(folder / "manifest.json", version_manifest(plan, name, failed, command))
+    target = folder.parent / name
+    with storage.clear_disk_errors(target):
+        os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
+    return target
 
 
 def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> dict[str, Any]:

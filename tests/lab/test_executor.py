@@ -1,0 +1,95 @@
+"""Runs of a plan on worker processes: failures are collected, dead workers replaced, stops passed on."""
+
+import dataclasses
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import RunSpec
+
+
+@pytest.fixture
+def long_plan(laboratory, training_entry):
+    """Two training runs that take long enough to be interrupted."""
+    settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+    laboratory.write_config([{**training_entry, "settings": settings}])
+    return lab.plan("mediator", scale="smoke")
+
+
+def _children() -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+def _once(condition, act):
+    """Do `act` in the background as soon as `condition` holds."""
+
+    def watch():
+        while not condition():
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def test_a_failed_run_does_not_stop_the_others_and_makes_the_exit_code_non_zero(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
+    plan = lab.plan("mediator", scale="smoke")
+    broken = dataclasses.replace(plan.runs[0], spec=RunSpec(method="alwys", world="KeyInBox", seed=0), hash="b" * 16)
+    outcome = lab.run(dataclasses.replace(plan, runs=(broken, *plan.runs[1:])), workers=1)
+    assert outcome.finished == 2
+    assert "did you mean 'always'" in outcome.failed["b" * 16]
+    assert outcome.exit_code == 1
+
+
+def test_a_failing_run_keeps_its_traceback_in_its_log(laboratory, rule_entry):
+    (laboratory.root / "ledger.jsonl").write_text("not json\n")
+    settings = {"planner": "recorded", "ledger": str(laboratory.root / "ledger.jsonl"), "layouts": "0-4"}
+    laboratory.write_config([{**rule_entry, "settings": settings}])
+    plan = lab.plan("mediator", scale="smoke")
+    outcome = lab.run(plan, workers=1)
+    assert "ledger.jsonl" in outcome.failed[plan.runs[0].hash]
+    assert "Traceback" in (plan.folder_of(plan.runs[0]) / "log.txt").read_text()
+
+
+def test_finished_runs_are_recognised_and_not_repeated(laboratory, rule_entry):
+    laboratory.write_config([rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    assert lab.run(plan, workers=1).finished == 1
+    file = plan.folder_of(plan.runs[0]) / "manifest.json"
+    before = file.read_bytes()
+    assert lab.run(plan, workers=1).exit_code == 0
+    assert file.read_bytes() == before
+    assert lab.plan("mediator", scale="smoke").pending() == []
+
+
+def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_continues_it(long_plan):
+    first = long_plan.folder_of(long_plan.runs[0])
+    _once(lambda: (first / "timing.jsonl").is_file(), lambda: os.kill(_children()[0], signal.SIGKILL))
+    outcome = lab.run(long_plan, workers=1)
+    assert [error.partition(" failed: ")[2] for error in outcome.failed.values()] == ["worker died (signal 9)"]
+    assert outcome.finished == 1
+    again = lab.run(long_plan, workers=1)
+    assert (again.finished, again.exit_code) == (2, 0)
+
+
+def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, capfd):
+    from groundlab.lab.worker import output_to
+
+    with output_to(tmp_path / "log.txt"):
+        print("from Python")
+        os.write(1, b"from below\n")
+        os.system("echo from a child >&2")
+    assert (tmp_path / "log.txt").read_text().split("\n")[:3] == ["from Python", "from below", "from a child"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_workers_is_refused(laboratory, rule_entry):
+    laboratory.write_config([rule_entry])
+    with pytest.raises(GroundlabError, match="workers must be at least 1"):
+        lab.run(lab.plan("mediator", scale="smoke"), workers=0)

@@ -1,0 +1,145 @@
+"""The whole command, in processes: from configs to a version with executed pages, and all the ways it can end."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.lab import reproduce
+
+LONG = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+
+
+def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_to_do(laboratory, rule_entry):
+    laboratory.write_notebook(
+        "02_mediator.ipynb",
+        "scale = 'quick'\nseeds = None\nfolder = None",
+        [
+            "from groundlab import lab",
+            "plan = lab.plan('mediator', scale=scale, seeds=seeds)",
+            "assert lab.run(plan).exit_code == 0 and lab.collect(plan, folder)",
+        ],
+    )
+    code, out, error = laboratory.reproduce()
+    assert code == 0, error
+    (version,) = laboratory.versions()
+    assert f"review page: {version / 'review.html'}" in out
+    assert (version / "mediator" / "executed.ipynb").is_file() and (version / "review.ipynb").is_file()
+    assert json.loads((version / "manifest.json").read_text())["command"] == "groundlab reproduce --scale smoke"
+    code, out, _ = laboratory.reproduce()
+    assert (code, laboratory.versions()) == (0, [version])
+    assert f"nothing to do: {version}" in out
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(laboratory):
+    code, out, _ = laboratory.reproduce(dry_run=True)
+    assert code == 0 and "always" in out
+    assert not laboratory.results.exists()
+
+
+def test_a_failed_run_is_in_the_manifest_and_in_the_exit_code_and_the_others_are_kept(laboratory, rule_entry):
+    (laboratory.root / "ledger.jsonl").write_text("not json\n")
+    recorded = {"planner": "recorded", "ledger": str(laboratory.root / "ledger.jsonl"), "layouts": "0-4"}
+    laboratory.write_config([rule_entry, {**rule_entry, "worlds": ["KeyInBox"], "settings": recorded}])
+    code, out, _ = laboratory.reproduce()
+    assert code == 1
+    assert "1 runs finished, 1 failed" in out
+    (version,) = laboratory.versions()
+    runs = json.loads((version / "manifest.json").read_text())["runs"]
+    assert [run["status"] for run in runs] == ["finished", "failed"]
+    assert "ledger" in runs[1]["error"] and runs[1]["folder"] is None
+
+
+def test_an_exact_claim_that_does_not_hold_makes_the_exit_code_1(laboratory):
+    claims = [{"id": "a", "tolerance": "exact", "verdict": "not reproduced"}]
+    line = f"Path(folder, 'claims.json').write_text({json.dumps(claims)!r})"
+    laboratory.write_notebook("07_review.ipynb", "folder = None", ["from pathlib import Path", line])
+    code, out, _ = laboratory.reproduce()
+    assert code == 1 and "1 not reproduced" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_reproduction_that_is_stopped_or_killed_continues_with_the_same_command(laboratory, training_entry, number):
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": LONG}])
+    process = laboratory.start("reproduce", scale="smoke", results=str(laboratory.results))
+    _wait_for_steps(laboratory, process)
+    process.send_signal(number)
+    code, _, error = laboratory.finish(process)
+    assert code == (75 if number == signal.SIGTERM else -signal.SIGKILL), error
+    assert laboratory.versions() == []
+    code, _, error = laboratory.reproduce()
+    assert code == 0, error
+    (log,) = laboratory.results.glob(".runs/*/log.txt")
+    assert "resumed at iteration" in log.read_text()
+    assert len(laboratory.versions()) == 1
+
+
+def _wait_for_steps(laboratory, process):
+    deadline = time.monotonic() + 60
+    while not list(laboratory.results.glob(".runs/*/checkpoint/[0-9]*")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+def test_a_notebook_without_the_parameters_is_refused_before_anything_runs(laboratory):
+    laboratory.write_notebook("07_review.ipynb", "fodler = None", ["pass"])
+    code, _, error = laboratory.reproduce()
+    assert code == 2 and "did you mean 'fodler'" in error
+    assert not (laboratory.results / ".runs").exists()
+
+
+def test_an_unknown_executor_is_refused():
+    with pytest.raises(GroundlabError, match="unknown executor 'slurm'"):
+        reproduce(["mediator"], executor="slurm")
+
+
+@pytest.fixture
+def small_disk(laboratory):
+    """A tmpfs of 256 KiB as the results folder; gives a function that remounts it with other options."""
+    laboratory.results.mkdir()
+
+    def mount(options: str) -> bool:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(laboratory.results)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    if not mount("size=256k"):
+        pytest.skip("mounting a tmpfs needs root")
+    yield mount
+    subprocess.run(["umount", str(laboratory.results)], check=False)
+
+
+def test_a_full_disk_is_one_clear_line_and_earlier_results_stay(laboratory, small_disk):
+    assert laboratory.reproduce()[0] == 0
+    (version,) = laboratory.versions()
+    before = (version / "manifest.json").read_bytes()
+    (laboratory.results / "filler").write_bytes(bytes(_free_bytes(laboratory.results) - 8192))
+    laboratory.write_config([{"method": "always", "worlds": ["KeyInBox"], "estimate": {"seconds": 1, "megabytes": 1}}])
+    code, out, error = laboratory.reproduce()
+    assert code in (1, 2)
+    assert "the disk is full; free some space" in out + error
+    assert "Traceback" not in out + error
+    assert (laboratory.versions(), (version / "manifest.json").read_bytes()) == ([version], before)
+    (laboratory.results / "filler").unlink()
+    assert laboratory.reproduce()[0] == 0
+
+
+def test_a_read_only_results_folder_is_one_clear_line_and_earlier_results_stay(laboratory, small_disk):
+    assert laboratory.reproduce()[0] == 0
+    (version,) = laboratory.versions()
+    assert small_disk("remount,ro")
+    laboratory.write_config([{"method": "always", "worlds": ["KeyInBox"], "estimate": {"seconds": 1, "megabytes": 1}}])
+    code, out, error = laboratory.reproduce()
+    assert code in (1, 2)
+    assert "read-only file system; choose another with --results" in out + error
+    assert "Traceback" not in out + error
+    assert laboratory.versions() == [version]
+
+
+def _free_bytes(folder) -> int:
+    import os
+
+    facts = os.statvfs(folder)
+    return facts.f_bavail * facts.f_frsize

@@ -1,0 +1,129 @@
+"""Kill -9 at any moment and the same command again: the same bytes, and little work done twice. Real processes."""
+
+import json
+import random
+import signal
+import time
+
+import pytest
+
+from groundlab.lab import runs
+
+COMPARED = ("metrics.jsonl", "evaluation.json")
+SLOWEST_START = 60.0
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The records of the same run without any interruption, made once."""
+    return {"folder": tmp_path_factory.mktemp("uninterrupted") / "run"}
+
+
+@pytest.fixture
+def expected(uninterrupted, laboratory, training_spec):
+    """File name -> bytes of the uninterrupted run."""
+    if "files" not in uninterrupted:
+        folder = uninterrupted["folder"]
+        code, _, error = laboratory.finish(laboratory.start_run(training_spec, folder))
+        assert code == 0, error
+        uninterrupted["files"] = {name: (folder / name).read_bytes() for name in COMPARED}
+    return uninterrupted["files"]
+
+
+def _wait_for(moment, process):
+    """Poll as fast as possible until `moment()` or the end of the process."""
+    deadline = time.monotonic() + SLOWEST_START
+    while not moment() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.0002)
+
+
+def _steps(folder) -> int:
+    file = folder / "timing.jsonl"
+    return sum(b'"seconds"' in line for line in file.read_bytes().split(b"\n")) if file.is_file() else 0
+
+
+def _at_step(number):
+    return lambda folder: lambda: _steps(folder) >= number
+
+
+def _writing_a_checkpoint(number):
+    def moment(folder):
+        partial = folder / "checkpoint" / "partial"
+        return lambda: _steps(folder) >= number and partial.exists() and any(partial.iterdir())
+
+    return moment
+
+
+def _evaluating(folder):
+    return lambda: (folder / "checkpoint" / "40" / "checkpoint.json").is_file()
+
+
+RANDOM_STEPS = random.Random(20261121).sample(range(2, 40), 2)
+MOMENTS = {
+    **{f"at step {step}": _at_step(step) for step in RANDOM_STEPS},
+    "while a checkpoint is written": _writing_a_checkpoint(11),
+    "while another checkpoint is written": _writing_a_checkpoint(25),
+    "during the evaluation": _evaluating,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_killed_and_started_again_ends_with_the_same_bytes(moment, laboratory, training_spec, expected, tmp_path):
+    folder = tmp_path / "run"
+    process = laboratory.start_run(training_spec, folder)
+    _wait_for(MOMENTS[moment](folder), process)
+    process.kill()
+    assert laboratory.finish(process)[0] == -signal.SIGKILL
+    assert runs.status_of(folder) == "unfinished"
+    code, _, error = laboratory.finish(laboratory.start_run(training_spec, folder))
+    assert code == 0, error
+    assert {name: (folder / name).read_bytes() for name in COMPARED} == expected
+    assert "resumed at iteration" in (folder / "log.txt").read_text()
+    assert _steps(folder) <= 44, "at most 10 % of 40 steps are done twice"
+
+
+def test_sigterm_saves_says_75_and_the_same_command_continues(laboratory, training_spec, expected, tmp_path):
+    folder = tmp_path / "run"
+    process = laboratory.start_run(training_spec, folder)
+    _wait_for(_at_step(5)(folder), process)
+    process.send_signal(signal.SIGTERM)
+    code, _, error = laboratory.finish(process)
+    assert code == 75
+    assert "the same command continues" in error
+    stopped_at = _steps(folder)
+    assert laboratory.finish(laboratory.start_run(training_spec, folder))[0] == 0
+    assert {name: (folder / name).read_bytes() for name in COMPARED} == expected
+    assert f"resumed at iteration {stopped_at}" in (folder / "log.txt").read_text()
+    assert _steps(folder) == 40, "a polite stop repeats nothing"
+    _check_the_books(json.loads((folder / "manifest.json").read_text()))
+
+
+def _check_the_books(manifest):
+    """Times are summed over resumptions, each of which is kept."""
+    assert [session["status"] for session in manifest["history"]] == ["unfinished", "finished"]
+    assert manifest["wall_seconds"] == pytest.approx(
+        sum(each["wall_seconds"] for each in manifest["history"]), abs=0.02
+    )
+    assert manifest["peak_memory_mib"] > 50
+    assert {"git", "python", "platform", "packages", "hardware", "inputs", "hash", "seed"} <= manifest.keys()
+
+
+def test_a_finished_run_is_not_repeated(laboratory, training_spec, expected, uninterrupted):
+    folder = uninterrupted["folder"]
+    before = (folder / "manifest.json").read_bytes(), _steps(folder)
+    assert laboratory.finish(laboratory.start_run(training_spec, folder))[0] == 0
+    assert ((folder / "manifest.json").read_bytes(), _steps(folder)) == before
+
+
+def test_a_corrupt_checkpoint_fails_the_run_with_a_line_that_names_it(laboratory, training_spec, tmp_path):
+    folder = tmp_path / "run"
+    process = laboratory.start_run(training_spec, folder)
+    _wait_for(_at_step(5)(folder), process)
+    process.terminate()
+    laboratory.finish(process)
+    newest = max((folder / "checkpoint").iterdir())
+    next(newest.glob("network*")).write_bytes(b"x")
+    code, _, error = laboratory.finish(laboratory.start_run(training_spec, folder))
+    assert code == 2
+    assert str(newest) in error and error.count("\n") == 1
+    assert runs.status_of(folder) == "failed"

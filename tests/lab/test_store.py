@@ -1,0 +1,116 @@
+"""Versions of the results: assembled, renamed once, never written over, published only when they can be trusted."""
+
+import json
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.lab import machine, store
+
+
+@pytest.fixture
+def finished_plan(laboratory, rule_entry):
+    """A plan at scale quick whose one run is finished, in a clean clone."""
+    laboratory.write_config([rule_entry], scale="quick")
+    laboratory.commit()
+    plan = lab.plan("mediator", scale="quick", results=laboratory.results)
+    assert lab.run(plan, workers=1).exit_code == 0
+    return plan
+
+
+def _make_version(plan, failed=None):
+    folder = store.begin_version(plan)
+    store.collect(plan, folder)
+    return store.finish_version(plan, folder, failed or {}, "groundlab reproduce")
+
+
+def test_collecting_copies_records_never_checkpoints_and_twice_is_once(finished_plan, tmp_path):
+    folder = lab.collect(finished_plan, tmp_path / "pages")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    assert {file.name for file in files} == {"config.yaml", "metrics.jsonl", "evaluation.json", "manifest.json"}
+    stamps = [file.stat().st_mtime_ns for file in files]
+    lab.collect(finished_plan, tmp_path / "pages")
+    assert [file.stat().st_mtime_ns for file in files] == stamps
+
+
+def test_a_person_in_a_notebook_gets_a_scratch_folder(finished_plan):
+    assert lab.collect(finished_plan) == finished_plan.results / ".scratch" / "notebook-quick"
+
+
+def test_a_version_is_named_by_package_scale_date_and_commit(finished_plan):
+    version = _make_version(finished_plan)
+    package, scale, date, commit = version.name.split("-")
+    assert (package, scale, len(date)) == ("0.1.0", "quick", 8)
+    assert machine.git_facts()["commit"].startswith(commit)
+
+
+def test_a_version_is_never_written_over(finished_plan):
+    first = _make_version(finished_plan)
+    before = (first / "manifest.json").read_bytes()
+    second = _make_version(finished_plan)
+    assert second.name == f"{first.name}-2"
+    assert (first / "manifest.json").read_bytes() == before
+
+
+def test_a_complete_version_of_the_same_plan_is_found_and_an_incomplete_one_is_not(finished_plan):
+    assert store.find_version(finished_plan) is None
+    version = _make_version(finished_plan)
+    assert store.find_version(finished_plan) == version
+    run = json.loads((version / "manifest.json").read_text())["runs"][0]
+    for file in (version / run["folder"]).iterdir():
+        file.unlink()
+    (version / run["folder"]).rmdir()
+    assert store.find_version(finished_plan) is None
+
+
+def test_the_manifest_says_where_every_number_came_from(finished_plan):
+    manifest = json.loads((_make_version(finished_plan) / "manifest.json").read_text())
+    assert manifest["git"]["dirty"] is False
+    assert manifest["totals"]["runs"] == 1 and manifest["totals"]["failed"] == 0
+    assert "configs/mediator-quick.yaml" in manifest["inputs"]
+    assert {"numpy", "groundlab"} <= manifest["packages"].keys()
+    assert {"cpu", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
+    run = manifest["runs"][0]
+    assert (run["label"], run["status"], run["error"]) == ("always-SimpleDoorKey-s0", "finished", None)
+    assert run["cpu_seconds"] > 0 and run["peak_memory_mib"] > 0
+
+
+def test_a_dirty_tree_marks_the_name_and_cannot_be_published(finished_plan, laboratory):
+    (laboratory.root / "configs" / "note.yaml").write_text("a: 1\n")
+    machine.git_facts.cache_clear()
+    machine.facts.cache_clear()
+    version = _make_version(finished_plan)
+    assert version.name.endswith("-dirty")
+    with pytest.raises(GroundlabError, match="uncommitted code"):
+        lab.publish(version.name, laboratory.results)
+
+
+def test_publishing_names_the_version_per_paper_and_scale(finished_plan, laboratory):
+    version = _make_version(finished_plan)
+    file = lab.publish(version.name, laboratory.results)
+    assert json.loads(file.read_text()) == {"mediator": {"quick": version.name}}
+
+
+def test_a_version_with_failed_runs_cannot_be_published(finished_plan, laboratory):
+    file = finished_plan.folder_of(finished_plan.runs[0]) / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "status": "failed", "error": "broken"}))
+    version = _make_version(finished_plan)
+    assert json.loads((version / "manifest.json").read_text())["runs"][0]["error"] == "broken"
+    with pytest.raises(GroundlabError, match="1 failed runs"):
+        lab.publish(version.name, laboratory.results)
+
+
+def test_smoke_results_cannot_be_published(laboratory, rule_entry):
+    laboratory.commit()
+    plan = lab.plan("mediator", scale="smoke", results=laboratory.results)
+    version = _make_version(plan)
+    assert version.parent == laboratory.results / ".scratch"
+    with pytest.raises(GroundlabError, match="never published"):
+        lab.publish(version.name, laboratory.results)
+
+
+def test_an_unknown_version_is_answered_with_the_nearest(finished_plan, laboratory):
+    version = _make_version(finished_plan)
+    with pytest.raises(GroundlabError, match=f"did you mean '{version.name}'"):
+        lab.publish(version.name[:-1], laboratory.results)
