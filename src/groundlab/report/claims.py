@@ -1,0 +1,148 @@
+"""What the papers claim, as data: the schema of configs/claims.yaml, and the published values that tables print.
+
+A claim names the place in the paper, the published value, the stored rows that it is about (`select`), how equal is
+equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Four tolerances:
+
+    exact      equal after rounding to the decimals that were published
+    numeric    at most `within` away, or inside `range`; a metric named in neither must be exact
+    interval   the published value lies inside our 95 % bootstrap interval
+    ordering   the interval of a difference lies on the stated side of 0 (`compare`)
+
+Numbers are quoted in the YAML, because their decimals count. Read next: judging.py, which gives the verdicts.
+"""
+
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
+from groundlab.core.schema import parse
+
+Metric = Literal["interactions", "steps", "success"]
+Tolerance = Literal["exact", "numeric", "interval", "ordering"]
+Scale = Literal["smoke", "quick", "full", "paper"]
+Direction = Literal["lower", "higher", "not lower", "not higher"]
+
+
+def _quoted(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("must be a quoted number, so that its decimals are kept")
+    return value
+
+
+Number = Annotated[Decimal, BeforeValidator(_quoted)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Selector(_Strict):
+    """The stored rows of one method in one world."""
+
+    method: str
+    world: str
+    policy: Literal["rule", "sampled", "argmax"] = "rule"
+    settings: dict[str, Any] = {}
+    when: Literal["end", "worst test"] = "end"
+    """The final evaluation, or for each seed the mean of its least successful test during training."""
+
+    @property
+    def short(self) -> str:
+        """`always`, or `mediator (argmax)` for a method with several policies."""
+        return self.method if self.policy == "rule" else f"{self.method} ({self.policy})"
+
+    def __str__(self) -> str:
+        given = "".join(f", {key} {value}" for key, value in self.settings.items() if key == "plans")
+        policy = "" if self.policy == "rule" else f", {self.policy}"
+        return f"{self.method} in {self.world}{policy}{given}"
+
+
+class Comparison(_Strict):
+    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`."""
+
+    metric: Metric
+    direction: Direction
+    of: Selector
+    than: Selector
+
+
+class Claim(_Strict):
+    """One statement that stored results can confirm or refute."""
+
+    id: str
+    paper: str
+    locus: str
+    statement: str
+    tolerance: Tolerance
+    source: str
+    """Where the tolerance comes from."""
+    command: str = ""
+    scales: tuple[Scale, ...] = ("quick", "full", "paper")
+    published: dict[Metric, Number] = {}
+    reference: dict[Metric, Number] = {}
+    """What the authors' released code gave when it was run again."""
+    against: Literal["published", "reference"] = "published"
+    within: dict[Metric, Number] = {}
+    range: dict[Metric, tuple[Number, Number]] = {}
+    failed_layouts: tuple[int, ...] | None = None
+    """The test layouts that every seed fails on, and no others."""
+    select: Selector | None = None
+    compare: tuple[Comparison, ...] = ()
+    not_run: str | None = None
+    """Why no scale runs this."""
+
+    @property
+    def expected(self) -> dict[Metric, Decimal]:
+        """The values that fresh ones are held against."""
+        return self.published if self.against == "published" else self.reference
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> "Claim":
+        if self.not_run is not None:
+            return self
+        if not self.command:
+            raise ValueError(f"{self.id} needs a command that measures it again")
+        if self.tolerance == "ordering" and not self.compare:
+            raise ValueError(f"{self.id} is an ordering and needs compare")
+        values = self.expected or self.range or self.failed_layouts is not None
+        if self.tolerance != "ordering" and not (self.select and values):
+            raise ValueError(f"{self.id} needs select, and {self.against} values, a range or failed_layouts")
+        return self
+
+
+class _ClaimsFile(_Strict):
+    claims: tuple[Claim, ...]
+
+
+@cache
+def load_claims(file: Path | None = None) -> tuple[Claim, ...]:
+    """All claims of configs/claims.yaml (or another file). Raises GroundlabError naming what is wrong in it."""
+    path = file or repository_root() / "configs" / "claims.yaml"
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)") from None
+    except yaml.YAMLError as error:
+        raise GroundlabError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend that line") from None
+    claims = parse(_ClaimsFile, content, str(path)).claims
+    names = [claim.id for claim in claims]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise GroundlabError(f"{path}: id {twice[0]!r} is used twice; ids name one claim each")
+    return claims
+
+
+def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:
+    """The published values of a table by (world, method): what several claims say about one cell, merged."""
+    cells: dict[tuple[str, str], dict[str, float]] = {}
+    for claim in load_claims():
+        if claim.paper == paper and claim.select and claim.locus.startswith(f"{table},"):
+            cell = cells.setdefault((claim.select.world, claim.select.method), {})
+            cell.update({metric: float(value) for metric, value in claim.published.items()})
+    return cells

@@ -1,0 +1,121 @@
+"""Every table and figure by its id, and how they are drawn into a results folder.
+
+    draw("mediator-table1", folder)      # writes <folder>/mediator/tables/mediator-table1.{csv,md}
+    draw_all(folder, "mediator")         # all of a paper; what was not run is skipped, with the reason
+
+A new paper adds a module beside mediator.py and its lines to `EXHIBITS`. In a notebook a `Drawn` shows the file that
+was saved, so the page and the folder cannot differ. Called from: the command line, the notebooks, review.py.
+"""
+
+import base64
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from groundlab.core.errors import unknown_name
+from groundlab.report import mediator, style, tables
+from groundlab.report.records import Records, load
+from groundlab.report.tables import Table
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure: `draw` makes it from records that hold runs of all `methods`."""
+
+    id: str
+    paper: str
+    title: str
+    methods: tuple[str, ...]
+    draw: Callable[[Records], Table | Figure]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What became of an exhibit: the files written, or the reason why there are none."""
+
+    exhibit: Exhibit
+    paths: tuple[Path, ...] = ()
+    skipped: str = ""
+
+    def path(self, kind: str) -> Path | None:
+        """The file with that ending ("png", "pdf", "csv", "md"), if there is one."""
+        return next((path for path in self.paths if path.suffix == f".{kind}"), None)
+
+    def __str__(self) -> str:
+        return f"{self.exhibit.id}: " + (f"skipped, {self.skipped}" if self.skipped else str(self.paths[0]))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The saved file itself: the PNG at half its size, or the Markdown of a table."""
+        image, text = self.path("png"), self.path("md")
+        if image:
+            code = base64.b64encode(image.read_bytes()).decode()
+            picture = f'<img style="max-width:100%" alt="{html.escape(self.exhibit.title)}"'
+            return {"text/html": f'{picture} src="data:image/png;base64,{code}">', "text/plain": str(self)}
+        return {"text/markdown": text.read_text() if text else str(self), "text/plain": str(self)}
+
+
+class Gallery(list[Drawn]):
+    """Drawn exhibits that a notebook shows one below the other."""
+
+    def _repr_html_(self) -> str:
+        return "".join(each._repr_mimebundle_().get("text/html") or f"<p>{html.escape(str(each))}</p>" for each in self)
+
+
+_ALL = (
+    Exhibit(
+        "mediator-table1",
+        "mediator",
+        "Table 1: interactions, steps and success, measured and published",
+        ("hard-coded", "always", "random"),
+        mediator.table1,
+    ),
+    Exhibit(
+        "mediator-tradeoff",
+        "mediator",
+        "Success against questions asked: the trained policy asks least for its success",
+        ("mediator", "hard-coded", "always"),
+        mediator.tradeoff,
+    ),
+    Exhibit(
+        "mediator-curves",
+        "mediator",
+        "Questions and success while the asking policy learns",
+        ("mediator",),
+        mediator.curves,
+    ),
+    Exhibit(
+        "mediator-argmax",
+        "mediator",
+        "Sampled against argmax evaluation during training",
+        ("mediator", "hard-coded"),
+        mediator.argmax,
+    ),
+)
+EXHIBITS = {exhibit.id: exhibit for exhibit in _ALL}
+
+
+def draw(id: str, folder: str | Path | Records) -> Drawn:
+    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
+    if id not in EXHIBITS:
+        raise unknown_name("table or figure", id, EXHIBITS)
+    records = folder if isinstance(folder, Records) else load(folder)
+    exhibit = EXHIBITS[id]
+    missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
+    if missing:
+        return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")
+    with style.house_style():
+        result = exhibit.draw(records)
+    home = records.folder / exhibit.paper
+    if isinstance(result, Table):
+        return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
+    return Drawn(exhibit, tuple(style.save(result, home / "figures", id)))
+
+
+def draw_all(folder: str | Path | Records, paper: str | None = None) -> Gallery:
+    """Draw every exhibit of a paper (or of all papers that the folder holds)."""
+    records = folder if isinstance(folder, Records) else load(folder)
+    papers = [paper] if paper else records.papers
+    return Gallery(draw(exhibit.id, records) for exhibit in _ALL if exhibit.paper in papers)

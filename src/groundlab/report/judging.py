@@ -1,0 +1,269 @@
+"""Verdicts: each claim held against stored results. Nothing is trained, and no width is chosen by hand.
+
+    verdicts = judge("results/0.1.0-quick-20261121-ab12cd3", paper="mediator")
+    verdicts[0].verdict        "reproduced", "within interval", "ordering holds", "not reproduced", "not run at this scale"
+
+Read `_judge_values` for the classes exact, numeric and interval, and `_judge_order` for orderings.
+Called from: review.py, readme.py and the notebooks. Read next: claims.py, the schema of what is judged.
+"""
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from groundlab.core.seeding import generator
+from groundlab.report.claims import Claim, Comparison, Selector, load_claims
+from groundlab.report.records import Records, load, select, table
+from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
+from groundlab.report.tables import markdown, measured
+
+REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
+MISSED, NOT_RUN = "not reproduced", "not run at this scale"
+VERDICTS = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
+_WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with what was measured for it; `by_metric` holds the verdict of each part."""
+
+    claim: Claim
+    verdict: str
+    reason: str
+    fresh: dict[str, Estimate] = field(default_factory=dict)
+    by_metric: dict[str, str] = field(default_factory=dict)
+    seeds: int = 0
+    seconds: float | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there was anything to judge by."""
+        return self.verdict != NOT_RUN
+
+    def as_json(self) -> dict[str, Any]:
+        """The record that claims.json holds."""
+        claim = self.claim.model_dump(mode="json", include=_COPIED)
+        fresh = {key: {"value": each.value, "low": each.low, "high": each.high} for key, each in self.fresh.items()}
+        own = {"fresh": fresh, "seeds": self.seeds, "verdicts": self.by_metric, "verdict": self.verdict}
+        return {**claim, **own, "reason": self.reason, "seconds": self.seconds}
+
+
+_COPIED = {"id", "paper", "locus", "statement", "tolerance", "source", "command", "scales", "published", "reference"}
+
+
+class Verdicts(list[Verdict]):
+    """Verdicts that a notebook shows as a table."""
+
+    @property
+    def exact_failed(self) -> list[Verdict]:
+        """The claims of class `exact` that do not hold."""
+        return [each for each in self if each.claim.tolerance == "exact" and each.verdict == MISSED]
+
+    def counts(self) -> dict[str, int]:
+        """How many claims got each verdict, the absent ones left out."""
+        numbers = {word: sum(each.verdict == word for each in self) for word in VERDICTS}
+        return {word: count for word, count in numbers.items() if count}
+
+    @property
+    def readable(self) -> pd.DataFrame:
+        """One row a claim, as text."""
+        return pd.DataFrame([readable_row(each) for each in self])
+
+    @property
+    def markdown(self) -> str:
+        """The readable rows as a Markdown table."""
+        return markdown(self.readable) + "\n"
+
+    def _repr_html_(self) -> str:
+        rows = [(readable_row(each), each.reason) for each in self]
+        head = "".join(f"<th>{name}</th>" for name in (rows[0][0] if rows else ()))
+        body = "".join(
+            f'<tr title="{html.escape(reason)}">' + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.values())
+            for row, reason in rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
+    """The verdict on each claim (of one paper, or of all) by the results in a folder."""
+    records = folder if isinstance(folder, Records) else load(folder)
+    chosen = load_claims() if claims is None else claims
+    return Verdicts(judge_claim(claim, records) for claim in chosen if paper in (None, claim.paper))
+
+
+def judge_claim(claim: Claim, records: Records) -> Verdict:
+    """The verdict on one claim."""
+    missing = _why_not_judged(claim, records)
+    if missing:
+        return Verdict(claim, NOT_RUN, missing)
+    return _judge_order(claim, records) if claim.tolerance == "ordering" else _judge_values(claim, records)
+
+
+def _why_not_judged(claim: Claim, records: Records) -> str:
+    if claim.not_run is not None:
+        return claim.not_run
+    if records.scale not in claim.scales:
+        return f"judged at scale {', '.join(claim.scales)}; this is {records.scale}"
+    absent = [str(each) for each in _selectors(claim) if select_rows(records, each).empty]
+    return f"no finished run of {absent[0]}" if absent else ""
+
+
+def _selectors(claim: Claim) -> list[Selector]:
+    pairs = [side for each in claim.compare for side in (each.of, each.than)]
+    return ([claim.select] if claim.select else []) + pairs
+
+
+def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
+    """The stored rows that a selector names: episodes of the final evaluation, or tests during training."""
+    frame = records.evaluations if selector.when == "end" else records.tests
+    return select(
+        frame, method=selector.method, world=selector.world, policy=selector.policy, settings=selector.settings
+    )
+
+
+def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
+    """[seeds, layouts], or [seeds, 1] for the least successful test of each seed during training."""
+    rows = select_rows(records, selector)
+    if selector.when == "end":
+        return table(rows, metric)
+    worst = table(rows, "success", columns="iteration").argmin(axis=1)
+    return np.take_along_axis(table(rows, metric, columns="iteration"), worst[:, None], 1)
+
+
+def _judge_values(claim: Claim, records: Records) -> Verdict:
+    assert claim.select is not None  # the schema demands it of every class but ordering
+    fresh, parts, reasons = {}, {}, []
+    for metric in claim.expected or claim.range:
+        fresh[metric] = estimate(claim.select, metric, records)
+        holds, reason = _compare_value(claim, metric, fresh[metric])
+        parts[metric] = _WORD[claim.tolerance] if holds else MISSED
+        reasons.append(reason)
+    if claim.failed_layouts is not None:
+        holds, reason = _compare_failures(claim, select_rows(records, claim.select))
+        parts["failed layouts"] = REPRODUCED if holds else MISSED
+        reasons.append(reason)
+    return _conclude(claim, records, fresh, parts, reasons)
+
+
+def estimate(selector: Selector, metric: str, records: Records) -> Estimate:
+    """The mean of a metric with its two-level interval; each cell owns its generator, so order never matters."""
+    rng = generator(0, "interval", str(selector), metric)
+    return two_level_interval(_values(records, selector, metric), rng)
+
+
+def _compare_value(claim: Claim, metric: Any, fresh: Estimate) -> tuple[bool, str]:
+    """(holds, what was compared with what) for one metric of a claim."""
+    if metric in claim.range:
+        low, high = claim.range[metric]
+        return float(low) <= fresh.value <= float(high), f"{metric} {fresh.value:.2f}, accepted {low} to {high}"
+    value = claim.expected[metric]
+    if claim.tolerance == "interval":
+        return fresh.holds(float(value)), f"{metric} {value} against [{fresh.low:.2f}, {fresh.high:.2f}]"
+    if claim.tolerance == "numeric" and metric in claim.within:
+        width = claim.within[metric]
+        distance = abs(Decimal(repr(round(fresh.value, 9))) - value)
+        return distance <= width, f"{metric} {fresh.value:.2f} against {value}, at most {width} apart"
+    rounded = round_as(fresh.value, value)
+    return rounded == value, f"{metric} {rounded} against {value}"
+
+
+def round_as(value: float, like: Decimal) -> Decimal:
+    """A value rounded (half up) to the decimals that `like` was published with."""
+    # Nine decimals first: a mean of 100 layouts is exact there, its binary representation is not.
+    return Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(like.as_tuple().exponent), ROUND_HALF_UP)  # type: ignore[arg-type]
+
+
+def _compare_failures(claim: Claim, rows: pd.DataFrame) -> tuple[bool, str]:
+    expected = sorted(claim.failed_layouts or ())
+    failed = {seed: sorted(each.loc[each["success"] == 0, "layout"]) for seed, each in rows.groupby("seed")}
+    wrong = [f"seed {seed} fails on {found}" for seed, found in failed.items() if found != expected]
+    return not wrong, "; ".join(wrong) or f"fails on exactly {expected}"
+
+
+def _judge_order(claim: Claim, records: Records) -> Verdict:
+    fresh, parts, reasons = {}, {}, []
+    for each in claim.compare:
+        name = f"{each.metric}: {each.of.short} - {each.than.short}"
+        fresh[name] = difference(each, records)
+        parts[name] = HOLDS if _on_side(each, fresh[name]) else MISSED
+        reasons.append(f"{name} = {_signed(fresh[name])}, must be {each.direction}")
+    return _conclude(claim, records, fresh, parts, reasons)
+
+
+def difference(comparison: Comparison, records: Records) -> Estimate:
+    """`of` minus `than` with its interval, paired by layout when both were evaluated on the same ones."""
+    of, than = comparison.of, comparison.than
+    paired = of.when == than.when == "end" and _layouts(records, of) == _layouts(records, than)
+    rng = generator(0, "difference", str(of), str(than), comparison.metric)
+    ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
+    return difference_interval(ours, theirs, paired, rng)
+
+
+def _layouts(records: Records, selector: Selector) -> list[int]:
+    return sorted(select_rows(records, selector)["layout"].unique())
+
+
+def _on_side(comparison: Comparison, gap: Estimate) -> bool:
+    """`lower` and `higher` need 0 outside the interval; the `not` forms only that the opposite is not shown."""
+    return {
+        "lower": gap.high < 0,
+        "higher": gap.low > 0,
+        "not lower": gap.high >= 0,
+        "not higher": gap.low <= 0,
+    }[comparison.direction]
+
+
+def _signed(gap: Estimate) -> str:
+    return f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+
+
+def _conclude(
+    claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
+) -> Verdict:
+    verdict = MISSED if MISSED in parts.values() else _WORD[claim.tolerance]
+    seeds = int(select_rows(records, _selectors(claim)[0])["seed"].nunique())
+    return Verdict(claim, verdict, "; ".join(reasons), fresh, parts, seeds, _seconds(claim, records))
+
+
+def _seconds(claim: Claim, records: Records) -> float:
+    """Wall time of the runs behind a claim, summed."""
+    chosen: dict[str, float] = {}
+    for each in _selectors(claim):
+        runs = select(records.runs, method=each.method, world=each.world, settings=each.settings)
+        chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
+    return round(sum(chosen.values()), 2)
+
+
+def readable_row(verdict: Verdict) -> dict[str, str]:
+    """A claim as people read it: paper, original re-run, fresh with interval, verdict."""
+    claim = verdict.claim
+    return {
+        "claim": claim.locus,
+        "statement": claim.statement,
+        "paper": _numbers(claim.published),
+        "original re-run": _numbers(claim.reference),
+        "here": _fresh(verdict),
+        "seeds": str(verdict.seeds) if verdict.judged else "–",
+        "verdict": f"{verdict.verdict} ({claim.tolerance})",
+    }
+
+
+def _numbers(values: dict[Any, Decimal]) -> str:
+    return (
+        "; ".join(f"{metric} {value}{' %' if metric == 'success' else ''}" for metric, value in values.items()) or "–"
+    )
+
+
+def _fresh(verdict: Verdict) -> str:
+    if verdict.claim.tolerance == "ordering":
+        return "; ".join(f"{name} {_signed(gap)}" for name, gap in verdict.fresh.items()) or "–"
+    parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
+    if "failed layouts" in verdict.by_metric:
+        parts.append(verdict.reason)
+    return "; ".join(parts) or "–"

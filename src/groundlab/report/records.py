@@ -1,0 +1,168 @@
+"""Stored results as tables: evaluation rows, learning curves, periodic tests and the books of every run.
+
+    records = load("results/0.1.0-quick-20261121-ab12cd3")
+    records.evaluations      one row an episode of a final evaluation
+    records.curves           one row a training iteration
+    records.tests            one row a test during training
+    table(select(records.evaluations, method="mediator", world="KeyInBox", policy="sampled"), "steps")   # [seeds, layouts]
+
+Every frame names method, world, seed and the run's `settings` in each row. `success` is in percent everywhere above
+this file (0 or 100 for one episode). Read next: statistics.py, which takes the arrays that `table` gives.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+
+METRICS = ("interactions", "steps", "success", "return", "game_return")
+_KEYS = ("paper", "method", "world", "seed")
+
+
+@dataclass(frozen=True)
+class Records:
+    """All that a results folder holds; `manifest` is empty while the folder is still being assembled."""
+
+    folder: Path
+    runs: pd.DataFrame
+    evaluations: pd.DataFrame
+    curves: pd.DataFrame
+    tests: pd.DataFrame
+    manifest: dict[str, Any]
+
+    @property
+    def scale(self) -> str:
+        """The scale, from the manifest or, before there is one, from the folder's name."""
+        return self.manifest.get("scale") or _scale_in_name(self.folder)
+
+    @property
+    def papers(self) -> list[str]:
+        """The papers that have runs here."""
+        return sorted(self.runs["paper"].unique())
+
+    def methods(self, paper: str) -> set[str]:
+        """The methods of a paper that have finished runs here."""
+        return set(self.runs.loc[self.runs["paper"] == paper, "method"])
+
+
+def load(folder: str | Path) -> Records:
+    """Read a results folder. Raises GroundlabError for a folder without runs and for missing or broken files."""
+    home = Path(folder)
+    places = sorted(file.parent for file in home.glob("*/runs/*/config.yaml"))
+    if not places:
+        raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
+    stored = [_StoredRun.read(place) for place in places]
+    manifest = home / "manifest.json"
+    return Records(
+        folder=home,
+        runs=pd.DataFrame([run.books for run in stored]),
+        evaluations=_frame([row for run in stored for row in run.evaluations()]),
+        curves=_frame([row for run in stored for row in run.curve()]),
+        tests=_frame([row for run in stored for row in run.tests()]),
+        manifest=storage.read_json(manifest) if manifest.is_file() else {},
+    )
+
+
+def select(
+    frame: pd.DataFrame,
+    *,
+    method: str,
+    world: str,
+    policy: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> pd.DataFrame:
+    """The rows of one method in one world; `settings` must hold in the run, others may be anything."""
+    if frame.empty:
+        return frame
+    keep = (frame["method"] == method) & (frame["world"] == world)
+    if policy is not None:
+        keep &= frame["policy"] == policy
+    for key, value in (settings or {}).items():
+        keep &= frame["settings"].map(lambda given, key=key, value=value: given.get(key) == value).astype(bool)
+    return frame[keep]
+
+
+def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarray:
+    """One metric as an array [seeds, columns], columns = layouts or iterations in ascending order.
+
+    Raises GroundlabError when seeds differ in their columns, or when one seed was run twice with other settings.
+    """
+    if rows.duplicated(["seed", columns]).any():
+        raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
+    pivot = rows.pivot(index="seed", columns=columns, values=metric)
+    if pivot.isna().to_numpy().any():
+        raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
+    return pivot.to_numpy(dtype=float)
+
+
+@dataclass(frozen=True)
+class _StoredRun:
+    place: Path
+    books: dict[str, Any]
+
+    @classmethod
+    def read(cls, place: Path) -> "_StoredRun":
+        config, manifest = _read_config(place / "config.yaml"), storage.read_json(place / "manifest.json")
+        books = {"run": place.name, "paper": place.parent.parent.name, "label": manifest.get("label", place.name)}
+        books |= {key: config[key] for key in ("method", "world", "seed", "settings")}
+        times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
+        return cls(place, books | {key: manifest.get(key, 0.0) for key in times} | {"manifest": manifest})
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        return {key: self.books[key] for key in (*_KEYS, "settings")}
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        stored = storage.read_json(self.place / "evaluation.json")
+        try:
+            rows = [{"policy": each["policy"], **row} for each in stored for row in each["rows"]]
+            return [{**self.keys, **_in_percent(row)} for row in rows]
+        except (TypeError, KeyError) as error:
+            raise _foreign(self.place / "evaluation.json", error) from None
+
+    def curve(self) -> list[dict[str, Any]]:
+        records = storage.read_lines(self.place / "metrics.jsonl")
+        plain = [{key: value for key, value in record.items() if key != "test"} for record in records]
+        return [{**self.keys, **_in_percent(record)} for record in plain]
+
+    def tests(self) -> list[dict[str, Any]]:
+        records = storage.read_lines(self.place / "metrics.jsonl")
+        return [
+            {**self.keys, "iteration": record["iteration"], "policy": policy, **_in_percent(means)}
+            for record in records
+            for policy, means in record.get("test", {}).items()
+        ]
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(file.read_text())
+        return {"settings": {}, **{key: config[key] for key in ("method", "world", "seed")}, **config}
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise _foreign(file, error) from None
+
+
+def _foreign(file: Path, error: Exception) -> GroundlabError:
+    return GroundlabError(f"{file} is not what a run writes ({error!r}); delete its folder and reproduce again")
+
+
+def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {key: 100.0 * row[key] for key in ("success", "test_success") if key in row}
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*_KEYS, "settings", "policy", "iteration", "layout"])
+
+
+def _scale_in_name(folder: Path) -> str:
+    found = re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", folder.name)
+    if not found:
+        raise GroundlabError(f"{folder} has no manifest and no scale in its name; make it with groundlab reproduce")
+    return found[0]

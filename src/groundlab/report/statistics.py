@@ -1,0 +1,115 @@
+"""Aggregates and intervals for few seeds: interquartile mean, bootstrap intervals, profiles, paired differences.
+
+All functions are pure; randomness comes only from the generator that the caller passes, so that every interval is
+repeatable to the last digit. Definitions follow Agarwal et al. 2021 ("Deep RL at the edge of the statistical
+precipice") and agree with their package rliable, whose values tests/golden/rliable.json keeps.
+
+Two kinds of data, two rules of resampling:
+    scores [runs, tasks]      `stratified_interval`: runs are drawn anew within each task
+    tables [seeds, layouts]   `two_level_interval`: seeds are drawn, then layouts within each drawn seed;
+                              a method without randomness has one seed, and then only layouts are drawn
+Called from: mediator.py (figures and tables), claims.py (verdicts).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+Statistic = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its 95 % interval, all in the unit of the data."""
+
+    value: float
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies inside the interval, its ends included."""
+        return self.low <= value <= self.high
+
+
+def mean(scores: np.ndarray) -> np.ndarray:
+    """The mean over the last axis."""
+    return scores.mean(axis=-1)
+
+
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """The interquartile mean over the last axis: the mean of what lies between the quartiles."""
+    return stats.trim_mean(scores, 0.25, axis=-1)
+
+
+def percentile_interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 2.5 % and 97.5 % percentiles of resampled values, over the first axis."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(samples, [tail, 100 - tail], axis=0)
+    return low, high
+
+
+def stratified_interval(
+    scores: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """A statistic of all scores [runs, tasks] with its interval; runs are resampled within each task."""
+    runs, tasks = scores.shape
+    drawn = scores[rng.integers(runs, size=(resamples, runs, tasks)), np.arange(tasks)]
+    low, high = percentile_interval(statistic(drawn.reshape(resamples, -1)))
+    return Estimate(float(statistic(scores.ravel())), float(low), float(high))
+
+
+def band(
+    curves: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(aggregate, low, high), each [points], of curves [seeds, points]: whole curves are resampled, pointwise ends."""
+    seeds = len(curves)
+    drawn = curves[rng.integers(seeds, size=(resamples, seeds))]
+    low, high = percentile_interval(statistic(np.moveaxis(drawn, 1, -1)))
+    return statistic(curves.T), low, high
+
+
+def two_level_interval(table: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES) -> Estimate:
+    """The mean of an evaluation table [seeds, layouts]: seeds are resampled, then layouts within each drawn seed."""
+    seeds, layouts = table.shape
+    rows = rng.integers(seeds, size=(resamples, seeds, 1))
+    columns = rng.integers(layouts, size=(resamples, seeds, layouts))
+    low, high = percentile_interval(table[rows, columns].mean(axis=(1, 2)))
+    return Estimate(float(table.mean()), float(low), float(high))
+
+
+def difference_interval(
+    ours: np.ndarray, theirs: np.ndarray, paired: bool, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """The mean of `ours` minus that of `theirs`, tables [seeds, layouts], seeds resampled separately.
+
+    paired: both tables hold the same layouts in the same order, and each resample draws one set of layouts for both,
+    so that what makes a layout hard cancels out. Raises ValueError when paired tables differ in their layouts.
+    """
+    if paired and ours.shape[1] != theirs.shape[1]:
+        raise ValueError(f"paired tables need the same layouts, got {ours.shape[1]} and {theirs.shape[1]}")
+    a, b = _seed_means(ours, rng, resamples), _seed_means(theirs, rng, resamples)
+    columns = rng.integers(ours.shape[1], size=(resamples, ours.shape[1]))
+    others = columns if paired else rng.integers(theirs.shape[1], size=(resamples, theirs.shape[1]))
+    drawn = np.take_along_axis(a, columns, 1).mean(axis=1) - np.take_along_axis(b, others, 1).mean(axis=1)
+    low, high = percentile_interval(drawn)
+    return Estimate(float(ours.mean() - theirs.mean()), float(low), float(high))
+
+
+def _seed_means(table: np.ndarray, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    """Layout means over resampled seeds: [resamples, layouts]."""
+    return table[rng.integers(len(table), size=(resamples, len(table)))].mean(axis=1)
+
+
+def performance_profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The fraction of scores [runs, tasks] above each threshold: [thresholds]."""
+    return (scores[None] > thresholds[:, None, None]).mean(axis=(1, 2))
+
+
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The chance that a run of ours beats one of theirs on the same task, ties counted half; both [runs, tasks]."""
+    wins = (ours[:, None] > theirs[None]) + 0.5 * (ours[:, None] == theirs[None])
+    return float(wins.mean())

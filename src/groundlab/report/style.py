@@ -1,0 +1,116 @@
+"""The house style of figures: one colour and marker for each method, units on every axis, files equal byte for byte.
+
+    with house_style():
+        figure = new_figure(rows=1, columns=4)
+        ...
+    save(figure, folder, "mediator-curves")     # PNG at 200 dpi and PDF
+
+Colours are Okabe and Ito's, told apart by readers with any colour vision; markers repeat the distinction for print.
+Figures never touch pyplot, so nothing depends on a display or on what was drawn before. Called from: mediator.py.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from groundlab.core import storage
+
+DPI = 200
+# Dates and library versions would make equal figures differ.
+_METADATA = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+_RC = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same glyphs on every machine
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 8.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.6,
+    "pdf.fonttype": 42,  # text stays text in a PDF
+    "figure.dpi": 100,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn and called."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+LOOKS = {
+    "mediator": Look("asking policy (ours)", "#D55E00", "o"),
+    "hard-coded": Look("hard-coded", "#0072B2", "s"),
+    "always": Look("always ask", "#009E73", "^"),
+    "random": Look("random", "#E69F00", "D"),
+    "on-change": Look("on change (our control)", "#CC79A7", "v"),
+    "never": Look("never (RL, no planner)", "#56B4E9", "P"),
+}
+PUBLISHED_COLOUR = "#333333"
+ARGMAX_COLOUR = "#7A4B9A"
+UNITS = {
+    "interactions": "interactions per episode",
+    "steps": "steps per episode",
+    "success": "success [%]",
+    "return": "return, questions charged",
+    "game_return": "return of the game",
+    "iteration": "iteration (10 episodes each)",
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw inside this context; what the caller had set is restored afterwards."""
+    with mpl.rc_context({**sns.axes_style("ticks"), **_RC}):
+        yield
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options):
+    """(figure, axes [rows, columns]); sizes in inches; `options` as for `Figure.subplots`."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def plain_log(axes: Axes, which: str) -> None:
+    """A logarithmic "x" or "y" axis labelled 1, 2, 5, 10, ... instead of powers of ten."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write `<name>.png` and `<name>.pdf`, the same bytes for the same data; returns the two paths."""
+    with house_style():
+        return [_write(figure, folder / f"{name}.{kind}", kind) for kind in ("png", "pdf")]
+
+
+def _write(figure: Figure, path: Path, kind: str) -> Path:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=DPI, metadata=_METADATA[kind])
+    storage.write_atomic(path, buffer.getvalue())
+    return path

@@ -1,0 +1,59 @@
+"""A table as data: written as CSV in full precision, for machines, and as Markdown, for people.
+
+`Table.data` has one row a measurement (value, low, high, published); `Table.readable` is the same as text, one row a
+method, with intervals and the published value beside ours. Called from: exhibits.py, review.py, readme.py.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from groundlab.core import storage
+from groundlab.report.statistics import Estimate
+
+DECIMALS = {"interactions": 2, "steps": 2, "success": 0, "return": 3}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers (`data`), their readable form, and what a reader must know to read it (`note`, one line an item)."""
+
+    data: pd.DataFrame
+    readable: pd.DataFrame
+    note: tuple[str, ...] = ()
+
+    @property
+    def markdown(self) -> str:
+        """The readable form with its notes."""
+        return "\n".join([markdown(self.readable), "", *(f"- {line}" for line in self.note)]).rstrip() + "\n"
+
+
+def number(value: float, metric: str) -> str:
+    """A value in the precision of its metric, percent with its sign: `25.78`, `59 %`."""
+    decimals = DECIMALS.get(metric, 2)
+    if metric == "success" and value != round(value):
+        decimals = 1
+    return f"{value:.{decimals}f}" + (" %" if metric == "success" else "")
+
+
+def measured(estimate: Estimate | None, metric: str) -> str:
+    """A value with its interval: `25.78 [23.90, 27.71]`."""
+    if estimate is None:
+        return "–"
+    decimals = DECIMALS.get(metric, 2)
+    return f"{number(estimate.value, metric)} [{estimate.low:.{decimals}f}, {estimate.high:.{decimals}f}]"
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A frame of text as a Markdown table; columns named in capitals or words, pipes escaped."""
+    lines = [list(map(str, frame.columns)), ["---"] * len(frame.columns), *frame.astype(str).to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def save(table: Table, folder: Path, name: str) -> list[Path]:
+    """Write `<name>.csv` and `<name>.md`; returns the two paths."""
+    paths = [folder / f"{name}.csv", folder / f"{name}.md"]
+    storage.write_atomic(paths[0], table.data.to_csv(index=False, lineterminator="\n"))
+    storage.write_atomic(paths[1], table.markdown)
+    return paths
