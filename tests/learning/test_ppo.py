@@ -1,0 +1,109 @@
+"""The clipped update against its formula written out, and that it learns."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from groundlab.learning import checkpoints, ppo
+
+SETTINGS = SimpleNamespace(
+    batch_size=32, epochs=3, clip=0.2, entropy_coefficient=0.01, value_coefficient=0.5, max_grad_norm=0.5
+)
+
+
+class Linear(nn.Module):
+    """Logits and value, linear in four inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.actor, self.critic = nn.Linear(4, 3), nn.Linear(4, 1)
+
+    def forward(self, inputs):
+        return self.actor(inputs), self.critic(inputs)[:, 0]
+
+
+def example(size=100, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(size, 4, generator=g)
+    actions = torch.randint(0, 3, (size,), generator=g)
+    log_probs = torch.log_softmax(torch.randn(size, 3, generator=g), -1).gather(1, actions[:, None])[:, 0]
+    return ppo.Batch(inputs, actions, log_probs, torch.randn(size, generator=g), torch.randn(size, generator=g))
+
+
+def build(seed=0):
+    with checkpoints.seeded_construction(seed, "test"):
+        return Linear()
+
+
+def test_the_loss_is_the_formula_written_out_for_every_sample():
+    batch, policy = example(20), build()
+    advantages = batch.returns - batch.values
+    logits, values = policy(batch.inputs)
+    total, *_ = ppo.losses_of(logits, values, batch, advantages, SETTINGS)
+    terms = []
+    for i in range(20):
+        p = torch.softmax(logits[i], -1)
+        ratio = (p[batch.actions[i]].log() - batch.log_probs[i]).exp()
+        surrogate = min(ratio * advantages[i], ratio.clamp(0.8, 1.2) * advantages[i])
+        near = batch.values[i] + (values[i] - batch.values[i]).clamp(-0.2, 0.2)
+        error = max((values[i] - batch.returns[i]) ** 2, (near - batch.returns[i]) ** 2)
+        terms.append(-surrogate - 0.01 * -(p * p.log()).sum() + 0.5 * error)
+    assert total.item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-5)
+
+
+def test_minibatches_cover_a_buffer_without_replacement_and_drop_the_rest():
+    parts = list(ppo.minibatches(100, 32, np.random.default_rng(0)))
+    assert [len(part) for part in parts] == [32, 32, 32]
+    assert len(set(torch.cat(parts).tolist())) == 96
+    assert [len(part) for part in ppo.minibatches(10, 32, np.random.default_rng(0))] == [10]
+
+
+def test_advantages_are_normalised_with_the_unbiased_deviation():
+    scaled = ppo.normalised(torch.tensor([1.0, 2.0, 3.0, 6.0]))
+    assert scaled.mean().item() == pytest.approx(0, abs=1e-6)
+    assert scaled.std().item() == pytest.approx(1, abs=1e-4)
+
+
+def update_times(policy, optimizer, first: int, last: int) -> list[ppo.Losses]:
+    results = []
+    for step in range(first, last):
+        batch = example(seed=step)
+        rng = np.random.default_rng(step)
+        results.append(ppo.update(policy, optimizer, batch, batch.returns - batch.values, SETTINGS, rng))
+    return results
+
+
+def test_an_update_makes_rewarded_actions_likelier():
+    policy = build()
+    optimizer = torch.optim.Adam(list(policy.parameters()), lr=1e-2)
+    inputs = torch.ones(64, 4)
+    actions = torch.arange(64) % 3
+    for step in range(10):
+        log_probs = torch.log_softmax(policy(inputs)[0], -1).gather(1, actions[:, None])[:, 0].detach()
+        batch = ppo.Batch(inputs, actions, log_probs, torch.zeros(64), (actions == 2).float())
+        ppo.update(policy, optimizer, batch, batch.returns, SETTINGS, np.random.default_rng(step))
+    assert torch.softmax(policy(inputs[:1])[0], -1)[0, 2] > 0.6
+
+
+def test_a_packed_learner_continues_bit_for_bit():
+    policy, other = build(1), build(2)
+    optimizer = torch.optim.Adam(list(policy.parameters()), lr=1e-3)
+    update_times(policy, optimizer, 0, 5)
+    files = checkpoints.pack(policy, optimizer, {"iteration": 5})
+    expected = update_times(policy, optimizer, 5, 9)
+    resumed = torch.optim.Adam(list(other.parameters()), lr=1e-3)
+    assert checkpoints.unpack(files, other, resumed) == {"iteration": 5}
+    assert update_times(other, resumed, 5, 9) == expected
+
+
+def test_building_networks_leaves_torchs_own_generator_alone():
+    torch.manual_seed(5)
+    before = torch.rand(3)
+    torch.manual_seed(5)
+    first, second = build(0), build(0)
+    assert torch.equal(torch.rand(3), before)
+    assert torch.equal(first.actor.weight, second.actor.weight)
+    assert not torch.equal(first.actor.weight, build(1).actor.weight)

@@ -1,0 +1,92 @@
+"""Texts, replies and plans are the original's, character by character; bad replies end in the fallback."""
+
+import pytest
+from rooms import room_image
+
+from groundlab.language.chat import Sampling, Scripted
+from groundlab.methods.mediator.planner import ATTEMPTS, FALLBACK, Planner, parse_plan, perfect_reply, scripted_planner
+from groundlab.methods.mediator.skills import DROP_OBJECT, GO_TO, UNKNOWN, Option
+from groundlab.methods.mediator.translator import Translator
+
+DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
+
+
+def test_every_text_is_the_originals_to_the_letter(mediator_golden):
+    for case in mediator_golden["describe"]:
+        translator = Translator(case["task"])
+        image = room_image(case["objects"], case["agent"], carry=case["carry"])
+        assert translator.describe(image) == case["text"]
+        assert {name: list(place) for name, place in translator.coordinates.items()} == case["coordinates"]
+
+
+def test_the_carried_key_can_be_put_inside_the_braces():
+    image = room_image([("door", "red", 0, 4, 2)], carry=("key", "red"))
+    assert Translator("KeyInBox").describe(image) == "observation: {observed a door}, , carry key"
+    assert Translator("KeyInBox", carry_inside=True).describe(image) == "observation: {observed a door, carry key} "
+
+
+def test_replies_are_parsed_as_the_original_parses_them(mediator_golden):
+    for case in mediator_golden["parser"]:
+        coordinates = {name: tuple(place) for name, place in case["known_coordinates"].items()}
+        plan = parse_plan(case["reply"], case["task"], coordinates)
+        if "raises" in case:  # the original crashes; here no braces give no plan, an unseen object a skipped option
+            assert plan is None or all(option.action == UNKNOWN for option in plan)
+            continue
+        expected = [(o["action"], o["object"], o["coordinate"] and tuple(o["coordinate"])) for o in case["options"]]
+        assert [tuple(option) for option in plan] == expected
+
+
+def test_only_the_first_group_counts_and_drop_is_understood():
+    known = {"key": (1, 2), "door": (3, 4)}
+    assert parse_plan("{go to the key}{toggle the door}", "SimpleDoorKey", known) == (Option(GO_TO, 5, (1, 2)),)
+    assert parse_plan("{drop the key}", "SimpleDoorKey", known) == (Option(DROP_OBJECT, 5, (1, 2)),)
+
+
+def test_the_scripted_planner_answers_every_recorded_question_as_recorded(mediator_golden):
+    for episode in mediator_golden["episodes"]:
+        for ask in episode["asks"]:
+            assert perfect_reply(episode["task"], ask["text"]) == ask["reply"]
+
+
+def test_first_commit_plans_differ_only_where_the_first_commit_did():
+    key = "observation: {observed a key} "
+    assert perfect_reply("KeyInBox", key, "head") == "action: {go to the key, pick up the key}."
+    assert perfect_reply("KeyInBox", key, "first-commit") == "action: {go to the key, pick up the key, explore}."
+    assert perfect_reply("RandomBoxKey", key, "first-commit").endswith(", explore}.")
+    for world in ("SimpleDoorKey", "ColoredDoorKey"):
+        assert perfect_reply(world, key, "head") == perfect_reply(world, key, "first-commit")
+
+
+@pytest.mark.parametrize("world", DOOR_KEY_WORLDS)
+def test_the_system_prompt_shows_the_planners_own_answers(world):
+    """The examples of the prompt are questions and answers of the scripted planner (three worlds without colours)."""
+    prompt = scripted_planner(world).system_prompt
+    if world == "ColoredDoorKey":
+        assert prompt.count("Q: [") == 10 and "<color2>" in prompt
+        return
+    examples = prompt[prompt.index("observation: {") :].strip().split(" \n ")
+    assert len(examples) == {"SimpleDoorKey": 5, "KeyInBox": 7, "RandomBoxKey": 11}[world]
+    for example in examples:
+        text, reply = example.split("}, action: ")
+        assert f"action: {reply}" == perfect_reply(world, f"{text}}} "), text
+
+
+def test_a_planner_that_never_gives_a_plan_ends_in_the_fallback_after_the_stated_attempts():
+    asked = []
+
+    def silent(text: str, sampling: Sampling) -> str:
+        asked.append(text)
+        return "I would rather not say"
+
+    reply, plan = Planner("SimpleDoorKey", Scripted("silent", silent)).plan("observation: {} ", {}, 0)
+    assert plan == FALLBACK and len(asked) == ATTEMPTS and reply == "I would rather not say"
+
+
+def test_noise_has_the_stated_rate_and_depends_only_on_the_seed():
+    text, coordinates = "observation: {observed a key, observed a door} ", {"key": (1, 1), "door": (0, 3)}
+    noisy, right = scripted_planner("SimpleDoorKey", epsilon=0.3), perfect_reply("SimpleDoorKey", text)
+    replies = [noisy.chat.reply([{"role": "user", "content": text}], Sampling(1.0, seed)) for seed in range(2000)]
+    again = [noisy.chat.reply([{"role": "user", "content": text}], Sampling(1.0, seed)) for seed in range(2000)]
+    assert replies == again
+    assert sum(reply != right for reply in replies) / 2000 == pytest.approx(0.3, abs=0.03)
+    assert noisy.plan(text, coordinates, 5) == noisy.plan(text, coordinates, 5)

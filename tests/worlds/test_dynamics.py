@@ -1,0 +1,109 @@
+"""Step for step with the public minigrid package: grid, agent, hand, view, reward, end."""
+
+import numpy as np
+import pytest
+from minigrid.core.constants import COLOR_TO_IDX, IDX_TO_COLOR, IDX_TO_OBJECT, OBJECT_TO_IDX
+from minigrid.core.grid import Grid
+from minigrid.core.mission import MissionSpace
+from minigrid.core.world_object import Box, Door, Key, Wall, WorldObj
+from minigrid.minigrid_env import MiniGridEnv
+
+from groundlab import worlds
+from groundlab.worlds.view import visible_cells
+
+EPISODES_PER_WORLD = 60
+# More forward moves, pick-ups and toggles than a uniform draw, so that keys, boxes and doors are really used.
+ACTION_WEIGHTS = (0.12, 0.12, 0.38, 0.14, 0.06, 0.16, 0.02)
+
+
+class Reference(MiniGridEnv):
+    """minigrid's own environment on a copy of one of our grids, ending when the faced door is open."""
+
+    def __init__(self, ours: worlds.GridEnv):
+        self._ours = ours
+        mission = MissionSpace(mission_func=lambda: "open the door")
+        super().__init__(mission, width=10, height=10, max_steps=100, agent_view_size=3, see_through_walls=False)
+
+    def _gen_grid(self, width, height):
+        grids = self._ours.grids
+        self.grid = Grid(width, height)
+        for x, y in np.argwhere(grids.cells[0, :, :, 0] > 1):
+            kind, colour, state = (int(code) for code in grids.cells[0, x, y])
+            content = grids.contents[0, x, y]
+            self.grid.set(int(x), int(y), self._thing(IDX_TO_OBJECT[kind], IDX_TO_COLOR[colour], state, content))
+        self.agent_pos = tuple(int(v) for v in grids.agents[0, :2])
+        self.agent_dir = int(grids.agents[0, 2])
+
+    @staticmethod
+    def _thing(kind, colour, state, content) -> WorldObj:
+        if kind == "door":
+            return Door(colour, is_open=state == 0, is_locked=state == 2)
+        if kind == "box":
+            return Box(colour, contains=Key(IDX_TO_COLOR[int(content[1])]) if content[0] else None)
+        return Wall() if kind == "wall" else Key(colour)
+
+    def step(self, action):
+        observation, _, terminated, truncated, info = super().step(action)
+        front = self.grid.get(*self.front_pos)
+        if action == self.actions.toggle and isinstance(front, Door) and front.is_open:
+            return observation, self._reward(), True, False, info
+        return observation, 0.0, terminated, truncated, info
+
+
+def in_hand(env: Reference) -> tuple[int, int]:
+    if env.carrying is None:
+        return 0, 0
+    return OBJECT_TO_IDX[env.carrying.type], COLOR_TO_IDX[env.carrying.color]
+
+
+def seen_by_minigrid(env: Reference) -> set[tuple[int, int]]:
+    """World coordinates of the cells in minigrid's view."""
+    _, mask = env.gen_obs_grid()
+    return {
+        (x, y)
+        for x in range(10)
+        for y in range(10)
+        if (at := env.relative_coords(x, y)) is not None and mask[at[0], at[1]]
+    }
+
+
+@pytest.mark.parametrize("world", [name for name in worlds.WORLDS if name != "MovingObstacle"])
+def test_every_step_is_minigrids(world):
+    rng = np.random.default_rng(7)
+    ours, states, opened = worlds.GridEnv(world), 0, 0
+    for seed in range(EPISODES_PER_WORLD):
+        ours.reset(seed=int(rng.integers(2**31)))
+        reference = Reference(ours)
+        reference.reset(seed=seed)
+        visible, done = np.zeros((10, 10), bool), False
+        while not done:
+            action = int(rng.choice(7, p=ACTION_WEIGHTS))
+            _, reward, terminated, truncated, _ = ours.step(action)
+            _, expected_reward, expected_end, expected_limit, _ = reference.step(action)
+            np.testing.assert_array_equal(ours.grids.cells[0], reference.grid.encode())
+            assert (*ours.grids.agents[0],) == (*reference.agent_pos, reference.agent_dir)
+            assert tuple(ours.grids.carried[0, :2]) == in_hand(reference)
+            visible[:] = False
+            visible_cells(ours.grids, 0, 3, visible)
+            assert {tuple(cell) for cell in np.argwhere(visible).tolist()} == seen_by_minigrid(reference)
+            assert (reward, terminated, truncated and not terminated) == (
+                pytest.approx(expected_reward, abs=1e-12), expected_end, expected_limit and not expected_end,
+            )  # fmt: skip
+            done, states, opened = terminated or truncated, states + 1, opened + terminated
+    assert states > 2000
+    assert opened > 0 or world in ("KeyInBox", "RandomBoxKey", "ColoredDoorKey")
+
+
+def test_a_locked_door_opens_only_with_its_own_key():
+    env = worlds.GridEnv("ColoredDoorKey")
+    env.reset(seed=0)
+    env.grids.cells[0, :, :] = (1, 0, 0)
+    env.grids.cells[0, 5, 4] = (4, 1, 2)
+    env.grids.agents[0] = (4, 4, 0)
+    env.grids.carried[0, :2] = (5, 0)
+    _, reward, terminated, _, _ = env.step(5)
+    assert env.grids.cells[0, 5, 4, 2] == 2 and reward == 0 and not terminated
+    env.grids.carried[0, :2] = (5, 1)
+    _, reward, terminated, _, _ = env.step(5)
+    assert env.grids.cells[0, 5, 4, 2] == 0 and terminated
+    assert reward == pytest.approx(1 - 0.9 * 2 / 100)

@@ -1,0 +1,71 @@
+"""The same seed gives the original's layout, and our PCG64 is NumPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groundlab import worlds
+from groundlab.worlds.codes import BALL, COLOURS, TYPES, WALL
+from groundlab.worlds.pcg64 import integers, seed_row
+
+
+def objects_of(env: worlds.GridEnv) -> list[dict]:
+    """Every non-wall object of the hidden grid, as the golden file lists them."""
+    cells, contents = env.grids.cells[0], env.grids.contents[0]
+    found = []
+    for x, y in np.argwhere((cells[:, :, 0] > 1) & (cells[:, :, 0] != WALL)):
+        kind, colour = contents[x, y]
+        inside = f"{TYPES[kind]} {COLOURS[colour]}" if kind else None
+        thing = {"type": TYPES[cells[x, y, 0]], "color": COLOURS[cells[x, y, 1]]}
+        found.append({**thing, "pos": [int(x), int(y)], "contains": inside})
+    return found
+
+
+def described(things: list[dict]) -> list[tuple]:
+    return sorted((tuple(thing["pos"]), thing["type"], thing["color"], thing["contains"] or "") for thing in things)
+
+
+def test_layouts_are_the_originals(mediator_golden):
+    for episode in mediator_golden["episodes"]:
+        env = worlds.GridEnv(episode["task"])
+        env.reset(seed=episode["seed"])
+        assert described(objects_of(env)) == described(episode["objects"])
+        assert env.grids.agents[0].tolist() == [*episode["agent_pos"], episode["agent_dir"]]
+        walls = np.argwhere(env.grids.cells[0, :, :, 0] == WALL)
+        assert (walls.max(0) + 1).tolist() == episode["room_size_xy"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**64),
+    ranges=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 2**31)), min_size=1, max_size=50),
+)
+def test_bounded_draws_are_numpys(seed, ranges):
+    reference, row = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed))), seed_row(seed)
+    for low, size in ranges:
+        assert integers(row, low, low + size) == reference.integers(low, low + size)
+
+
+def test_a_moving_obstacle_world_has_two_balls_that_wander_and_end_nothing():
+    env = worlds.GridEnv("MovingObstacle")
+    moved = 0
+    for seed in range(20):
+        env.reset(seed=seed)
+        before = np.argwhere(env.grids.cells[0, :, :, 0] == BALL)
+        _, _, terminated, truncated, _ = env.step(0)
+        after = np.argwhere(env.grids.cells[0, :, :, 0] == BALL)
+        assert len(before) == len(after) == 2
+        assert not terminated and not truncated
+        moved += not np.array_equal(before, after)
+    assert moved >= 15
+
+
+@pytest.mark.parametrize("world", worlds.WORLDS)
+def test_the_agent_always_starts_on_an_empty_cell_of_the_room(world):
+    env = worlds.make(world, 500, seed=123)
+    env.reset()
+    for b in range(500):
+        x, y, _ = env.grids.agents[b]
+        assert env.grids.cells[b, x, y, 0] == 1
+        assert 0 < x < 9 and 0 < y < 9
