@@ -12,6 +12,8 @@ Read in the order of the data: records.py, statistics.py, mediator.py, exhibits.
 
 from groundlab.report.exhibits import EXHIBITS, draw, draw_all
 from groundlab.report.judging import judge
+from groundlab.report.readme import publish
 from groundlab.report.records import Records, load
+from groundlab.report.review import Review, review
 
-__all__ = ["EXHIBITS", "Records", "draw", "draw_all", "judge", "load"]
+__all__ = ["EXHIBITS", "Records", "Review", "draw", "draw_all", "judge", "load", "publish", "review"]

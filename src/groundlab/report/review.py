@@ -1,0 +1,175 @@
+"""The review page: every claim with its verdict, fresh figures beside the reference's, tables, and how it was made.
+
+    page = review("results/0.1.0-quick-20261121-ab12cd3")     # writes review.html and claims.json into the folder
+    page.exact_failed                                         # the claims that make `groundlab review` exit with 1
+
+It draws and judges what is stored and trains nothing. The page is one file without links to anything outside, so it
+can be sent and read offline. Called from: the command line, notebooks/07_review.ipynb. Layout: review.html.j2.
+"""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from groundlab.core import storage
+from groundlab.core.paths import repository_root
+from groundlab.report.exhibits import Drawn, Gallery, draw_all
+from groundlab.report.judging import VERDICTS, Verdict, Verdicts, judge, readable_row
+from groundlab.report.records import Records, load
+
+# Verdicts are told by a sign and a word; the colour only helps.
+_SIGNS = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
+_CLASSES = dict(zip(VERDICTS, ("good", "good", "good", "bad", "none"), strict=True))
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review that was written: the page, the verdicts and the exhibits on it."""
+
+    page: Path
+    verdicts: Verdicts
+    exhibits: Gallery
+
+    @property
+    def exact_failed(self) -> list[Verdict]:
+        """The claims of class `exact` that do not hold."""
+        return self.verdicts.exact_failed
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {word}" for word, count in self.verdicts.counts().items())
+        return f"{self.page}\nclaims: {counts}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{self}</pre>{self.verdicts._repr_html_()}"
+
+
+def review(folder: str | Path) -> Review:
+    """Draw, judge and write `<folder>/review.html` and `<folder>/claims.json`. Raises GroundlabError without runs."""
+    records = load(folder)
+    exhibits, verdicts = draw_all(records), judge(records)
+    verdicts = Verdicts(each for each in verdicts if each.claim.paper in records.papers)
+    page = records.folder / "review.html"
+    storage.write_json(records.folder / "claims.json", [each.as_json() for each in verdicts])
+    storage.write_atomic(page, _render(records, verdicts, exhibits))
+    return Review(page, verdicts, exhibits)
+
+
+def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
+    home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
+    template = home.get_template("review.html.j2")
+    references = {paper: _reference(records, paper) for paper in records.papers}
+    return template.render(
+        version=records.manifest.get("version") or records.folder.name.removeprefix(".assembling-"),
+        scale=records.scale,
+        counts=[(_SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
+        exact_failed=verdicts.exact_failed,
+        papers=[_paper(paper, verdicts, exhibits, *references[paper]) for paper in records.papers],
+        origin=_origin(records),
+        runs=_runs(records),
+    )
+
+
+def _paper(paper: str, verdicts: Verdicts, exhibits: Gallery, reference: Path | None, note: str) -> dict[str, Any]:
+    mine = [each for each in exhibits if each.exhibit.paper == paper]
+    return {
+        "name": paper,
+        "claims": [_claim(each) for each in verdicts if each.claim.paper == paper],
+        "reference_note": note,
+        "figures": [_figure(each, reference) for each in mine if each.path("png")],
+        "tables": [_table(each) for each in mine if each.path("md")],
+        "skipped": [(each.exhibit.title, each.skipped) for each in mine if each.skipped],
+    }
+
+
+def _claim(verdict: Verdict) -> dict[str, Any]:
+    seconds = verdict.seconds
+    return {
+        **readable_row(verdict),
+        "id": verdict.claim.id,
+        "tolerance": verdict.claim.tolerance,
+        "source": verdict.claim.source,
+        "command": verdict.claim.command,
+        "reason": verdict.reason,
+        "word": verdict.verdict,
+        "sign": _SIGNS[verdict.verdict],
+        "class": _CLASSES[verdict.verdict],
+        "time": "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min",
+    }
+
+
+def _figure(drawn: Drawn, reference: Path | None) -> dict[str, Any]:
+    fresh = drawn.path("png")
+    assert fresh is not None
+    earlier = reference / drawn.exhibit.paper / "figures" / fresh.name if reference else None
+    there = earlier is not None and earlier.is_file()
+    same = there and earlier.read_bytes() == fresh.read_bytes()
+    return {
+        "title": drawn.exhibit.title,
+        "id": drawn.exhibit.id,
+        "fresh": embedded(fresh),
+        "earlier": embedded(earlier) if there and not same else None,
+        "same": same,
+    }
+
+
+def embedded(image: Path) -> str:
+    """A PNG as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
+
+
+def _table(drawn: Drawn) -> dict[str, Any]:
+    """A saved Markdown table as rows of cells and its notes."""
+    path = drawn.path("md")
+    assert path is not None
+    lines = path.read_text().splitlines()
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("|")]
+    notes = [line[2:] for line in lines if line.startswith("- ")]
+    return {"title": drawn.exhibit.title, "head": cells[0], "rows": cells[2:], "notes": notes}
+
+
+def _reference(records: Records, paper: str) -> tuple[Path | None, str]:
+    """The folder of the published version of a paper at this scale, and what the page says about it."""
+    home = repository_root() / "results"
+    file = home / "reference.json"
+    versions = storage.read_json(file).get(paper, {}) if file.is_file() else {}
+    version = versions.get(records.scale)
+    if version is None:
+        return None, f"No reference results of {paper} are published at scale {records.scale}."
+    if not (home / version).is_dir():
+        return None, f"The reference {version} is named in results/reference.json, but its folder is missing."
+    if (home / version).resolve() == records.folder.resolve():
+        return None, "This version is the published reference itself."
+    return home / version, f"Beside the reference {version}."
+
+
+def _origin(records: Records) -> dict[str, Any]:
+    """Commit, hardware and versions: from the manifest, or from the runs' while the folder is being assembled."""
+    first = records.runs["manifest"].iloc[0]
+    facts = records.manifest or first
+    return {
+        "command": records.manifest.get("command", ""),
+        "created": records.manifest.get("created", ""),
+        "whole": bool(records.manifest),
+        "git": facts.get("git") or {"commit": None, "dirty": False},
+        "python": facts.get("python", ""),
+        "platform": facts.get("platform", ""),
+        "hardware": facts.get("hardware") or {},
+        "packages": facts.get("packages") or {},
+    }
+
+
+def _runs(records: Records) -> dict[str, Any]:
+    """Every run with its times, failed ones included, and the totals."""
+    stored = records.runs.to_dict("records")
+    entries = records.manifest.get("runs") or [{**run, "status": "finished", "error": None} for run in stored]
+    seconds = sum(entry["wall_seconds"] for entry in entries)
+    return {
+        "entries": entries,
+        "failed": [entry for entry in entries if entry["status"] == "failed"],
+        "seconds": seconds,
+        "cpu_seconds": sum(entry["cpu_seconds"] for entry in entries),
+        "peak": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
+    }
