@@ -1,10 +1,10 @@
 """Shortest paths over the seen map, with the original's choice among equally short ones.
 
 The original keeps its open nodes in a Python `set` and expands the first one, in the set's iteration order, of minimal
-cost; so which shortest path is taken depends on CPython's hash table. `_Open` below is that table (CPython 3.10 to
-3.13, checked against a real set in the tests), compiled: the exact figures of the paper's "always" row need it, and
-this way they do not depend on the interpreter. `ties="fifo"` is plain breadth-first search instead (spec mediator A9:
-the mean path then differs by 0.04 steps).
+cost; so which shortest path is taken depends on CPython's hash table. The functions on `table` below are that table
+(of CPython 3.10 to 3.13; checked against a real set in the tests), compiled: the exact figures of the paper's "always"
+row need it, and this way they do not depend on the interpreter. `ties="fifo"` is plain breadth-first search instead
+(spec mediator A9: the mean path then differs by 0.04 steps).
 Called from: `skills.py`.
 """
 
@@ -40,16 +40,21 @@ _HASHES = _tuple_hashes()
 
 @compiled
 def _slot(table, node):
-    """The first free slot of a node's probe sequence, or the slot that holds it."""
+    """Where a node is, or would be put: the last removed entry of its probe sequence, else the first unused slot."""
     mask = np.uint64(table.size - 1)
     perturb = _HASHES[node]
     i = perturb & mask
+    removed = -1
     while True:
         run = _LINEAR_PROBES if i + np.uint64(_LINEAR_PROBES) <= mask else 0
         for probe in range(run + 1):
-            entry = table[np.int64(i) + probe]
-            if entry in (_UNUSED, node):
-                return np.int64(i) + probe
+            slot = np.int64(i) + probe
+            if table[slot] == node:
+                return slot
+            if table[slot] == _UNUSED:
+                return slot if removed < 0 else removed
+            if table[slot] == _DUMMY:
+                removed = slot
         perturb >>= _PERTURB_SHIFT
         i = (i * np.uint64(5) + np.uint64(1) + perturb) & mask
 
@@ -73,8 +78,9 @@ def _insert(table, counts, node):
     slot = _slot(table, node)
     if table[slot] == node:
         return table
+    counts[0] += table[slot] == _UNUSED
+    counts[1] += 1
     table[slot] = node
-    counts += 1
     if counts[0] * 5 >= (table.size - 1) * 3:
         table = _resized(table, counts[1])
         counts[0] = counts[1]
