@@ -18,7 +18,7 @@ from rich.table import Table
 
 from groundlab import __version__
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.errors import GroundlabError, Unfinished, unknown_name
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console()
@@ -62,8 +62,9 @@ def reproduce(
 
     methods = None
     if figure is not None:
-        exhibit = report.find_exhibit(figure)
-        only, methods = [exhibit.paper], list(exhibit.methods)
+        if figure not in report.EXHIBITS:
+            raise unknown_name("table or figure", figure, report.EXHIBITS)
+        only, methods = [report.EXHIBITS[figure].paper], list(report.EXHIBITS[figure].methods)
     raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor))
 
 
@@ -173,13 +174,15 @@ def figures(
     from groundlab import lab, report
     from groundlab.core.paths import repository_root
 
-    for folder in report.version_folders(results):
-        for path in report.draw_all(folder):
-            console.print(str(path), highlight=False, soft_wrap=True)
-        if publish:
-            lab.publish(folder.name, folder.parent)
-            report.publish(folder, repository_root())
-            console.print(f"published {folder.name}", highlight=False)
+    versions = _versions(results)
+    for folder in versions:
+        for drawn in report.draw_all(folder):
+            console.print(str(drawn), highlight=False, soft_wrap=True)
+    if publish:
+        newest = versions[-1]
+        lab.publish(newest.name, newest.parent)
+        for path in report.publish(newest, repository_root()):
+            console.print(f"published {path}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -187,12 +190,23 @@ def review(results: Results = None) -> None:
     """Judge every claim from stored results and write the review page; exit code 1 if an exact claim fails."""
     from groundlab import report
 
-    failed = False
-    for folder in report.version_folders(results):
-        judged = report.review(folder)
-        console.print(f"review page: {folder / 'review.html'}", soft_wrap=True, highlight=False)
-        failed |= judged.exact_failed
-    raise typer.Exit(1 if failed else 0)
+    folder = _versions(results)[-1]
+    judged = report.review(folder)
+    console.print(f"review page: {folder / 'review.html'}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1 if judged.exact_failed else 0)
+
+
+def _versions(results: Path | None) -> list[Path]:
+    """The versions in a results folder, oldest first; or the one version that was given."""
+    from groundlab.core.paths import repository_root
+
+    base = results or repository_root() / "results"
+    if (base / "manifest.json").is_file():
+        return [base]
+    found = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
+    if not found:
+        raise GroundlabError(f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER")
+    return sorted(found, key=lambda folder: storage.read_json(folder / "manifest.json")["created"])
 
 
 @app.command()

@@ -1,0 +1,151 @@
+"""The learning agents: the network, what it sees, the batch it learns from, and that learning resumes and works."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.run import Run, RunSpec
+from groundlab.methods import registry
+from groundlab.methods.mediator.asking import AskingLearner, build_network
+from groundlab.methods.mediator.network import Eye, FrameNetwork
+from groundlab.methods.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
+from groundlab.methods.mediator.training import make_batch, training_layouts
+
+SMALL = {"trajectories": 3, "layouts": "0-4", "test_every": 2}
+
+
+def spec(method="mediator", world="SimpleDoorKey", seed=0, **settings) -> RunSpec:
+    resolved = registry.resolve_settings(method, {**SMALL, **settings})
+    return RunSpec(method=method, world=world, seed=seed, settings=resolved)
+
+
+def metrics(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_the_network_is_the_originals(mediator_golden):
+    network = FrameNetwork(outputs=2)
+    shapes = {name: list(parameter.shape) for name, parameter in network.named_parameters()}
+    assert shapes == mediator_golden["network"]["params"]
+    assert sum(parameter.numel() for parameter in network.parameters()) == 43_699
+    assert network.image_conv(torch.zeros(1, 4, 10, 10)).shape == (1, 256)
+
+
+def test_channels_lead_and_x_stays_before_y():
+    network, frames = FrameNetwork(outputs=2), torch.rand(3, 10, 10, 4)
+    expected = network.actor(network.image_conv(torch.stack([frame.permute(2, 0, 1) for frame in frames])))
+    torch.testing.assert_close(network(frames)[0], expected)
+
+
+def test_frame_differences_wrap_as_bytes_and_start_at_zero(mediator_golden):
+    episode = next(e for e in mediator_golden["episodes"] if "uint8_frame_diffs_first3" in e)
+    from groundlab.worlds import GridEnv
+
+    env = GridEnv(episode["task"])
+    images = [env.reset(seed=episode["seed"])[0]["image"]]
+    images += [env.step(int(action))[0]["image"] for action in episode["actions"][:3]]
+    eye, first = Eye(), np.array([0])
+    eye.begin(images[0][None])
+    assert not eye.look(images[0][None], first).any()
+    for record, image in zip(episode["uint8_frame_diffs_first3"], images[1:], strict=True):
+        difference = eye.look(image[None], first)[0]
+        nonzero = [[*map(int, at), int(difference[tuple(at)])] for at in np.argwhere(difference)]
+        assert sorted(nonzero) == sorted(record["nonzero"])
+
+
+def test_signed_differences_and_frame_stacks_are_what_they_say():
+    before, after = np.full((2, 10, 10, 4), 3, np.uint8), np.full((2, 10, 10, 4), 1, np.uint8)
+    signed = Eye("signed")
+    signed.begin(before)
+    assert np.allclose(signed.look(after, np.array([1])), -2 / 255)
+    stacked = Eye(frame_stack=3)
+    stacked.begin(before)
+    frames = stacked.look(after, np.array([0]))
+    assert frames.shape == (1, 10, 10, 12)
+    assert frames[0, 0, 0].tolist() == [3.0] * 8 + [1.0] * 4
+
+
+def test_training_never_sees_a_test_layout():
+    layouts = [layout for iteration in range(1, 200) for layout in training_layouts(0, iteration, 11)]
+    assert min(layouts) >= TRAINING_LAYOUTS_FROM and len(set(layouts)) == len(layouts)
+    assert training_layouts(0, 5, 11) == training_layouts(0, 5, 11) != training_layouts(1, 5, 11)
+
+
+@pytest.mark.parametrize("advantage", ["monte-carlo", "gae"])
+def test_a_batch_holds_every_decision_with_its_return(advantage):
+    settings = TrainingSettings(trajectories=3, fidelity={"advantage": advantage}, lam=1.0)
+    learner = AskingLearner("ColoredDoorKey", 0, settings)
+    paths, test_episode = learner.collect(training_layouts(0, 1, 4), 1)
+    batch, advantages = make_batch(paths, settings)
+    assert len(batch.actions) == sum(path.episode.steps for path in paths)
+    assert test_episode.layout == training_layouts(0, 1, 4)[-1]
+    start = 0
+    for path in paths:  # Monte-Carlo returns, written out; with lambda = 1 GAE gives the same
+        end, value = start + path.episode.steps, path.last_value
+        for t in reversed(range(path.episode.steps)):
+            value = path.episode.rewards[t] + 0.99 * value
+            assert batch.returns[start + t].item() == pytest.approx(value, abs=1e-4)
+        start = end
+    torch.testing.assert_close(advantages, batch.returns - batch.values, atol=1e-5, rtol=1e-5)
+    logits, values = learner.network(batch.inputs)
+    log_probs = torch.log_softmax(logits, -1).gather(1, batch.actions[:, None])[:, 0]
+    torch.testing.assert_close(log_probs, batch.log_probs, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(values, batch.values, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["mediator", "never"])
+def test_a_learner_stopped_in_the_middle_ends_with_the_same_metrics(method, tmp_path):
+    whole = Run(tmp_path / "whole", spec(method, iterations=4))
+    registry.execute(whole)
+    asked = iter([False, True, False, False, False])
+    stopped = Run(tmp_path / "stopped", spec(method, iterations=4), stop=lambda: next(asked))
+    with pytest.raises(Exception, match="stopped at iteration 2 of 4"):
+        registry.execute(stopped)
+    registry.execute(Run(tmp_path / "stopped", spec(method, iterations=4)))
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_seeds_change_everything_and_repeat_exactly(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        registry.execute(Run(tmp_path / name, spec(seed=seed, iterations=2)))
+    a, b, c = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in "abc")
+    assert a == b != c
+    first = build_network(TrainingSettings(), 0).state_dict()["actor.0.weight"]
+    assert torch.equal(first, build_network(TrainingSettings(), 0).state_dict()["actor.0.weight"])
+    assert not torch.equal(first, build_network(TrainingSettings(), 1).state_dict()["actor.0.weight"])
+
+
+def test_records_hold_the_batch_the_test_episode_and_now_and_then_the_test(tmp_path):
+    registry.execute(Run(tmp_path, spec(iterations=2)))
+    first, second = metrics(tmp_path)
+    names = {"iteration", "timesteps", "interactions", "steps", "success", "return", "loss", "entropy", "test_steps"}
+    assert names <= first.keys()
+    assert "test" not in first and set(second["test"]) == {"sampled", "argmax"}
+    assert second["timesteps"] > first["timesteps"]
+    assert list((tmp_path / "tensorboard").glob("events.out.tfevents*"))
+
+
+def test_tensorboard_has_the_originals_tags(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    registry.execute(Run(tmp_path, spec(iterations=1)))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {
+        "Test/Return", "Test/Game Return", "Test/Mean Eplen", "Test/Comm",
+        "Train/Return Mean", "Train/Return Std", "Train/Game Return Mean", "Train/Game Return Std",
+        "Train/Eplen", "Train/Success Rate", "Train/Loss", "Train/Mean Entropy",
+    }  # fmt: skip
+
+
+def test_learning_makes_asking_rarer(tmp_path):
+    """Sixty iterations on SimpleDoorKey: interactions fall well below the untrained policy's at full success."""
+    registry.execute(Run(tmp_path, spec(iterations=60, trajectories=10, test_every=60, layouts="0-49")))
+    records = metrics(tmp_path)
+    early = np.mean([record["interactions"] for record in records[:5]])
+    late = np.mean([record["interactions"] for record in records[-5:]])
+    assert late < 0.75 * early
+    assert records[-1]["test"]["sampled"]["success"] >= 0.95
