@@ -28,7 +28,7 @@ TRAINING = {
     "settings": {"iterations": 3, "trajectories": 2, "layouts": "0-4"},
     "estimate": {"seconds": 5, "megabytes": 1},
 }
-PAPER = ["from groundlab import lab", "plan = lab.plan('mediator', scale=scale, seeds=seeds)", "lab.run(plan)"]
+PAPER = ["print(scale, seeds, folder)"]
 REVIEW = ["from pathlib import Path", "Path(folder, 'review.html').write_text('review')"]
 CALL = """
 import json, sys
@@ -66,7 +66,7 @@ class Laboratory:
 
     def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:
         first = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-        cells = [first, nbformat.v4.new_code_cell("\n".join([*lines, "Path = None"]))]
+        cells = [first, nbformat.v4.new_code_cell("\n".join(lines))]
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
         nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), self.root / "notebooks" / name)
         return self.root / "notebooks" / name

@@ -17,7 +17,7 @@ from groundlab.core.run import RunSpec
 @pytest.fixture
 def long_plan(laboratory, training_entry):
     """Two training runs that take long enough to be interrupted."""
-    settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+    settings = {"iterations": 20, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
     laboratory.write_config([{**training_entry, "settings": settings}])
     return lab.plan("mediator", scale="smoke")
 

@@ -10,7 +10,7 @@ import pytest
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import reproduce
 
-LONG = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+LONG = {"iterations": 20, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
 
 
 def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_to_do(laboratory, rule_entry):

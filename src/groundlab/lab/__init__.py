@@ -10,11 +10,11 @@ In a notebook:
 Read in the order of a run: config.py (the YAML's schema), plan.py, executor.py, worker.py, store.py, reproduce.py.
 """
 
-from groundlab.lab.executor import Outcome, run
+from groundlab.lab.executor import Outcome, run, run_one
 from groundlab.lab.plan import Plan, plan
 from groundlab.lab.publish import publish
 from groundlab.lab.reproduce import reproduce
 from groundlab.lab.store import collect
 from groundlab.lab.worker import execute_run
 
-__all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run"]
+__all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run", "run_one"]

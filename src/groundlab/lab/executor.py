@@ -13,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
-from groundlab.core.run import Progress
-from groundlab.lab import machine, runs
+from groundlab.core.run import Progress, RunSpec
+from groundlab.lab import identity, machine, runs
+from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.view import View, progress_view
-from groundlab.lab.worker import ONE_THREAD, stop_on_signals
+from groundlab.lab.worker import ONE_THREAD, execute_run, stop_on_signals
+from groundlab.methods import registry
 
 # Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
@@ -60,6 +63,20 @@ def run(plan: Plan, workers: int | None = None) -> Outcome:
     return _outcome(plan, pool.failed)
 
 
+def run_one(spec: RunSpec, folder: Path) -> runs.Manifest:
+    """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
+
+    Returns its manifest. Raises Unfinished after a stop signal and GroundlabError when the run failed.
+    """
+    paper, run_hash = registry.get(spec.method).paper, identity.hash_run(spec)
+    lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), runs.status_of(folder))
+    with progress_view([lone]) as view:
+        view.started(lone)
+        manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news))
+        view.ended(lone, "finished", "")
+    return manifest
+
+
 def _outcome(plan: Plan, failed_now: dict[str, str]) -> Outcome:
     """How the runs of a plan stand in the store; `failed_now` (hash -> error) holds also where it cannot be written."""
     outcome = Outcome()
@@ -82,10 +99,15 @@ class Worker:
         self.pipe, theirs = Pipe()
         self.run: PlannedRun | None = None
         with theirs:
-            # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice.
+            # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice;
+            # its own process group: Ctrl-C reaches us only, and we pass it on.
             command = [sys.executable, "-P", "-c", f"from groundlab.lab.worker import serve; serve({theirs.fileno()})"]
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL
+                command,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | ONE_THREAD,
+                stdin=subprocess.DEVNULL,
+                process_group=0,
             )
 
     def start(self, run: PlannedRun, plan: Plan) -> None:

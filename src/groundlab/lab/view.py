@@ -5,10 +5,12 @@ Called from: executor.py, which tells a view what happens.
 """
 
 import datetime
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from rich import progress
 from rich.console import Console
@@ -61,8 +63,9 @@ class View:
 class PlainView(View):
     """Dated lines: one a run that ends, and one now and then for all."""
 
-    def __init__(self, runs: list[PlannedRun]):
+    def __init__(self, runs: list[PlannedRun], stream: TextIO):
         super().__init__(runs)
+        self._stream = stream
         self._started: dict[str, float] = {}
         self._said_at = time.monotonic()
 
@@ -74,20 +77,25 @@ class PlainView(View):
         if time.monotonic() - self._said_at > _PLAIN_SECONDS:
             self._said_at = time.monotonic()
             figures = _brackets(_figures(news))
-            say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self._time_left()} left")
+            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self._time_left()} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
         took = duration(time.monotonic() - self._started.get(run.hash, self._began))
-        say(line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}")
+        self._say(
+            line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}"
+        )
 
     def stopping(self) -> None:
-        say("stopping: the running runs save a checkpoint first")
+        self._say("stopping: the running runs save a checkpoint first")
 
     def _time_left(self) -> str:
         done = self._seconds_done
         elapsed = time.monotonic() - self._began
         return duration(elapsed * (sum(self._seconds.values()) - done) / done) if done else "unknown time"
+
+    def _say(self, line: str) -> None:
+        say(line, self._stream)
 
 
 class LiveView(View):
@@ -121,9 +129,10 @@ class LiveView(View):
 @contextmanager
 def progress_view(runs: list[PlannedRun]) -> Iterator[View]:
     """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks."""
-    console = Console(stderr=True)
+    stream = _own_stderr()
+    console = Console(file=stream)
     if not console.is_terminal or console.is_jupyter:
-        yield PlainView(runs)
+        yield PlainView(runs, stream)
         return
     columns = (
         progress.TextColumn("{task.description}"),
@@ -136,9 +145,17 @@ def progress_view(runs: list[PlannedRun]) -> Iterator[View]:
         yield LiveView(runs, bars)
 
 
-def say(line: str) -> None:
-    """One dated line on standard error."""
-    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
+def say(line: str, stream: TextIO | None = None) -> None:
+    """One dated line, on standard error unless told otherwise."""
+    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
+
+
+def _own_stderr() -> TextIO:
+    """Standard error for a view alone: it stays the terminal while a run's output goes to its log (worker.py)."""
+    try:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+    except (OSError, ValueError):  # a notebook's stderr is no file
+        return sys.stderr
 
 
 def _figures(news: Progress) -> str:

@@ -177,10 +177,9 @@ def serve(descriptor: int) -> None:
     Out: `("progress", Progress)` now and then, at the end `("finished" | "failed" | "unfinished", line)`.
     """
     stop = threading.Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM
     pipe = Connection(descriptor)
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     while True:
-        signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
         try:
             spec, folder, expected = pipe.recv()
         except EOFError:
