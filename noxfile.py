@@ -26,7 +26,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 def session(function):
     """A session in the shared environment."""
-    return nox.session(reuse_venv=True, venv_location=ENVIRONMENT)(function)
+    return nox.session(reuse_venv=True, venv_location=ENVIRONMENT)(function)  # type: ignore[call-overload]
 
 
 def install(session: nox.Session) -> None:

@@ -1,6 +1,7 @@
 """Run folders: metrics cut back to the checkpoint, whole checkpoints or none, stops, corrupt and foreign folders."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -8,6 +9,10 @@ from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 
 SPEC = RunSpec(method="counting", world="nowhere", seed=3, settings={"total": 40})
+
+
+def pack(value: int) -> dict[str, bytes]:
+    return {"state.json": json.dumps({"value": value}).encode()}
 
 
 def count(run: Run, until: int | None = None, total: int = 40) -> None:
@@ -19,7 +24,7 @@ def count(run: Run, until: int | None = None, total: int = 40) -> None:
         run.log({"step": step, "value": state})
         if step == until:
             return
-        run.advance(step, total, lambda: {"state.json": json.dumps({"value": state}).encode()})
+        run.advance(step, total, partial(pack, state))
 
 
 def test_a_run_cut_off_anywhere_writes_the_same_metrics(tmp_path):

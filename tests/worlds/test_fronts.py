@@ -39,7 +39,8 @@ def test_every_episode_replays_to_the_originals_end(mediator_golden):
 
 
 def rollout(env: worlds.GridVectorEnv, actions: np.ndarray) -> list[np.ndarray]:
-    return [np.concatenate([part.ravel() for part in (o["image"], r, te, tr)]) for o, r, te, tr, _ in map(env.step, actions)]
+    steps = (env.step(row) for row in actions)
+    return [np.concatenate([part.ravel() for part in (o["image"], r, te, tr)]) for o, r, te, tr, _ in steps]
 
 
 def test_a_batch_is_its_environments_one_by_one():

@@ -30,11 +30,11 @@ def child_seed(seed: int, *purpose: Purpose) -> int:
 
 def generator_state(source: np.random.Generator) -> dict:
     """The state of a generator as JSON-able integers."""
-    return source.bit_generator.state
+    return dict(source.bit_generator.state)
 
 
 def restore_generator(state: dict) -> np.random.Generator:
     """The generator whose state `generator_state` gave."""
     bits = np.random.PCG64()
-    bits.state = state
+    bits.state = state  # type: ignore[assignment] - typed more narrowly than what `.state` gives
     return np.random.Generator(bits)

@@ -31,7 +31,8 @@ class Sampling:
 class ChatModel(Protocol):
     """Anything that answers a chat; `model` is the name that goes into ledgers."""
 
-    model: str
+    @property
+    def model(self) -> str: ...
 
     def reply(self, messages: Messages, sampling: Sampling) -> str: ...
 
@@ -48,7 +49,7 @@ class Scripted:
 
 
 class Ledger:
-    """Replies on disk, read once, then appended to; a last line cut short by a kill is skipped, another broken one raises."""
+    """Replies on disk, read once, then appended to. A last line cut short by a kill is skipped; another broken one raises."""
 
     _FIELDS = ("key", "model", "reply")
 

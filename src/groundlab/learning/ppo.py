@@ -86,11 +86,12 @@ def update(
     history = []
     for _ in range(settings.epochs):
         for index in minibatches(len(batch.actions), settings.batch_size, rng):
-            part = Batch(*(field[index] for field in batch))
-            losses = losses_of(*policy(part.inputs), part, advantages[index], settings)
+            part = Batch._make(field[index] for field in batch)
+            logits, values = policy(part.inputs)
+            losses = losses_of(logits, values, part, advantages[index], settings)
             optimizer.zero_grad()
             losses[0].backward()
             nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
             optimizer.step()
             history.append(torch.stack([loss.detach() for loss in losses]))
-    return Losses(*torch.stack(history).mean(0).tolist())
+    return Losses._make(torch.stack(history).mean(0).tolist())

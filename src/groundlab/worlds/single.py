@@ -72,4 +72,4 @@ def register_worlds() -> None:
     """Make every world known to `gymnasium.make`."""
     for world in WORLDS.values():
         if world.gym_id not in gym.registry:
-            gym.register(id=world.gym_id, entry_point=GridEnv, kwargs={"world": world.name})
+            gym.register(id=world.gym_id, entry_point="groundlab.worlds.single:GridEnv", kwargs={"world": world.name})

@@ -79,7 +79,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self._seed_envs(seed, self._everyone)
 
     def _seed_envs(self, seed: int | Sequence[int] | None, mask: np.ndarray) -> None:
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if _is_scalar(seed) else list(seed)
+        seeds = _spread(seed, self.num_envs)
         if len(seeds) != self.num_envs:
             raise GroundlabError(f"{len(seeds)} seeds for {self.num_envs} environments; give one each")
         for env in np.flatnonzero(mask):
@@ -137,5 +137,10 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self._finished = saved["finished"].copy()
 
 
-def _is_scalar(seed: object) -> bool:
-    return seed is None or isinstance(seed, int | np.integer)
+def _spread(seed: int | Sequence[int] | None, count: int) -> list[int | None]:
+    """One seed an environment: seed + i for an integer, None for None."""
+    if seed is None:
+        return [None] * count
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + i for i in range(count)]
+    return list(seed)

@@ -1,5 +1,6 @@
 """Whole episodes: recorded ones action by action, the paper's Table 1, and what asking costs."""
 
+import itertools
 import json
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_on_change_asks_once_for_every_new_text():
     (episode,) = play_rule("on-change", "SimpleDoorKey", [2])
     texts = [exchange.text for exchange in episode.exchanges]
     assert episode.success and len(texts) < 10
-    assert all(a != b for a, b in zip(texts, texts[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(texts))
 
 
 def test_rows_do_not_depend_on_who_else_is_in_the_batch():
@@ -108,7 +109,7 @@ def test_an_ask_costs_1_6_and_0_hundredths():
     (episode,) = play_rule("always", "SimpleDoorKey", [0])
     penalties = [round(-reward, 10) for reward in episode.rewards[:-1]]
     plans = [exchange.plan for exchange in episode.exchanges]
-    expected = [0.01] + [0.06 if a == b else 0.0 for a, b in zip(plans, plans[1:], strict=False)]
+    expected = [0.01] + [0.06 if a == b else 0.0 for a, b in itertools.pairwise(plans)]
     assert penalties == expected[:-1] and set(penalties) == {0.01, 0.06, 0.0}
 
 
@@ -137,5 +138,7 @@ def test_evaluations_are_plain_data():
 
 def test_a_watcher_sees_every_step_of_every_episode():
     seen = []
-    episodes = play_rule("always", "SimpleDoorKey", range(3), watch=lambda active: seen.extend(e.layout for e in active))
+    episodes = play_rule(
+        "always", "SimpleDoorKey", range(3), watch=lambda active: seen.extend(e.layout for e in active)
+    )
     assert {layout: seen.count(layout) for layout in range(3)} == {e.layout: e.steps for e in episodes}

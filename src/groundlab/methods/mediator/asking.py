@@ -68,7 +68,7 @@ class AskingAgent:
         everyone = np.arange(len(images))
         return act_without_gradient(self._network, self._eye.look(images, everyone))[1]
 
-    def kept(self, env: int) -> tuple[np.ndarray, ...]:
+    def kept(self, env: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(inputs [T, ...], actions [T], log_probs [T], values [T]) of one episode of the batch."""
         assert self._kept is not None
         frames, actions, log_probs, values = zip(*self._kept[env], strict=True)
@@ -130,5 +130,5 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
 
 def untrained_agent(settings: mediator_settings.Settings, seed: int, batch: int) -> AskingAgent:
     """The released code's `random` baseline: the argmax of a network that was never trained (Q10)."""
-    training = TrainingSettings(iterations=1, fidelity=settings.fidelity)
+    training = TrainingSettings.model_validate({"fidelity": settings.fidelity})
     return AskingAgent(build_network(training, seed), training, np.ones(batch, bool))

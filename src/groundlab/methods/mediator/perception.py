@@ -11,12 +11,12 @@ from groundlab.worlds.view import NOT_HERE
 
 
 @compiled
-def agent_pose(image):
+def agent_pose(image) -> tuple[int, int, int]:
     """(x, y, heading) of the agent."""
     for x in range(image.shape[0]):
         for y in range(image.shape[1]):
             if image[x, y, 3] != NOT_HERE:
-                return x, y, np.int64(image[x, y, 3])
+                return x, y, np.int64(image[x, y, 3])  # type: ignore[return-value] - an int outside compiled code
     return 0, 0, 0
 
 
