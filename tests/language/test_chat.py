@@ -43,7 +43,9 @@ def test_other_sampling_messages_or_models_are_other_questions(tmp_path):
 
 def test_records_hold_who_said_what_under_which_sampling(tmp_path):
     file = tmp_path / "ledger.jsonl"
-    Recording(Scripted("rule", lambda text, sampling: text.upper()), Ledger(file), "scripted").reply(QUESTION, Sampling())
+    Recording(Scripted("rule", lambda text, sampling: text.upper()), Ledger(file), "scripted").reply(
+        QUESTION, Sampling()
+    )
     record = json.loads(file.read_text())
     assert record["reply"] == "WHAT NOW?" and record["model"] == "rule" and record["source"] == "scripted"
     assert {"key", "messages_sha256", "sampling", "tokens", "cost", "created"} <= record.keys()

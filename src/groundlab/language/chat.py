@@ -49,7 +49,10 @@ class Scripted:
 
 
 class Ledger:
-    """Replies on disk, read once, then appended to. A last line cut short by a kill is skipped; another broken one raises."""
+    """Replies on disk, read once, then appended to.
+
+    A last line cut short by a kill is skipped; any other broken line raises GroundlabError.
+    """
 
     _FIELDS = ("key", "model", "reply")
 
