@@ -1,7 +1,7 @@
 """Verdicts: each claim held against stored results. Nothing is trained, and no width is chosen by hand.
 
     verdicts = judge("results/0.1.0-quick-20261121-ab12cd3", paper="mediator")
-    verdicts[0].verdict        "reproduced", "within interval", "ordering holds", "not reproduced", "not run at this scale"
+    verdicts[0].verdict        # one of VERDICTS: "reproduced", "within interval", "ordering holds", ...
 
 Read `_judge_values` for the classes exact, numeric and interval, and `_judge_order` for orderings.
 Called from: review.py, readme.py and the notebooks. Read next: claims.py, the schema of what is judged.
@@ -182,8 +182,12 @@ def round_as(value: float, like: Decimal) -> Decimal:
 def _compare_failures(claim: Claim, rows: pd.DataFrame) -> tuple[bool, str]:
     expected = sorted(claim.failed_layouts or ())
     failed = {seed: sorted(each.loc[each["success"] == 0, "layout"]) for seed, each in rows.groupby("seed")}
-    wrong = [f"seed {seed} fails on {found}" for seed, found in failed.items() if found != expected]
-    return not wrong, "; ".join(wrong) or f"fails on exactly {expected}"
+    wrong = [f"seed {seed} fails on {_listed(found)}" for seed, found in failed.items() if found != expected]
+    return not wrong, ", and ".join(wrong) or f"every seed fails on {_listed(expected)}"
+
+
+def _listed(layouts: list[int]) -> str:
+    return ", ".join(map(str, layouts)) or "none"
 
 
 def _judge_order(claim: Claim, records: Records) -> Verdict:
@@ -243,11 +247,12 @@ def _seconds(claim: Claim, records: Records) -> float:
 def readable_row(verdict: Verdict) -> dict[str, str]:
     """A claim as people read it: paper, original re-run, fresh with interval, verdict."""
     claim = verdict.claim
+    failed = "" if claim.failed_layouts is None else f"fails on {', '.join(map(str, claim.failed_layouts))}"
     return {
         "claim": claim.locus,
         "statement": claim.statement,
         "paper": _numbers(claim.published),
-        "original re-run": _numbers(claim.reference),
+        "original re-run": failed or _numbers(claim.reference),
         "here": _fresh(verdict),
         "seeds": str(verdict.seeds) if verdict.judged else "–",
         "verdict": f"{verdict.verdict} ({claim.tolerance})",

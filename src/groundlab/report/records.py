@@ -4,7 +4,8 @@
     records.evaluations      one row an episode of a final evaluation
     records.curves           one row a training iteration
     records.tests            one row a test during training
-    table(select(records.evaluations, method="mediator", world="KeyInBox", policy="sampled"), "steps")   # [seeds, layouts]
+    rows = select(records.evaluations, method="mediator", world="KeyInBox", policy="sampled")
+    table(rows, "steps")     # [seeds, layouts]
 
 Every frame names method, world, seed and the run's `settings` in each row. `success` is in percent everywhere above
 this file (0 or 100 for one episode). Read next: statistics.py, which takes the arrays that `table` gives.

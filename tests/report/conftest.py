@@ -1,0 +1,77 @@
+"""Stored runs made up for these tests: the files that methods and the laboratory write, with chosen numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+HEAD = {"plans": "head", "ask_lambda": 0.01}
+FAILS = (3, 61, 63, 76, 84, 95)
+
+
+def row(layout: int, steps: int, success: bool, interactions: int) -> dict:
+    reward = 1 - 0.9 * steps / 100 if success else 0.0
+    facts = {"layout": layout, "steps": steps, "success": success, "return": reward - 0.01 * interactions}
+    return {**facts, "game_return": reward, "interactions": interactions}
+
+
+def evaluation(policy: str, rows: list[dict]) -> dict:
+    names = [name for name in rows[0] if name != "layout"]
+    return {
+        "policy": policy,
+        "mean": {name: float(np.mean([each[name] for each in rows])) for name in names},
+        "rows": rows,
+    }
+
+
+def store_run(
+    folder: Path, method: str, world: str, seed: int, evaluations: list, metrics: list, settings: dict | None = None
+) -> Path:
+    settings = settings or HEAD
+    place = folder / "mediator" / "runs" / f"{method}-{world}-s{seed}-{settings['plans'][:4]}0000"
+    place.mkdir(parents=True)
+    config = {"method": method, "world": world, "seed": seed, "settings": settings}
+    label = f"{method}-{world}-s{seed}"
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in metrics))
+    (place / "evaluation.json").write_text(json.dumps(evaluations))
+    (place / "manifest.json").write_text(json.dumps({"label": label, "wall_seconds": 1.5, "cpu_seconds": 1.4}))
+    return place
+
+
+def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:
+    """A rule that asks so often in every episode and takes 30 steps, or fails after 100."""
+    rows = [row(layout, 100 if layout in fails else 30, layout not in fails, interactions) for layout in range(100)]
+    stored = [evaluation("rule", rows)]
+    return store_run(folder, method, world, seed, stored, [{"iteration": 1}], {**HEAD, "plans": plans})
+
+
+def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> Path:
+    """A policy that learns to ask 3 or 4 times; its argmax fails on a third of the layouts on the way."""
+    rng = np.random.default_rng(seed)
+    sampled = evaluation("sampled", [row(layout, 30, True, int(rng.integers(3, 5))) for layout in range(100)])
+    argmax = evaluation("argmax", [row(layout, 30, layout % 3 > 0, 2) for layout in range(100)])
+    metrics = []
+    for iteration in range(1, iterations + 1):
+        record = {"iteration": iteration, "timesteps": 300 * iteration, "steps": 30.0, "success": 1.0, "return": 0.7}
+        record["interactions"] = 4 + 10 / iteration + float(rng.random())
+        if iteration % 10 == 0:
+            record["test"] = {"sampled": sampled["mean"], "argmax": argmax["mean"]}
+        metrics.append(record)
+    return store_run(folder, "mediator", world, seed, [sampled, argmax], metrics)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A small results folder at scale quick: two worlds, rules and three trained seeds."""
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    for world in ("SimpleDoorKey", "RandomBoxKey"):
+        store_rule(folder, "hard-coded", world, 2, fails=range(0, 82, 2))
+        store_rule(folder, "always", world, 30, fails=FAILS if world == "RandomBoxKey" else ())
+        store_rule(folder, "random", world, 14)
+        store_rule(folder, "on-change", world, 5)
+        for seed in range(3):
+            store_trained(folder, world, seed)
+    return folder

@@ -1,0 +1,123 @@
+"""Verdicts: each class of claim holds and misses when it should; the published claims are well formed."""
+
+import shutil
+from decimal import Decimal
+
+import pytest
+import yaml
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
+from groundlab.report.claims import Claim, load_claims, published_cells
+from groundlab.report.judging import judge, judge_claim, round_as
+from groundlab.report.records import load
+
+ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
+OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
+
+
+def claim(tolerance: str, **given) -> Claim:
+    facts = {"id": "a", "paper": "mediator", "locus": "Table 1, x, y", "statement": "s", "source": "t", "command": "c"}
+    return Claim.model_validate({**facts, "tolerance": tolerance, **given})
+
+
+def verdict(folder, tolerance: str, **given):
+    return judge_claim(claim(tolerance, **given), load(folder))
+
+
+def test_an_exact_claim_holds_to_the_published_decimals_and_no_further(results):
+    assert verdict(results, "exact", published={"steps": "30.00"}, select=ALWAYS).verdict == "reproduced"
+    missed = verdict(results, "exact", published={"steps": "30.01", "success": "100"}, select=ALWAYS)
+    assert missed.verdict == "not reproduced"
+    assert missed.by_metric == {"steps": "not reproduced", "success": "reproduced"}
+
+
+def test_rounding_is_half_up_at_the_published_decimals():
+    assert round_as(64.9, Decimal("64.90")) == Decimal("64.90")
+    assert round_as(12.745, Decimal("12.75")) == Decimal("12.75")
+    assert round_as(0.1 + 0.2, Decimal("0.3")) == Decimal("0.3")
+
+
+@pytest.mark.parametrize(("published", "holds"), [("30.1", True), ("30.11", False), ("29.9", True)])
+def test_a_numeric_claim_holds_up_to_its_tolerance(results, published, holds):
+    given = {"published": {"steps": published}, "within": {"steps": "0.1"}, "select": ALWAYS}
+    assert (verdict(results, "numeric", **given).verdict == "reproduced") is holds
+
+
+def test_a_range_is_kept_or_missed(results):
+    kept, missed = {"interactions": ("0", "5")}, {"interactions": ("0", "3.2")}
+    assert verdict(results, "numeric", range=kept, select=OURS).verdict == "reproduced"
+    assert verdict(results, "numeric", range=missed, select=OURS).verdict == "not reproduced"
+
+
+def test_an_interval_claim_needs_the_published_value_inside(results):
+    assert verdict(results, "interval", published={"interactions": "3.5"}, select=OURS).verdict == "within interval"
+    assert verdict(results, "interval", published={"interactions": "4.2"}, select=OURS).verdict == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "holds"),
+    [
+        ("interactions", "lower", True),
+        ("interactions", "higher", False),
+        ("success", "not lower", True),
+        ("success", "higher", False),  # a tie is no ordering
+    ],
+)
+def test_an_ordering_needs_the_difference_on_its_side_of_zero(results, metric, direction, holds):
+    compare = [{"metric": metric, "direction": direction, "of": OURS, "than": ALWAYS}]
+    assert (verdict(results, "ordering", compare=compare).verdict == "ordering holds") is holds
+
+
+def test_the_least_successful_test_of_training_is_what_counts_as_during_learning(results):
+    argmax = {**OURS, "policy": "argmax", "when": "worst test"}
+    compare = [{"metric": "success", "direction": "lower", "of": argmax, "than": {**OURS, "when": "worst test"}}]
+    found = verdict(results, "ordering", compare=compare)
+    assert found.verdict == "ordering holds" and next(iter(found.fresh.values())).value == pytest.approx(-34)
+
+
+def test_failing_layouts_must_be_those_and_no_others(results):
+    always = {"method": "always", "world": "RandomBoxKey"}
+    good, bad = (3, 61, 63, 76, 84, 95), (3, 61, 63, 76, 84)
+    assert verdict(results, "exact", failed_layouts=good, select=always).verdict == "reproduced"
+    assert verdict(results, "exact", failed_layouts=bad, select=always).verdict == "not reproduced"
+
+
+def test_what_was_not_run_is_not_judged(results):
+    absent = {"method": "always", "world": "KeyInBox"}
+    given = {"published": {"steps": "1"}, "select": absent}
+    assert "no finished run of always in KeyInBox" in verdict(results, "exact", **given).reason
+    smoke = shutil.copytree(results, results.parent / "0.1.0-smoke-20260101-abcdef1")
+    here = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS)
+    assert here.verdict == "not run at this scale" and "this is smoke" in here.reason
+
+
+def test_verdicts_do_not_depend_on_which_claims_are_judged_beside(results):
+    alone = judge(results, claims=[each for each in load_claims() if each.tolerance == "interval"][:1])
+    among = {each.claim.id: each for each in judge(results)}
+    assert among[alone[0].claim.id].fresh == alone[0].fresh
+
+
+def test_published_claims_are_valid_and_complete():
+    claims = load_claims()
+    cells = published_cells("mediator", "Table 1")
+    worlds = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
+    expected = {(world, method) for world in worlds for method in ("hard-coded", "always", "random", "mediator")}
+    assert set(cells) == expected and len({each.id for each in claims}) == len(claims)
+    assert all(set(cell) == {"interactions", "steps", "success"} for cell in cells.values())
+    assert not any("smoke" in each.scales for each in claims)
+
+
+def test_claims_with_slips_are_refused_by_name(tmp_path):
+    stored = yaml.safe_load((repository_root() / "configs" / "claims.yaml").read_text())["claims"][0]
+    slips = [
+        ([stored, stored], "used twice"),
+        ([{**stored, "tolerence": "exact"}], "tolerance"),
+        ([{**stored, "published": {"steps": 64.9}}], "quoted number"),
+        ([{**stored, "select": None}], "needs select"),
+    ]
+    for number, (claims, message) in enumerate(slips):
+        file = tmp_path / f"claims-{number}.yaml"
+        file.write_text(yaml.safe_dump({"claims": claims}))
+        with pytest.raises(GroundlabError, match=message):
+            load_claims(file)

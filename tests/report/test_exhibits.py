@@ -1,0 +1,70 @@
+"""Tables and figures: what they hold, that equal data gives equal bytes, and that nothing empty is drawn."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.report.claims import load_claims
+from groundlab.report.exhibits import EXHIBITS, draw, draw_all
+from groundlab.report.mediator import _all_selectors
+from groundlab.report.records import load
+
+
+def test_every_exhibit_of_complete_results_is_drawn(results):
+    drawn = draw_all(results, "mediator")
+    assert [each.exhibit.id for each in drawn] == list(EXHIBITS)
+    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
+
+
+def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path):
+    code = "import sys; from groundlab.report import draw_all; draw_all(sys.argv[1])"
+    copy = shutil.copytree(results, tmp_path / "again" / results.name)
+    draw_all(results)
+    subprocess.run([sys.executable, "-c", code, str(copy)], check=True)
+    kinds = ("png", "pdf", "csv", "md")
+    files = [file for kind in kinds for file in results.glob(f"mediator/*/*.{kind}")]
+    assert len(files) == 2 * len(EXHIBITS)
+    for file in files:
+        twin = copy / file.relative_to(results)
+        assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(twin.read_bytes()).digest(), file.name
+
+
+def test_a_figure_without_its_runs_is_skipped_with_the_reason(results):
+    for place in results.glob("mediator/runs/mediator-*"):
+        shutil.rmtree(place)
+    drawn = draw("mediator-curves", results)
+    assert not drawn.paths and "needs runs of mediator" in drawn.skipped
+    assert not (results / "mediator" / "figures").exists()
+
+
+def test_an_unknown_figure_suggests_the_nearest(results):
+    with pytest.raises(GroundlabError, match="did you mean 'mediator-curves'"):
+        draw("mediator-curve", results)
+
+
+def test_table_1_holds_full_precision_in_csv_and_the_published_value_beside_ours(results):
+    drawn = draw("mediator-table1", results)
+    data = pd.read_csv(drawn.path("csv"))
+    ours = data[(data["method"] == "mediator") & (data["policy"] == "sampled") & (data["metric"] == "interactions")]
+    rows = load(results).evaluations.query("method == 'mediator' and policy == 'sampled'")
+    stored = rows.groupby("world")["interactions"].mean()
+    assert dict(zip(ours["world"], ours["mean"], strict=True)) == pytest.approx(stored.to_dict(), abs=1e-12)
+    line = next(
+        line for line in drawn.path("md").read_text().splitlines() if line.startswith("| SimpleDoorKey | always")
+    )
+    assert "30.00 [30.00, 30.00] | 25.78 ✗" in line and "100 % [100, 100] | 100 % ✓" in line
+
+
+def test_every_claim_of_table_1_has_its_row():
+    rows = {
+        str(each)
+        for world in ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
+        for each in _all_selectors(world)
+    }
+    claims = [each for each in load_claims() if each.locus.startswith("Table 1,") and each.not_run is None]
+    assert claims and {str(each.select) for each in claims} <= rows

@@ -1,0 +1,58 @@
+"""Reading stored results: what frames hold, and how broken folders are told."""
+
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.report.records import load, select, table
+
+
+def test_rows_curves_and_tests_are_found_by_method_world_and_policy(results):
+    records = load(results)
+    rows = select(records.evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
+    assert table(rows, "steps").shape == (3, 100)
+    curves = select(records.curves, method="mediator", world="SimpleDoorKey")
+    assert table(curves, "interactions", columns="iteration").shape == (3, 20)
+    tests = select(records.tests, method="mediator", world="SimpleDoorKey", policy="argmax")
+    assert set(tests["iteration"]) == {10, 20}
+
+
+def test_success_is_in_percent(results):
+    rows = select(load(results).evaluations, method="hard-coded", world="SimpleDoorKey")
+    assert table(rows, "success").mean() == 59.0
+
+
+def test_the_scale_is_read_from_the_folder_name_while_there_is_no_manifest(results):
+    assert load(results).scale == "quick"
+
+
+def test_a_folder_without_runs_says_how_to_make_some(tmp_path):
+    with pytest.raises(GroundlabError, match="groundlab reproduce"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "evaluation.json", "manifest.json"])
+@pytest.mark.parametrize("content", [None, "[{]", '{"policy": 1}'])
+def test_a_missing_or_broken_file_is_named_in_one_line(results, name, content):
+    file = next(results.glob(f"mediator/runs/*/{name}"))
+    file.unlink() if content is None else file.write_text(content)
+    if name == "manifest.json" and content == '{"policy": 1}':
+        return  # a manifest may lack facts, but not be broken
+    if name == "config.yaml" and content is None:
+        return  # without its config a folder is no run
+    with pytest.raises(GroundlabError) as error:
+        load(results)
+    assert name in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_broken_line_of_metrics_is_named_by_number(results):
+    file = next(results.glob("mediator/runs/mediator-*/metrics.jsonl"))
+    file.write_text('{"iteration": 1}\nnonsense\n{"iteration": 3}\n')
+    with pytest.raises(GroundlabError, match=r"metrics\.jsonl:2"):
+        load(results)
+
+
+def test_two_runs_of_one_seed_are_not_mixed(results):
+    records = load(results)
+    rows = select(records.evaluations, method="mediator", world="SimpleDoorKey")
+    with pytest.raises(GroundlabError, match="select by more"):
+        table(rows, "steps")

@@ -1,0 +1,64 @@
+"""The review page and the README block: offline, honest about misses, and the same when made twice."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.report import load, review
+from groundlab.report.readme import BEGIN, END, claims_block, publish, with_claims
+
+
+def test_the_page_needs_nothing_from_outside(results):
+    page = review(results).page.read_text()
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)""", page)
+    assert "http" not in re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
+    assert "url(" not in page and "@import" not in page and "<script" not in page
+
+
+def test_failed_exact_claims_are_reported_and_stored(results):
+    found = review(results)
+    assert "mediator-table1-SimpleDoorKey-always" in [each.claim.id for each in found.exact_failed]
+    stored = {each["id"]: each for each in json.loads((results / "claims.json").read_text())}
+    missed = stored["mediator-table1-SimpleDoorKey-always"]
+    assert (missed["tolerance"], missed["verdict"]) == ("exact", "not reproduced")
+    assert missed["published"]["steps"] == "25.78" and missed["fresh"]["steps"]["value"] == 30.0
+    assert stored["mediator-failures-RandomBoxKey-always"]["verdict"] == "reproduced"
+    assert stored["mediator-table2-habitat"]["verdict"] == "not run at this scale"
+
+
+def test_reviewing_twice_writes_the_same_page(results):
+    first = review(results).page.read_bytes()
+    assert review(results).page.read_bytes() == first
+
+
+def test_failed_runs_stand_on_the_page(results):
+    entry = {"label": "random-KeyInBox-s0", "status": "failed", "error": "the disk was full", "wall_seconds": 1.0}
+    run = {**entry, "cpu_seconds": 1.0, "peak_memory_mib": 9.0}
+    (results / "manifest.json").write_text(json.dumps({"scale": "quick", "version": "v", "runs": [run]}))
+    assert "the disk was full" in review(results).page.read_text()
+
+
+def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    publish(results, tmp_path)
+    once = readme.read_text()
+    publish(results, tmp_path)
+    assert readme.read_text() == once
+    assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
+    assert "| Table 1, SimpleDoorKey, always |" in once
+    assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
+
+
+def test_a_readme_without_markers_is_left_alone(results):
+    with pytest.raises(GroundlabError, match="markers"):
+        with_claims("# Title\n", claims_block(load(results)))
+
+
+def test_smoke_results_are_never_published(results, tmp_path):
+    smoke = shutil.copytree(results, tmp_path / "0.1.0-smoke-20260101-abcdef1")
+    with pytest.raises(GroundlabError, match="smoke"):
+        publish(smoke, tmp_path)
