@@ -83,13 +83,7 @@ def run(
     from groundlab.lab import identity
 
     spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon))
-    with console.status(f"{spec.label}") as status:
-
-        def show(progress) -> None:
-            figures = ", ".join(f"{name} {value:.3g}" for name, value in progress.figures.items())
-            status.update(f"{spec.label}: {progress.step} of {progress.total}, {figures}")
-
-        lab.execute_run(spec, out, report=show)
+    lab.run_one(spec, out)
     for result in storage.read_json(out / "evaluation.json"):
         _print_means(f"{spec.label}, {result['policy']}", result["mean"])
 

@@ -61,7 +61,8 @@ def test_a_setting_given_its_default_value_is_the_same_run(laboratory, rule_entr
     assert identity.hash_run(given) == identity.hash_run(identity.resolve("always", "KeyInBox", 0, {}))
 
 
-def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory):
+def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory, monkeypatch):
+    monkeypatch.chdir(laboratory.root)
     (laboratory.root / "ledger.jsonl").write_text("{}\n")
     spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
     first = identity.hash_run(spec)
@@ -69,6 +70,14 @@ def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name
     second = identity.hash_run(spec)
     (laboratory.root / "requirements" / "constraints.txt").write_text("numpy==1\n")
     assert len({first, second, identity.hash_run(spec)}) == 3
+
+
+def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
+    monkeypatch.chdir(laboratory.root)
+    spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
+    first = identity.hash_run(spec)
+    (laboratory.root / "ledger.jsonl").write_text("{}\n")
+    assert identity.hash_run(spec) == first
 
 
 CHANGES = """

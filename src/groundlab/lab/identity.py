@@ -38,13 +38,13 @@ def code_digest(method: str) -> str:
     return digest_json([digest_files({*shared, *own}, package), pinned])
 
 
-def input_digests(settings: dict[str, Any]) -> dict[str, str]:
-    """The files that settings name (a ledger, a checkpoint), by path as given, with their SHA-256."""
-    named = {value: repository_root() / value for value in settings.values() if isinstance(value, str) and value}
-    return {name: digest_bytes(path.read_bytes()) for name, path in sorted(named.items()) if path.is_file()}
+def input_digests(method: str, settings: dict[str, Any]) -> dict[str, str]:
+    """The files that a run reads (a ledger, say), by path as given, with their SHA-256."""
+    files = sorted(registry.input_files(method, settings))
+    return {str(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
 
 
 def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
-    parts = [spec.model_dump(), code or code_digest(spec.method), input_digests(spec.settings)]
+    parts = [spec.model_dump(), code or code_digest(spec.method), input_digests(spec.method, spec.settings)]
     return digest_json(parts)[:HASH_LENGTH]

@@ -108,7 +108,7 @@ class RunRecord:
             **spec.model_dump(),
             "status": "unfinished",
             "error": None,
-            "inputs": identity.input_digests(spec.settings),
+            "inputs": identity.input_digests(spec.method, spec.settings),
             **machine.facts(),
         }
 

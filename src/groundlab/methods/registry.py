@@ -1,7 +1,8 @@
 """The methods by name: what a plan may run, with which settings, on which worlds.
 
 A method's module offers `Settings` (a pydantic schema), `WORLDS` (the worlds it runs on), `execute(run)` (the whole
-run: restore, train, evaluate, store) and `evaluate(request)` (play test layouts). Modules are imported when needed,
+run: restore, train, evaluate, store) and `evaluate(request)` (play test layouts). `Settings.input_files()` lists what
+a run reads. Modules are imported when needed,
 so listing methods costs nothing. Called from: lab/ and cli.py. Read next: `mediator/asking.py`, as an example of one.
 """
 
@@ -69,6 +70,11 @@ def load(name: str) -> ModuleType:
 def resolve_settings(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """All settings of a method, defaults filled in. Raises GroundlabError for an unknown or ill-typed key."""
     return parse(load(name).Settings, given, f"settings of {name}").model_dump(mode="json")
+
+
+def input_files(name: str, settings: dict[str, Any]) -> list[Path]:
+    """The files that a run with these settings reads, such as a ledger of recorded replies."""
+    return load(name).Settings(**settings).input_files()
 
 
 def source_files(name: str) -> list[Path]:

@@ -5,6 +5,7 @@ where they do not ("fix"). Called from: every method file of this package.
 """
 
 import re
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -50,10 +51,14 @@ class Settings(Strict):
     """Probability that the scripted planner errs."""
     planner: Literal["scripted", "recorded"] = "scripted"
     ledger: str | None = None
-    """File of recorded replies: read by `planner=recorded`, filled by `planner=scripted`."""
+    """File of recorded replies (from the current folder): read by `planner=recorded`, filled by `planner=scripted`."""
     ask_lambda: float = Field(0.01, ge=0)
     """Communication penalty of an ask, before f (spec 5.1)."""
     fidelity: Fidelity = Fidelity()
+
+    def input_files(self) -> list[Path]:
+        """The ledger, where it is read rather than filled."""
+        return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
 
     @field_validator("layouts")
     @classmethod
@@ -72,6 +77,8 @@ class TrainingSettings(Settings):
     trajectories: int = Field(10, ge=1)
     """Episodes an iteration."""
     learning_rate: float = Field(1e-3, gt=0, alias="lr")
+    anneal: bool = False
+    """Learning rate falls linearly to 0 over the run; the original's is constant, and its last policy a lottery."""
     batch_size: int = Field(32, ge=1)
     epochs: int = Field(3, ge=1)
     gamma: float = Field(0.99, gt=0, le=1)

@@ -93,6 +93,12 @@ def _figures(paths: list[Trajectory], test_episode: Episode, losses: ppo.Losses)
     return figures | {f"test_{name}": float(test[name]) for name in names}
 
 
+def learning_rate(settings: TrainingSettings, iteration: int) -> float:
+    """The learning rate of an iteration (1 to `iterations`)."""
+    left = (settings.iterations - iteration + 1) / settings.iterations if settings.anneal else 1.0
+    return settings.learning_rate * left
+
+
 def train(
     run: Run,
     settings: TrainingSettings,
@@ -112,6 +118,7 @@ def train(
         paths, test_episode = learner.collect(layouts, iteration)
         batch, advantages = make_batch(paths, settings)
         rng = generator(seed, "minibatches", iteration)
+        optimizer.param_groups[0]["lr"] = learning_rate(settings, iteration)
         losses = ppo.update(learner.network, optimizer, batch, advantages, settings, rng)
         facts["timesteps"] += len(batch.actions)
         record = {"iteration": iteration, "timesteps": facts["timesteps"], **_figures(paths, test_episode, losses)}
