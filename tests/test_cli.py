@@ -84,6 +84,16 @@ def test_replies_are_recorded_and_replayed(groundlab, tmp_path):
     assert json.loads(first.read_text()) == json.loads(second.read_text())
 
 
+def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
+    from groundlab.lab import bench
+
+    monkeypatch.setattr(bench, "_SECONDS", 0.02)
+    code, out, _ = groundlab("bench", "worlds", "--json", tmp_path / "bench.json")
+    stored = json.loads((tmp_path / "bench.json").read_text())
+    assert code == 0 and "minigrid" in out and stored["hardware"]["cores"] >= 1
+    assert all(figure["value"] > 0 for figure in stored["figures"])
+
+
 def test_worlds_and_version_are_listed(groundlab):
     assert "MovingObstacle" in groundlab("worlds")[1]
     assert groundlab("--version")[1].strip() == "0.1.0"

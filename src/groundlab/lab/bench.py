@@ -64,13 +64,12 @@ def _rate(step: Callable[[], int]) -> float:
 def _batched_steps(world: str, count: int) -> float:
     env = worlds.make(world, count, seed=0)
     env.reset()
-    rng = np.random.default_rng(0)
-    plans = iter(lambda: rng.integers(0, 7, (64, count)), None)
+    plan = np.random.default_rng(0).integers(0, 7, (64, count))
 
     def step() -> int:
-        for actions in next(plans):
+        for actions in plan:
             env.step(actions)
-        return 64 * count
+        return plan.size
 
     return _rate(step)
 
