@@ -25,7 +25,7 @@ from groundlab.report.tables import markdown, measured
 
 REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
 MISSED, NOT_RUN = "not reproduced", "not run at this scale"
-VERDICTS = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
+VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
 _WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
 
 
@@ -231,7 +231,7 @@ def _conclude(
     claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
 ) -> Verdict:
     verdict = MISSED if MISSED in parts.values() else _WORD[claim.tolerance]
-    seeds = int(select_rows(records, _selectors(claim)[0])["seed"].nunique())
+    seeds = len(set(select_rows(records, _selectors(claim)[0])["seed"]))
     return Verdict(claim, verdict, "; ".join(reasons), fresh, parts, seeds, _seconds(claim, records))
 
 

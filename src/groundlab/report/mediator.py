@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Selector, load_claims, published_cells
 from groundlab.report.judging import MISSED, REPRODUCED, WITHIN, estimate, judge, select_rows
-from groundlab.report.records import Records, select, table
+from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, band, iqm
 from groundlab.report.style import ARGMAX_COLOUR, LOOKS, PUBLISHED_COLOUR, UNITS, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
@@ -55,9 +55,10 @@ def table1(records: Records) -> Table:
     """World by method: interactions, steps, success and return with 95 % intervals, beside the published row."""
     chosen = [each for world in WORLDS for each in _all_selectors(world) if not select_rows(records, each).empty]
     marks = _published(records)
-    data = pd.DataFrame([row for each in chosen for row in _measurements(records, each, marks)])
-    readable = pd.DataFrame([_readable(each, data[data["row"] == str(each)]) for each in chosen])
-    return Table(data.drop(columns="row"), readable, _NOTES)
+    measurements = [_measurements(records, each, marks) for each in chosen]
+    data = pd.DataFrame([row for rows in measurements for row in rows])
+    readable = pd.DataFrame([_readable(each, rows) for each, rows in zip(chosen, measurements, strict=True)])
+    return Table(data, readable, _NOTES)
 
 
 _NOTES = (
@@ -66,7 +67,7 @@ _NOTES = (
     "why a row does not reproduce is told there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
     f"{OWN_WORLD} is our own definition: the paper names that world without defining it, so the rows are not compared",
-    "return: discounted by nothing, with the communication penalty; the paper prints none",
+    "return: undiscounted, with questions charged; the paper prints none",
 )
 
 
@@ -85,14 +86,13 @@ def _published(records: Records) -> dict[str, dict[str, tuple[float, str]]]:
 def _measurements(records: Records, row: Selector, published: dict) -> list[dict]:
     """One row of numbers a metric."""
     stored, cell = select_rows(records, row), published.get(str(row), {})
-    metrics = [metric for metric in _METRICS if metric in stored and stored[metric].notna().all()]
+    metrics = [metric for metric in _METRICS if metric in stored and not any(stored[metric].isna())]
     return [_measurement(records, row, metric, *cell.get(metric, (None, ""))) for metric in metrics]
 
 
 def _measurement(records: Records, row: Selector, metric: str, published: float | None, mark: str) -> dict:
     values, fresh = table(select_rows(records, row), metric), estimate(row, metric, records)
     return {
-        "row": str(row),
         "world": row.world,
         "method": row.method,
         "plans": row.settings["plans"],
@@ -109,14 +109,14 @@ def _measurement(records: Records, row: Selector, metric: str, published: float 
     }
 
 
-def _readable(row: Selector, measurements: pd.DataFrame) -> dict[str, str]:
+def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
     line = {"world": row.world + (" (ours)" if row.world == OWN_WORLD else ""), "method": _name(row)}
-    by_metric = {each["metric"]: each for each in measurements.to_dict("records")}
+    by_metric = {each["metric"]: each for each in measurements}
     for metric in _METRICS:
         line[metric] = _fresh_cell(by_metric.get(metric), metric)
         if metric != "return":
             line[f"paper's {metric}"] = _paper_cell(by_metric.get(metric), metric)
-    return line | {"seeds": str(measurements["seeds"].iloc[0])}
+    return line | {"seeds": str(measurements[0]["seeds"])}
 
 
 def _name(row: Selector) -> str:
@@ -132,7 +132,7 @@ def _fresh_cell(measurement: dict | None, metric: str) -> str:
 
 
 def _paper_cell(measurement: dict | None, metric: str) -> str:
-    if measurement is None or pd.isna(measurement["published"]):
+    if measurement is None or measurement["published"] is None:
         return "–"
     mark = {True: " ✓", False: " ✗"}.get(measurement["met"], "")
     return number(measurement["published"], metric) + mark
@@ -159,9 +159,15 @@ def curves(records: Records) -> Figure:
 
 def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
     rows = select(records.curves, method="mediator", world=world, settings=_TRAINED)
-    smooth = pd.DataFrame(table(rows, metric, columns="iteration").T).rolling(_WINDOW, min_periods=1).mean()
-    iterations = np.sort(rows["iteration"].unique())
-    _seeds_and_band(axis, iterations, smooth.to_numpy().T, LOOKS["mediator"].colour, f"{world} {metric}")
+    smooth = _running_mean(table(rows, metric, columns="iteration"))
+    _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
+
+
+def _running_mean(seeds: np.ndarray) -> np.ndarray:
+    """The mean of the last `_WINDOW` points, or of those there are; [seeds, points] in and out."""
+    totals = np.cumsum(seeds, axis=1)
+    totals[:, _WINDOW:] -= totals[:, :-_WINDOW].copy()
+    return totals / np.minimum(np.arange(1, seeds.shape[1] + 1), _WINDOW)
 
 
 def _seeds_and_band(axis: Axes, x: np.ndarray, seeds: np.ndarray, colour: str, owner: str, **style) -> None:
@@ -175,8 +181,8 @@ def _seeds_and_band(axis: Axes, x: np.ndarray, seeds: np.ndarray, colour: str, o
 def _test_points(axis: Axes, records: Records, world: str, metric: str) -> None:
     for policy, look in _TEST_LOOKS.items():
         rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
-        means = rows.groupby("iteration")[metric].mean()
-        axis.plot(means.index, means.to_numpy(), linestyle="none", markersize=5, **look)
+        means = table(rows, metric, columns="iteration").mean(axis=0)
+        axis.plot(iterations(rows), means, linestyle="none", markersize=5, **look)
 
 
 _TEST_LOOKS = {
@@ -249,8 +255,8 @@ def _tradeoff_point(axis: Axes, records: Records, world: str, method: str) -> No
     if method == "never" or select_rows(records, selector).empty:
         return
     look, x, y = LOOKS[method], *(estimate(selector, metric, records) for metric in ("interactions", "success"))
-    spread = {"xerr": [[x.value - x.low], [x.high - x.value]], "yerr": [[y.value - y.low], [y.high - y.value]]}
-    axis.errorbar(x.value, y.value, **spread, color=look.colour, marker=look.marker, markersize=6, elinewidth=1)
+    across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
+    axis.errorbar(x.value, y.value, up, across, color=look.colour, marker=look.marker, markersize=6, elinewidth=1)
     published = published_cells("mediator", "Table 1").get((world, method), {})
     if published and world != OWN_WORLD:
         hollow = {"marker": look.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": look.colour}
@@ -301,9 +307,8 @@ _POLICY_STYLES = {
 
 def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
     rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
-    x, values = np.sort(rows["iteration"].unique()), table(rows, metric, columns="iteration")
-    owner = f"test {world} {metric} {policy}"
-    _seeds_and_band(axis, x, values, style["colour"], owner, marker=style["marker"], markersize=4)
+    values, owner = table(rows, metric, columns="iteration"), f"test {world} {metric} {policy}"
+    _seeds_and_band(axis, iterations(rows), values, style["colour"], owner, marker=style["marker"], markersize=4)
 
 
 def _argmax_legend() -> list[Line2D]:

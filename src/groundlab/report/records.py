@@ -87,7 +87,7 @@ def select(
         keep &= frame["policy"] == policy
     for key, value in (settings or {}).items():
         keep &= frame["settings"].map(lambda given, key=key, value=value: given.get(key) == value).astype(bool)
-    return frame[keep]
+    return frame.loc[keep]
 
 
 def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarray:
@@ -101,6 +101,11 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
     if pivot.isna().to_numpy().any():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
     return pivot.to_numpy(dtype=float)
+
+
+def iterations(rows: pd.DataFrame) -> np.ndarray:
+    """The iterations that rows of `curves` or `tests` hold, ascending: the columns of `table(..., "iteration")`."""
+    return np.unique(rows["iteration"].to_numpy(dtype=int))
 
 
 @dataclass(frozen=True)
@@ -165,5 +170,5 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def _scale_in_name(folder: Path) -> str:
     found = re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", folder.name)
     if not found:
-        raise GroundlabError(f"{folder} has no manifest and no scale in its name; make it with groundlab reproduce")
+        raise GroundlabError(f"{folder} has no manifest and no scale in its name; name it like my-quick-results")
     return found[0]

@@ -78,8 +78,8 @@ def _paper(paper: str, verdicts: Verdicts, exhibits: Gallery, reference: Path | 
         "name": paper,
         "claims": [_claim(each) for each in verdicts if each.claim.paper == paper],
         "reference_note": note,
-        "figures": [_figure(each, reference) for each in mine if each.path("png")],
-        "tables": [_table(each) for each in mine if each.path("md")],
+        "figures": [_figure(each, image, reference) for each in mine if (image := each.path("png"))],
+        "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
         "skipped": [(each.exhibit.title, each.skipped) for each in mine if each.skipped],
     }
 
@@ -100,17 +100,17 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _figure(drawn: Drawn, reference: Path | None) -> dict[str, Any]:
-    fresh = drawn.path("png")
-    assert fresh is not None
+def _figure(drawn: Drawn, fresh: Path, reference: Path | None) -> dict[str, Any]:
+    """A figure, and the reference's of the same name unless that is the same to the last byte."""
     earlier = reference / drawn.exhibit.paper / "figures" / fresh.name if reference else None
-    there = earlier is not None and earlier.is_file()
-    same = there and earlier.read_bytes() == fresh.read_bytes()
+    if earlier is not None and not earlier.is_file():
+        earlier = None
+    same = earlier is not None and earlier.read_bytes() == fresh.read_bytes()
     return {
         "title": drawn.exhibit.title,
         "id": drawn.exhibit.id,
         "fresh": embedded(fresh),
-        "earlier": embedded(earlier) if there and not same else None,
+        "earlier": embedded(earlier) if earlier and not same else None,
         "same": same,
     }
 
@@ -120,10 +120,8 @@ def embedded(image: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
 
 
-def _table(drawn: Drawn) -> dict[str, Any]:
+def _table(drawn: Drawn, path: Path) -> dict[str, Any]:
     """A saved Markdown table as rows of cells and its notes."""
-    path = drawn.path("md")
-    assert path is not None
     lines = path.read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("|")]
     notes = [line[2:] for line in lines if line.startswith("- ")]

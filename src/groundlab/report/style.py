@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
@@ -83,7 +84,7 @@ UNITS = {
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw inside this context; what the caller had set is restored afterwards."""
-    with mpl.rc_context({**sns.axes_style("ticks"), **_RC}):
+    with mpl.rc_context(dict[Any, Any]({**sns.axes_style("ticks"), **_RC})):
         yield
 
 
