@@ -26,6 +26,8 @@ from groundlab.report.tables import markdown, measured
 REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
 MISSED, NOT_RUN = "not reproduced", "not run at this scale"
 VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
+# A verdict is told by a sign and a word; where there is colour, it only helps.
+SIGNS = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
 _WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
 
 
@@ -82,12 +84,18 @@ class Verdicts(list[Verdict]):
 
     def _repr_html_(self) -> str:
         rows = [(readable_row(each), each.reason) for each in self]
-        head = "".join(f"<th>{name}</th>" for name in (rows[0][0] if rows else ()))
+        head = "".join(_cell("th", name) for name in (rows[0][0] if rows else ()))
         body = "".join(
-            f'<tr title="{html.escape(reason)}">' + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.values())
+            f'<tr title="{html.escape(reason)}">' + "".join(_cell("td", text) for text in row.values()) + "</tr>"
             for row, reason in rows
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(tag: str, text: str) -> str:
+    """A cell of a notebook's table, one measurement a line (Jupyter would set it flush right)."""
+    lines = "<br>".join(html.escape(line) for line in text.split("; "))
+    return f'<{tag} style="text-align:left;vertical-align:top">{lines}</{tag}>'
 
 
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
@@ -255,7 +263,7 @@ def readable_row(verdict: Verdict) -> dict[str, str]:
         "original re-run": failed or _numbers(claim.reference),
         "here": _fresh(verdict),
         "seeds": str(verdict.seeds) if verdict.judged else "–",
-        "verdict": f"{verdict.verdict} ({claim.tolerance})",
+        "verdict": f"{SIGNS[verdict.verdict]} {verdict.verdict} ({claim.tolerance})",
     }
 
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Selector, load_claims, published_cells
-from groundlab.report.judging import MISSED, REPRODUCED, WITHIN, estimate, judge, select_rows
+from groundlab.report.judging import SIGNS, estimate, judge, select_rows
 from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, band, iqm
 from groundlab.report.style import ARGMAX_COLOUR, LOOKS, PUBLISHED_COLOUR, UNITS, new_figure, plain_log
@@ -75,11 +75,10 @@ def _published(records: Records) -> dict[str, dict[str, tuple[float, str]]]:
     """(published value, mark) by metric, for each selector that a claim of Table 1 names."""
     cells: dict[str, dict[str, tuple[float, str]]] = {}
     claims = [claim for claim in load_claims() if claim.paper == "mediator" and claim.locus.startswith("Table 1,")]
-    signs = {REPRODUCED: "✓", WITHIN: "✓", MISSED: "✗"}
     for verdict in judge(records, claims=claims):
         cell = cells.setdefault(str(verdict.claim.select), {})
         for metric, value in verdict.claim.published.items():
-            cell[metric] = (float(value), signs.get(verdict.by_metric.get(metric, ""), ""))
+            cell[metric] = (float(value), SIGNS.get(verdict.by_metric.get(metric, ""), ""))
     return cells
 
 

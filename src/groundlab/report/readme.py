@@ -61,9 +61,8 @@ def claims_block(records: Records) -> str:
 
 def _row(verdict: Verdict) -> dict[str, str]:
     full = readable_row(verdict)
-    sign = {"not reproduced": "✗", "not run at this scale": "–"}.get(verdict.verdict, "✓")
-    name = f"{full['claim']}" if verdict.claim.tolerance != "ordering" else f"{full['claim']}: {_short(verdict)}"
-    return {"claim": name, "paper": full["paper"], "measured": full["here"], "verdict": f"{sign} {verdict.verdict}"}
+    name = full["claim"] if verdict.claim.tolerance != "ordering" else f"{full['claim']}: {_short(verdict)}"
+    return {"claim": name, "paper": full["paper"], "measured": full["here"], "verdict": full["verdict"]}
 
 
 def _short(verdict: Verdict) -> str:

@@ -17,11 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from groundlab.core import storage
 from groundlab.core.paths import repository_root
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
-from groundlab.report.judging import VERDICTS, Verdict, Verdicts, judge, readable_row
+from groundlab.report.judging import SIGNS, VERDICTS, Verdict, Verdicts, judge, readable_row
 from groundlab.report.records import Records, load
 
-# Verdicts are told by a sign and a word; the colour only helps.
-_SIGNS = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
 _CLASSES = dict(zip(VERDICTS, ("good", "good", "good", "bad", "none"), strict=True))
 
 
@@ -64,7 +62,7 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
     return template.render(
         version=records.manifest.get("version") or records.folder.name.removeprefix(".assembling-"),
         scale=records.scale,
-        counts=[(_SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
+        counts=[(SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
         exact_failed=verdicts.exact_failed,
         papers=[_paper(paper, verdicts, exhibits, *references[paper]) for paper in records.papers],
         origin=_origin(records),
@@ -94,7 +92,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
         "command": verdict.claim.command,
         "reason": verdict.reason,
         "word": verdict.verdict,
-        "sign": _SIGNS[verdict.verdict],
+        "sign": SIGNS[verdict.verdict],
         "class": _CLASSES[verdict.verdict],
         "time": "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min",
     }
