@@ -10,60 +10,67 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["lint", "tests"]
-nox.options.default_venv_backend = "virtualenv"
 
 ROOT = Path(__file__).parent
-ENVIRONMENT = ".nox/groundlab"
+ENVIRONMENT = ROOT / ".nox" / "groundlab"
+PROGRAMS = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
 CONSTRAINTS = "requirements/constraints.txt"
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+session = nox.session(venv_backend="none")  # the environment is ours: nox would build one for each session
 
 
-def session(function):
-    """A session in the shared environment."""
-    return nox.session(reuse_venv=True, venv_location=ENVIRONMENT)(function)  # type: ignore[call-overload]
+def run(session: nox.Session, program: str, *arguments: str) -> None:
+    """Run a program of the shared environment, offline: nothing is fetched once it is installed."""
+    paths = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
+    session.run(str(PROGRAMS / program), *arguments, env={"PATH": paths, "HF_HUB_OFFLINE": "1"})
 
 
 def install(session: nox.Session) -> None:
-    """Install the pinned packages and groundlab itself, unless this environment already has exactly these."""
-    pins = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS))
-    wanted = hashlib.sha256(pins + os.environ.get("GROUNDLAB_TORCH_INDEX", "").encode()).hexdigest()
-    stamp = Path(session.virtualenv.location) / "groundlab-pins"
+    """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
+    index = os.environ.get("GROUNDLAB_TORCH_INDEX", "")
+    pins = [(ROOT / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS)]
+    wanted = hashlib.sha256(b"".join([*pins, index.encode(), str(ROOT).encode()])).hexdigest()
+    stamp = ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    session.install("-c", CONSTRAINTS, "setuptools", "wheel")
-    index = os.environ.get("GROUNDLAB_TORCH_INDEX")
-    session.install("-c", CONSTRAINTS, "torch", *(("--index-url", index) if index else ()))
-    session.install("-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[dev]")
+    session.log(f"installing the pinned packages into {ENVIRONMENT} (once; about two minutes)")
+    session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", CONSTRAINTS)
+    run(session, "python", *pip, "setuptools", "wheel")
+    run(session, "python", *pip, "torch", *(("--index-url", index) if index else ()))
+    run(session, "python", *pip, "--no-build-isolation", "-e", ".[dev]")
     stamp.write_text(wanted)
 
 
 def groundlab(session: nox.Session, *arguments: str) -> None:
-    """Run the command line, offline, with the session's own words after it."""
+    """Run the command line with the session's own words after it."""
     install(session)
-    session.run("groundlab", *arguments, *session.posargs, env=OFFLINE)
+    run(session, "groundlab", *arguments, *session.posargs)
 
 
 @session
 def tests(session: nox.Session) -> None:
     """The test-suite."""
     install(session)
-    session.run("pytest", *(session.posargs or ["-n", "2"]), env=OFFLINE)
+    run(session, "pytest", *(session.posargs or ["-n", "2"]))
 
 
 @session
 def lint(session: nox.Session) -> None:
     """Style, types, the floors of the house, and notebooks without outputs."""
     install(session)
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("pyright")
-    session.run("lint-imports")
+    run(session, "ruff", "check", ".")
+    run(session, "ruff", "format", "--check", ".")
+    run(session, "pyright")
+    run(session, "lint-imports")
     kept = [str(page) for page in Path("notebooks").glob("*.ipynb") if _has_outputs(page)]
     if kept:
         session.error(f"notebooks with outputs: {', '.join(kept)}; clear them before committing")
@@ -108,16 +115,16 @@ def bench(session: nox.Session) -> None:
 def determinism(session: nox.Session) -> None:
     """Run the smoke reproduction twice, from nothing, and compare every stored record byte for byte."""
     install(session)
-    folders = [Path(session.create_tmp()) / name for name in ("first", "second")]
+    home = Path(tempfile.mkdtemp(prefix="groundlab-determinism-"))
+    folders = [home / name for name in ("first", "second")]
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-        command = ("groundlab", "reproduce", "--scale", "smoke", "--results", str(folder))
-        session.run(*command, *session.posargs, env=OFFLINE)
+        run(session, "groundlab", "reproduce", "--scale", "smoke", "--results", str(folder), *session.posargs)
     first, second = (_records(folder) for folder in folders)
     differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     if differing or not first:
         session.error(f"{len(differing)} of {len(first)} records differ: {', '.join(differing[:5])}")
     session.log(f"{len(first)} records of two runs are byte for byte the same")
+    shutil.rmtree(home)
 
 
 def _records(folder: Path) -> dict[str, str]:
@@ -131,4 +138,4 @@ def _records(folder: Path) -> dict[str, str]:
 def lab(session: nox.Session) -> None:
     """JupyterLab on the notebooks."""
     install(session)
-    session.run("jupyter", "lab", "notebooks", *session.posargs)
+    run(session, "jupyter", "lab", "notebooks", *session.posargs)

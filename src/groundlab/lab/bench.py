@@ -54,7 +54,8 @@ def bench(subject: str = "all", paper: str | None = None) -> list[Figure]:
 
 def _rate(step: Callable[[], int]) -> float:
     """Units a second, where each call of `step` does as many units as it returns; two calls warm up."""
-    step(), step()
+    for _ in range(2):
+        step()
     done, start = 0, time.perf_counter()
     while time.perf_counter() - start < _SECONDS:
         done += step()
