@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 HEAD = {"plans": "head", "ask_lambda": 0.01}
+TRAINED = {**HEAD, "anneal": True}
 FAILS = (3, 61, 63, 76, 84, 95)
 
 
@@ -60,7 +61,7 @@ def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> 
         if iteration % 10 == 0:
             record["test"] = {"sampled": sampled["mean"], "argmax": argmax["mean"]}
         metrics.append(record)
-    return store_run(folder, "mediator", world, seed, [sampled, argmax], metrics)
+    return store_run(folder, "mediator", world, seed, [sampled, argmax], metrics, TRAINED)
 
 
 @pytest.fixture

@@ -105,7 +105,8 @@ def test_published_claims_are_valid_and_complete():
     expected = {(world, method) for world in worlds for method in ("hard-coded", "always", "random", "mediator")}
     assert set(cells) == expected and len({each.id for each in claims}) == len(claims)
     assert all(set(cell) == {"interactions", "steps", "success"} for cell in cells.values())
-    assert not any("smoke" in each.scales for each in claims)
+    barely_trained = [each for each in claims if each.select and each.select.method == "mediator"]
+    assert not any("smoke" in each.scales for each in barely_trained if each.not_run is None)
 
 
 def test_claims_with_slips_are_refused_by_name(tmp_path):

@@ -54,11 +54,12 @@ class Selector(_Strict):
 
     @property
     def short(self) -> str:
-        """`always`, or `mediator (argmax)` for a method with several policies."""
-        return self.method if self.policy == "rule" else f"{self.method} ({self.policy})"
+        """`always`; for the trained method `ours`, or `ours (argmax)`."""
+        name = "ours" if self.method == "mediator" else self.method
+        return name if self.policy in ("rule", "sampled") else f"{name} ({self.policy})"
 
     def __str__(self) -> str:
-        given = "".join(f", {key} {value}" for key, value in self.settings.items() if key == "plans")
+        given = "".join(f", {key} {value}" for key, value in self.settings.items())
         policy = "" if self.policy == "rule" else f", {self.policy}"
         return f"{self.method} in {self.world}{policy}{given}"
 

@@ -27,7 +27,7 @@ REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
 MISSED, NOT_RUN = "not reproduced", "not run at this scale"
 VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
 # A verdict is told by a sign and a word; where there is colour, it only helps.
-SIGNS = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
+SIGNS: dict[str, str] = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
 _WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
 
 

@@ -24,7 +24,8 @@ OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never se
 RULES = ("hard-coded", "always", "random", "on-change")
 _METRICS = ("interactions", "steps", "success", "return")
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
-_TRAINED = {"plans": "head", "ask_lambda": 0.01}
+_TRAINED = {"plans": "head", "ask_lambda": 0.01, "anneal": True}
+_CONSTANT = {**_TRAINED, "anneal": False}  # the learning rate of the released code, whose last policy is a lottery
 
 
 def rule(method: str, world: str, plans: str = "head") -> Selector:
@@ -32,14 +33,16 @@ def rule(method: str, world: str, plans: str = "head") -> Selector:
     return Selector(method=method, world=world, settings={"plans": plans})
 
 
-def trained(world: str, policy: str = "sampled", method: str = "mediator") -> Selector:
+def trained(world: str, policy: str = "sampled", method: str = "mediator", anneal: bool = True) -> Selector:
     """The rows of a trained method at the default communication penalty."""
-    return Selector(method=method, world=world, policy=policy, settings=_TRAINED)  # type: ignore[arg-type]
+    settings = _TRAINED if anneal else _CONSTANT
+    return Selector(method=method, world=world, policy=policy, settings=settings)  # type: ignore[arg-type]
 
 
 def _all_selectors(world: str) -> list[Selector]:
     rules = [rule(method, world) for method in RULES]
-    learned = [trained(world, policy, method) for method in ("mediator", "never") for policy in ("sampled", "argmax")]
+    learners = (("mediator", True), ("mediator", False), ("never", False))
+    learned = [trained(world, policy, *learner) for learner in learners for policy in ("sampled", "argmax")]
     return [rule("hard-coded", world, "first-commit"), *rules, *learned]
 
 
@@ -66,6 +69,8 @@ _NOTES = (
     "✓ and ✗: the published value is met, or not, by the rule that configs/claims.yaml states for it; "
     "why a row does not reproduce is told there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
+    "ours is trained with a learning rate that falls to 0, so that the last policy stands for the run; "
+    "constant rate: as the released code trains",
     f"{OWN_WORLD} is our own definition: the paper names that world without defining it, so the rows are not compared",
     "return: undiscounted, with questions charged; the paper prints none",
 )
@@ -95,6 +100,7 @@ def _measurement(records: Records, row: Selector, metric: str, published: float 
         "world": row.world,
         "method": row.method,
         "plans": row.settings["plans"],
+        "anneal": row.settings.get("anneal"),
         "policy": row.policy,
         "metric": metric,
         "mean": fresh.value,
@@ -109,7 +115,7 @@ def _measurement(records: Records, row: Selector, metric: str, published: float 
 
 
 def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
-    line = {"world": row.world + (" (ours)" if row.world == OWN_WORLD else ""), "method": _name(row)}
+    line = {"world": _title(row.world), "method": _name(row)}
     by_metric = {each["metric"]: each for each in measurements}
     for metric in _METRICS:
         line[metric] = _fresh_cell(by_metric.get(metric), metric)
@@ -118,10 +124,15 @@ def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
     return line | {"seeds": str(measurements[0]["seeds"])}
 
 
+def _title(world: str) -> str:
+    return f"{world} (our definition)" if world == OWN_WORLD else world
+
+
 def _name(row: Selector) -> str:
     label = "ours" if row.method == "mediator" else row.method
     plans = ", first-commit plans" if row.settings["plans"] == "first-commit" else ""
-    return label + plans + ("" if row.policy == "rule" else f", {row.policy}")
+    rate = ", constant rate" if row.method == "mediator" and not row.settings["anneal"] else ""
+    return label + plans + rate + ("" if row.policy == "rule" else f", {row.policy}")
 
 
 def _fresh_cell(measurement: dict | None, metric: str) -> str:
@@ -143,13 +154,13 @@ def _paper_cell(measurement: dict | None, metric: str) -> str:
 def curves(records: Records) -> Figure:
     """Questions and success over training: seeds thin, interquartile mean with its band thick, tests as points."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(1.0 + 2.7 * len(worlds), 5.6, 2, len(worlds), sharex="col", sharey="row")
+    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 5.4, 2, len(worlds), sharex="col", sharey="row")
     for column, world in enumerate(worlds):
         for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
             _reference_lines(axis, records, world, metric)
             _training_curve(axis, records, world, metric)
             _test_points(axis, records, world, metric)
-        axes[0, column].set_title(world)
+        axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel(UNITS["iteration"])
     _finish_rows(axes)
     figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=5)
@@ -160,6 +171,13 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     rows = select(records.curves, method="mediator", world=world, settings=_TRAINED)
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
+    constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
+    if not constant.empty:
+        middle = iqm(_running_mean(table(constant, metric, columns="iteration")).T)
+        axis.plot(iterations(constant), middle, **_CONSTANT_LOOK)
+
+
+_CONSTANT_LOOK = {"color": "#8C8C8C", "linewidth": 1.2}
 
 
 def _running_mean(seeds: np.ndarray) -> np.ndarray:
@@ -221,6 +239,7 @@ def _curve_legend() -> list[Line2D]:
     ours = LOOKS["mediator"]
     learned = [
         Line2D([], [], color=ours.colour, label=f"training episodes (mean of {_WINDOW} iterations)"),
+        Line2D([], [], **_CONSTANT_LOOK, label="the same, constant learning rate"),
         Line2D([], [], linestyle="none", **_TEST_LOOKS["sampled"], label="test, sampled"),
         Line2D([], [], linestyle="none", **_TEST_LOOKS["argmax"], label="test, argmax"),
         Line2D([], [], color=PUBLISHED_COLOUR, linestyle=":", label="published, trained"),
@@ -237,11 +256,11 @@ def _curve_legend() -> list[Line2D]:
 def tradeoff(records: Records) -> Figure:
     """Success against questions asked, a panel a world: ours filled with intervals, the published value hollow."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(1.0 + 2.6 * len(worlds), 3.5, 1, len(worlds), sharex=True, sharey=True)
+    figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.3, 1, len(worlds), sharex=True, sharey=True)
     for axis, world in zip(axes[0], worlds, strict=True):
         for method in LOOKS:
             _tradeoff_point(axis, records, world, method)
-        axis.set_title(world)
+        axis.set_title(_title(world))
         axis.set_xlabel(UNITS["interactions"])
     plain_log(axes[0, 0], "x")
     axes[0, 0].set(ylabel=UNITS["success"], ylim=(20, 104), xlim=(1, 100))
@@ -284,14 +303,14 @@ def _tradeoff_legend() -> list[Line2D]:
 def argmax(records: Records) -> Figure:
     """Tests during training on layouts 0-99: the argmax of the policy drifts to the hard-coded rule, then recovers."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(1.0 + 2.7 * len(worlds), 5.0, 2, len(worlds), sharex="col", sharey="row")
+    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 5.0, 2, len(worlds), sharex="col", sharey="row")
     for column, world in enumerate(worlds):
         for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
             level = estimate(rule("hard-coded", world), metric, records).value
             axis.axhline(level, color=LOOKS["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
             for policy, style in _POLICY_STYLES.items():
                 _test_curve(axis, records, world, metric, policy, style)
-        axes[0, column].set_title(world)
+        axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel(UNITS["iteration"])
     _finish_rows(axes)
     figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3)

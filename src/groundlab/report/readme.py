@@ -52,7 +52,10 @@ def with_claims(text: str, block: str) -> str:
 
 
 def claims_block(records: Records) -> str:
-    """The verdicts of a results folder as compact Markdown, one row a claim, counts first."""
+    """The verdicts of a results folder as compact Markdown, one row a claim, counts first.
+
+    Rows of the released code show what that code gave when it was run again, the others what the paper prints.
+    """
     verdicts = Verdicts(each for each in judge(records) if each.claim.paper in records.papers)
     counts = ", ".join(f"{count} {word}" for word, count in verdicts.counts().items())
     rows = pd.DataFrame([_row(each) for each in verdicts])
@@ -60,9 +63,10 @@ def claims_block(records: Records) -> str:
 
 
 def _row(verdict: Verdict) -> dict[str, str]:
-    full = readable_row(verdict)
-    name = full["claim"] if verdict.claim.tolerance != "ordering" else f"{full['claim']}: {_short(verdict)}"
-    return {"claim": name, "paper": full["paper"], "measured": full["here"], "verdict": full["verdict"]}
+    full, claim = readable_row(verdict), verdict.claim
+    name = full["claim"] if claim.tolerance != "ordering" else f"{full['claim']}: {_short(verdict)}"
+    published = full["paper"] if claim.expected == claim.published and claim.published else full["original re-run"]
+    return {"claim": name, "published": published, "measured": full["here"], "verdict": full["verdict"]}
 
 
 def _short(verdict: Verdict) -> str:
