@@ -62,6 +62,8 @@ def test_an_interval_claim_needs_the_published_value_inside(results):
         ("interactions", "higher", False),
         ("success", "not lower", True),
         ("success", "higher", False),  # a tie is no ordering
+        ("success", "lower", False),
+        ("interactions", "not lower", False),
     ],
 )
 def test_an_ordering_needs_the_difference_on_its_side_of_zero(results, metric, direction, holds):

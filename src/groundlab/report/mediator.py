@@ -170,11 +170,11 @@ def curves(records: Records) -> Figure:
 def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
     rows = select(records.curves, method="mediator", world=world, settings=_TRAINED)
     smooth = _running_mean(table(rows, metric, columns="iteration"))
-    _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
     constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
     if not constant.empty:
         middle = iqm(_running_mean(table(constant, metric, columns="iteration")).T)
         axis.plot(iterations(constant), middle, **_CONSTANT_LOOK)
+    _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
 
 
 _CONSTANT_LOOK = {"color": "#8C8C8C", "linewidth": 1.2}
@@ -254,9 +254,12 @@ def _curve_legend() -> list[Line2D]:
 
 
 def tradeoff(records: Records) -> Figure:
-    """Success against questions asked, a panel a world: ours filled with intervals, the published value hollow."""
-    worlds = trained_worlds(records)
-    figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.3, 1, len(worlds), sharex=True, sharey=True)
+    """Success against questions asked, a panel a world: ours filled with intervals, the published value hollow.
+
+    Only the worlds that the paper's values belong to; the others are in Table 1 and in the learning curves.
+    """
+    worlds = [world for world in trained_worlds(records) if world != OWN_WORLD]
+    figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.4, 1, len(worlds), sharex=True, sharey=True)
     for axis, world in zip(axes[0], worlds, strict=True):
         for method in LOOKS:
             _tradeoff_point(axis, records, world, method)
@@ -276,7 +279,7 @@ def _tradeoff_point(axis: Axes, records: Records, world: str, method: str) -> No
     across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
     axis.errorbar(x.value, y.value, up, across, color=look.colour, marker=look.marker, markersize=6, elinewidth=1)
     published = published_cells("mediator", "Table 1").get((world, method), {})
-    if published and world != OWN_WORLD:
+    if published:
         hollow = {"marker": look.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": look.colour}
         axis.plot(published["interactions"], published["success"], linestyle="none", markeredgewidth=1.2, **hollow)
 
