@@ -18,13 +18,12 @@ import numpy as np
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.methods.mediator import settings as mediator_settings
+from groundlab.methods.mediator import training
 from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
-from groundlab.methods.mediator.settings import TrainingSettings, parse_layouts
-from groundlab.methods.mediator.tensorboard import Events
-from groundlab.methods.mediator.training import Trajectory, train
+from groundlab.methods.mediator.settings import Fidelity, TrainingSettings, parse_layouts
+from groundlab.methods.mediator.training import Trajectory
 from groundlab.methods.registry import Request
 
 Settings = TrainingSettings
@@ -114,10 +113,7 @@ class AskingLearner:
 def execute(run: Run) -> None:
     """Train, then store both evaluations on the test layouts."""
     settings = TrainingSettings(**run.spec.settings)
-    learner = AskingLearner(run.spec.world, run.spec.seed, settings)
-    with Events(run.folder / "tensorboard") as events:
-        train(run, settings, learner, events.add)
-    run.write_evaluation(learner.test())
+    training.execute(run, settings, AskingLearner(run.spec.world, run.spec.seed, settings))
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
@@ -128,7 +124,7 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
     return learner.test(request.watch)
 
 
-def untrained_agent(settings: mediator_settings.Settings, seed: int, batch: int) -> AskingAgent:
+def untrained_agent(fidelity: Fidelity, seed: int, batch: int) -> AskingAgent:
     """The released code's `random` baseline: the argmax of a network that was never trained (Q10)."""
-    training = TrainingSettings.model_validate({"fidelity": settings.fidelity})
-    return AskingAgent(build_network(training, seed), training, np.ones(batch, bool))
+    settings = TrainingSettings.model_validate({"fidelity": fidelity})
+    return AskingAgent(build_network(settings, seed), settings, np.ones(batch, bool))

@@ -53,7 +53,7 @@ def _agent(method: str, settings: Settings, seed: int, batch: int):
     if method == "random" and settings.fidelity.random_policy == "untrained":
         from groundlab.methods.mediator.asking import untrained_agent
 
-        return untrained_agent(settings, seed, batch)
+        return untrained_agent(settings.fidelity, seed, batch)
     return RuleAgent(RULES[method])
 
 

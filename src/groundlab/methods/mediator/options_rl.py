@@ -19,6 +19,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.methods.mediator import training
 from groundlab.methods.mediator.episodes import EPISODE_LIMIT, make_batch, mean_of
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
 from groundlab.methods.mediator.perception import agent_pose
@@ -35,8 +36,7 @@ from groundlab.methods.mediator.skills import (
     SweepMemory,
     start_skill,
 )
-from groundlab.methods.mediator.tensorboard import Events
-from groundlab.methods.mediator.training import Trajectory, train
+from groundlab.methods.mediator.training import Trajectory
 from groundlab.methods.mediator.translator import Translator
 from groundlab.methods.registry import Request
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
@@ -168,10 +168,7 @@ def _choose(log_probs: np.ndarray, rng: np.random.Generator, greedy: bool) -> in
 def execute(run: Run) -> None:
     """Train, then store both evaluations on the test layouts."""
     settings = TrainingSettings(**run.spec.settings)
-    learner = OptionLearner(run.spec.world, run.spec.seed, settings)
-    with Events(run.folder / "tensorboard") as events:
-        train(run, settings, learner, events.add)
-    run.write_evaluation(learner.test())
+    training.execute(run, settings, OptionLearner(run.spec.world, run.spec.seed, settings))
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from groundlab.learning.returns import discounted, gae
 from groundlab.methods.mediator.episodes import Episode
 from groundlab.methods.mediator.network import FrameNetwork
 from groundlab.methods.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
+from groundlab.methods.mediator.tensorboard import Events
 
 LAYOUTS_END = 2**31
 
@@ -99,12 +100,14 @@ def learning_rate(settings: TrainingSettings, iteration: int) -> float:
     return settings.learning_rate * left
 
 
-def train(
-    run: Run,
-    settings: TrainingSettings,
-    learner: Learner,
-    watch: Callable[[int, dict[str, Any]], None] = lambda iteration, record: None,
-) -> None:
+def execute(run: Run, settings: TrainingSettings, learner: Learner) -> None:
+    """A whole run of a learning method: train, then store both evaluations on the test layouts."""
+    with Events(run.folder / "tensorboard") as events:
+        train(run, settings, learner, events.add)
+    run.write_evaluation(learner.test())
+
+
+def train(run: Run, settings: TrainingSettings, learner: Learner, watch: Callable[[int, dict[str, Any]], None]) -> None:
     """Train to the end (or to a stop), logging one record an iteration; `watch` sees each record."""
     parameters = list(learner.network.parameters())
     optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-8, fused=True)
