@@ -88,7 +88,7 @@ class Plan:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        console = Console(file=io.StringIO(), record=True, width=110)
+        console = Console(file=io.StringIO(), record=True, width=110, force_jupyter=False)
         console.print(self)
         return console.export_html(inline_styles=True, code_format="<pre style='line-height:1.2'>{code}</pre>")
 

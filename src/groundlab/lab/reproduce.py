@@ -57,10 +57,11 @@ def reproduce(
     if outcome.unfinished:
         console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    folder = store.begin_version(plan)
+    folder, command = store.begin_version(plan), _command(papers, scale, seeds)
     store.collect(plan, folder)
+    store.describe_version(plan, folder, outcome.failed, command)
     _run_pages(plan, folder, seeds, methods)
-    version = store.finish_version(plan, folder, outcome.failed, _command(papers, scale, seeds))
+    version = store.finish_version(plan, folder, outcome.failed, command)
     console.print(f"results: {version}", soft_wrap=True)
     return max(outcome.exit_code, _verdict(version, console))
 

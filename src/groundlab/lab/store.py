@@ -96,6 +96,12 @@ def begin_version(plan: Plan) -> Path:
     return storage.make_folder(folder)
 
 
+def describe_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
+    """Write the manifest of a folder that is still being put together, for its own pages to read."""
+    name = folder.name.removeprefix(".assembling-")
+    storage.write_json(folder / "manifest.json", version_manifest(plan, name, failed, command))
+
+
 def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> Path:
     """Write the manifest of an assembled folder and rename it into place; returns its final path.
 

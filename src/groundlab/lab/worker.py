@@ -17,7 +17,9 @@ from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any
+
+import numba
+import torch
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
@@ -156,18 +158,15 @@ def output_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread in libraries loaded from here on, and in torch if it is loaded: sums then have one order."""
-    for name, value in ONE_THREAD.items():
-        os.environ.setdefault(name, value)
-    torch: Any = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 1
-    if torch:
-        torch.set_num_threads(1)
+    """One thread in torch and numba, as a worker process has: sums then have one order."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
     try:
         yield
     finally:
-        if torch:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(before[0])
+        numba.set_num_threads(before[1])
 
 
 def serve(descriptor: int) -> None:
