@@ -151,7 +151,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
         fresh[metric] = estimate(claim.select, metric, records)
         holds, reason = _compare_value(claim, metric, fresh[metric])
         parts[metric] = _WORD[claim.tolerance] if holds else MISSED
-        reasons.append(reason)
+        reasons.append(f"{SIGNS[parts[metric]]} {reason}")
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
         parts["failed layouts"] = REPRODUCED if holds else MISSED
