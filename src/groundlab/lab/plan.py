@@ -6,6 +6,7 @@
 Each run is named by its hash and knows whether the store already holds it. Read next: `executor.py`, which runs a plan.
 """
 
+import html
 import io
 import os
 from collections.abc import Sequence
@@ -88,9 +89,11 @@ class Plan:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        console = Console(file=io.StringIO(), record=True, width=110, force_jupyter=False)
-        console.print(self)
-        return console.export_html(inline_styles=True, code_format="<pre style='line-height:1.2'>{code}</pre>")
+        import pandas as pd  # only notebooks ask for HTML
+
+        table = pd.DataFrame([*_rows(self), _totals(self)], columns=pd.Index(_HEADINGS)).to_html(index=False, border=0)
+        left_out = "".join(f"<li>not run at this scale: {html.escape(line)}</li>" for line in self.not_run)
+        return f"<p>{html.escape(_title(self))}</p>{table}<ul>{left_out}</ul>"
 
     @property
     def not_run(self) -> list[str]:
@@ -164,19 +167,37 @@ def _named_settings(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
-def _table(the_plan: Plan) -> Table:
-    title = f"{' + '.join(the_plan.papers)} at scale {the_plan.scale}"
-    table = Table(title=title, title_justify="left", show_footer=True)
-    finished = sum(run.status == "finished" for run in the_plan.runs)
+_HEADINGS = ("method", "worlds and settings", "runs", "finished", "time left", "disk")
+
+
+def _title(the_plan: Plan) -> str:
+    return f"{' + '.join(the_plan.papers)} at scale {the_plan.scale}"
+
+
+def _rows(the_plan: Plan) -> list[list[str]]:
+    groups = groupby(the_plan.runs, key=lambda run: (run.paper, run.spec.method, run.given))
+    return [_row(list(group)) for _, group in groups]
+
+
+def _totals(the_plan: Plan) -> list[str]:
+    """The last line; its time is wall time on all cores."""
     left = [run.estimate for run in the_plan.runs if run.status != "finished"]
-    table.add_column("method", footer="total", no_wrap=True)
-    table.add_column("worlds and settings", footer=f"{machine.core_count()} cores", overflow="fold")
-    table.add_column("runs", justify="right", footer=str(len(the_plan.runs)))
-    table.add_column("finished", justify="right", footer=str(finished))
-    table.add_column("time left", justify="right", footer=duration(the_plan.estimated_seconds()))
-    table.add_column("disk", justify="right", footer=f"{sum(cost.megabytes for cost in left):.1f} MB")
-    for _, group in groupby(the_plan.runs, key=lambda run: (run.paper, run.spec.method, run.given)):
-        table.add_row(*_row(list(group)))
+    return [
+        "total",
+        f"{machine.core_count()} cores",
+        str(len(the_plan.runs)),
+        str(len(the_plan.runs) - len(left)),
+        duration(the_plan.estimated_seconds()),
+        f"{sum(cost.megabytes for cost in left):.1f} MB",
+    ]
+
+
+def _table(the_plan: Plan) -> Table:
+    table = Table(title=_title(the_plan), title_justify="left", show_footer=True)
+    for number, (heading, total) in enumerate(zip(_HEADINGS, _totals(the_plan), strict=True)):
+        table.add_column(heading, footer=total, no_wrap=number == 0, justify="left" if number < 2 else "right")
+    for row in _rows(the_plan):
+        table.add_row(*row)
     return table
 
 
