@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 HEAD = {"plans": "head", "ask_lambda": 0.01}
-TRAINED = {**HEAD, "anneal": True}
+TRAINED = {**HEAD, "anneal_from": 0.75}
 FAILS = (3, 61, 63, 76, 84, 95)
 
 
@@ -46,7 +46,9 @@ def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(
     """A rule that asks so often in every episode and takes 30 steps, or fails after 100."""
     rows = [row(layout, 100 if layout in fails else 30, layout not in fails, interactions) for layout in range(100)]
     stored = [evaluation("rule", rows)]
-    return store_run(folder, method, world, seed, stored, [{"iteration": 1}], {**HEAD, "plans": plans})
+    return store_run(
+        folder, method, world, seed, stored, [{"iteration": 1}], {**HEAD, "plans": plans, "probability": 0.5}
+    )
 
 
 def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> Path:

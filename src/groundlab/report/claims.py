@@ -23,7 +23,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
-Metric = Literal["interactions", "steps", "success"]
+Metric = Literal["interactions", "steps", "success", "return"]
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
@@ -54,8 +54,10 @@ class Selector(_Strict):
 
     @property
     def short(self) -> str:
-        """`always`; for the trained method `ours`, or `ours (argmax)`."""
+        """`always`, `random (p = 0.05)`; for the trained method `ours`, or `ours (argmax)`."""
         name = "ours" if self.method == "mediator" else self.method
+        if self.settings.get("probability", 0.5) != 0.5:
+            name = f"{name} (p = {self.settings['probability']:g})"
         return name if self.policy in ("rule", "sampled") else f"{name} ({self.policy})"
 
     def __str__(self) -> str:

@@ -22,15 +22,17 @@ from groundlab.report.tables import Table, measured, number
 WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
 OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
 RULES = ("hard-coded", "always", "random", "on-change")
+COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how often to ask, but not when
 _METRICS = ("interactions", "steps", "success", "return")
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
-_TRAINED = {"plans": "head", "ask_lambda": 0.01, "anneal": True}
-_CONSTANT = {**_TRAINED, "anneal": False}  # the learning rate of the released code, whose last policy is a lottery
+_TRAINED = {"plans": "head", "ask_lambda": 0.01, "anneal_from": 0.75}
+_CONSTANT = {**_TRAINED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
 
 
-def rule(method: str, world: str, plans: str = "head") -> Selector:
-    """The rows of a method that follows a rule."""
-    return Selector(method=method, world=world, settings={"plans": plans})
+def rule(method: str, world: str, plans: str = "head", probability: float = 0.5) -> Selector:
+    """The rows of a method that follows a rule; `probability` is that of `random`."""
+    coin = {"probability": probability} if method == "random" else {}
+    return Selector(method=method, world=world, settings={"plans": plans, **coin})
 
 
 def trained(world: str, policy: str = "sampled", method: str = "mediator", anneal: bool = True) -> Selector:
@@ -41,6 +43,7 @@ def trained(world: str, policy: str = "sampled", method: str = "mediator", annea
 
 def _all_selectors(world: str) -> list[Selector]:
     rules = [rule(method, world) for method in RULES]
+    rules += [rule("random", world, probability=probability) for probability in COINS]
     learners = (("mediator", True), ("mediator", False), ("never", False))
     learned = [trained(world, policy, *learner) for learner in learners for policy in ("sampled", "argmax")]
     return [rule("hard-coded", world, "first-commit"), *rules, *learned]
@@ -65,7 +68,7 @@ def table1(records: Records) -> Table:
 
 
 _NOTES = (
-    "mean [95 % interval]: two-level bootstrap (seeds, then layouts within a seed) over test layouts 0-99",
+    "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample",
     "✓ and ✗: the published value is met, or not, by the rule that configs/claims.yaml states for it; "
     "why a row does not reproduce is told there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
@@ -100,7 +103,8 @@ def _measurement(records: Records, row: Selector, metric: str, published: float 
         "world": row.world,
         "method": row.method,
         "plans": row.settings["plans"],
-        "anneal": row.settings.get("anneal"),
+        "anneal_from": row.settings.get("anneal_from"),
+        "probability": row.settings.get("probability"),
         "policy": row.policy,
         "metric": metric,
         "mean": fresh.value,
@@ -131,8 +135,9 @@ def _title(world: str) -> str:
 def _name(row: Selector) -> str:
     label = "ours" if row.method == "mediator" else row.method
     plans = ", first-commit plans" if row.settings["plans"] == "first-commit" else ""
-    rate = ", constant rate" if row.method == "mediator" and not row.settings["anneal"] else ""
-    return label + plans + rate + ("" if row.policy == "rule" else f", {row.policy}")
+    rate = ", constant rate" if row.settings.get("anneal_from") == 1.0 and row.method == "mediator" else ""
+    coin = f", p = {row.settings['probability']:g}" if row.settings.get("probability", 0.5) != 0.5 else ""
+    return label + plans + rate + coin + ("" if row.policy == "rule" else f", {row.policy}")
 
 
 def _fresh_cell(measurement: dict | None, metric: str) -> str:
@@ -152,16 +157,17 @@ def _paper_cell(measurement: dict | None, metric: str) -> str:
 
 
 def curves(records: Records) -> Figure:
-    """Questions and success over training: seeds thin, interquartile mean with its band thick, tests as points."""
+    """Questions, steps and success over training: seeds thin, interquartile mean with band thick, tests as points."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 5.4, 2, len(worlds), sharex="col", sharey="row")
+    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 7.4, 3, len(worlds), sharex="col", sharey="row")
     for column, world in enumerate(worlds):
-        for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
+        for axis, metric in zip(axes[:, column], ("interactions", "steps", "success"), strict=True):
             _reference_lines(axis, records, world, metric)
             _training_curve(axis, records, world, metric)
             _test_points(axis, records, world, metric)
         axes[0, column].set_title(_title(world))
-        axes[1, column].set_xlabel(UNITS["iteration"])
+        axes[-1, column].set_xlabel(UNITS["iteration"])
+    axes[1, 0].set_ylabel(UNITS["steps"])
     _finish_rows(axes)
     figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=5)
     return figure
@@ -230,9 +236,9 @@ _DASHES = {
 def _finish_rows(axes: np.ndarray) -> None:
     """Questions on a logarithmic axis above, success in percent below."""
     axes[0, 0].set_ylabel(UNITS["interactions"])
-    axes[1, 0].set_ylabel(UNITS["success"])
+    axes[-1, 0].set_ylabel(UNITS["success"])
     plain_log(axes[0, 0], "y")
-    axes[1, 0].set_ylim(0, 103)
+    axes[-1, 0].set_ylim(25, 103)
 
 
 def _curve_legend() -> list[Line2D]:
@@ -261,6 +267,7 @@ def tradeoff(records: Records) -> Figure:
     worlds = [world for world in trained_worlds(records) if world != OWN_WORLD]
     figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.4, 1, len(worlds), sharex=True, sharey=True)
     for axis, world in zip(axes[0], worlds, strict=True):
+        _coin_line(axis, records, world)
         for method in LOOKS:
             _tradeoff_point(axis, records, world, method)
         axis.set_title(_title(world))
@@ -269,6 +276,19 @@ def tradeoff(records: Records) -> Figure:
     axes[0, 0].set(ylabel=UNITS["success"], ylim=(20, 104), xlim=(1, 100))
     figure.legend(handles=_tradeoff_legend(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _coin_line(axis: Axes, records: Records, world: str) -> None:
+    """What asking at random buys, from rare coins to the paper's coin of one half."""
+    coins = [rule("random", world, probability=probability) for probability in (*COINS, 0.5)]
+    played = [each for each in coins if not select_rows(records, each).empty]
+    questions, success = (
+        [estimate(each, metric, records).value for each in played] for metric in ("interactions", "success")
+    )
+    axis.plot(questions, success, **_COIN_LOOK)
+
+
+_COIN_LOOK = {"color": LOOKS["random"].colour, "linewidth": 1.0, "marker": ".", "markersize": 4}
 
 
 def _tradeoff_point(axis: Axes, records: Records, world: str, method: str) -> None:
@@ -297,14 +317,15 @@ def _tradeoff_legend() -> list[Line2D]:
     filled = [Line2D([], [], color=each.colour, marker=each.marker, label=each.label) for each in methods]
     hollow = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "markeredgecolor": PUBLISHED_COLOUR}
     bars = Line2D([], [], color=PUBLISHED_COLOUR, marker="|", markersize=9, label="95 % interval")
-    return [*filled, Line2D([], [], linestyle="none", **hollow, label="hollow: published"), bars]
+    coins = Line2D([], [], **_COIN_LOOK, label=f"random, p = {min(COINS):g} to 0.5 (our control)")
+    return [*filled, coins, Line2D([], [], linestyle="none", **hollow, label="hollow: published"), bars]
 
 
 # --- Sampled against argmax
 
 
 def argmax(records: Records) -> Figure:
-    """Tests during training on layouts 0-99: the argmax of the policy drifts to the hard-coded rule, then recovers."""
+    """Tests during training on layouts 0-99: the argmax of the policy drifts towards the hard-coded rule."""
     worlds = trained_worlds(records)
     figure, axes = new_figure(1.0 + 2.5 * len(worlds), 5.0, 2, len(worlds), sharex="col", sharey="row")
     for column, world in enumerate(worlds):
@@ -329,6 +350,10 @@ _POLICY_STYLES = {
 def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
     rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
     values, owner = table(rows, metric, columns="iteration"), f"test {world} {metric} {policy}"
+    constant = select(records.tests, method="mediator", world=world, policy=policy, settings=_CONSTANT)
+    if policy == "argmax" and not constant.empty:
+        middle = iqm(table(constant, metric, columns="iteration").T)
+        axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_LOOK)
     _seeds_and_band(axis, iterations(rows), values, style["colour"], owner, marker=style["marker"], markersize=4)
 
 
@@ -337,5 +362,5 @@ def _argmax_legend() -> list[Line2D]:
         Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}")
         for policy, style in _POLICY_STYLES.items()
     ]
-    look = LOOKS["hard-coded"]
-    return [*tests, Line2D([], [], color=look.colour, linestyle=_DASHES["hard-coded"], label=look.label)]
+    look, constant = LOOKS["hard-coded"], Line2D([], [], marker="D", **_CONSTANT_LOOK, label="argmax, constant rate")
+    return [*tests, constant, Line2D([], [], color=look.colour, linestyle=_DASHES["hard-coded"], label=look.label)]

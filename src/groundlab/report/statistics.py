@@ -6,7 +6,7 @@ precipice") and agree with their package rliable, whose values tests/golden/rlia
 
 Two kinds of data, two rules of resampling:
     scores [runs, tasks]      `stratified_interval`: runs are drawn anew within each task
-    tables [seeds, layouts]   `two_level_interval`: seeds are drawn, then layouts within each drawn seed;
+    tables [seeds, layouts]   `two_level_interval`: seeds are drawn, and one set of layouts for all of them;
                               a method without randomness has one seed, and then only layouts are drawn
 Called from: mediator.py (figures and tables), claims.py (verdicts).
 """
@@ -73,11 +73,14 @@ def band(
 
 
 def two_level_interval(table: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES) -> Estimate:
-    """The mean of an evaluation table [seeds, layouts]: seeds are resampled, then layouts within each drawn seed."""
-    seeds, layouts = table.shape
-    rows = rng.integers(seeds, size=(resamples, seeds, 1))
-    columns = rng.integers(layouts, size=(resamples, seeds, layouts))
-    low, high = percentile_interval(table[rows, columns].mean(axis=(1, 2)))
+    """The mean of an evaluation table [seeds, layouts] over other seeds and other layouts.
+
+    All seeds play the same layouts, so a resample draws seeds, and one set of layouts for all of them: what makes a
+    layout hard is not averaged away by having more seeds.
+    """
+    means = _seed_means(table, rng, resamples)
+    columns = rng.integers(table.shape[1], size=means.shape)
+    low, high = percentile_interval(np.take_along_axis(means, columns, 1).mean(axis=1))
     return Estimate(float(table.mean()), float(low), float(high))
 
 

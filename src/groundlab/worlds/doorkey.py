@@ -136,7 +136,7 @@ def generate(grids, env, level):
 
 @inlined
 def _move_obstacle(grids, env, x, y):
-    """Move one ball to a random free cell among its eight neighbours and its own."""
+    """Move one ball to a random free cell among its eight neighbours; it stays when a hundred draws find none."""
     random, agent = grids.random[env], grids.agents[env]
     for _ in range(_TRIES):
         to_x = x - 1 + integers(random, 0, 3)

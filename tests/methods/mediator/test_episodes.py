@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from groundlab.methods.mediator.baselines import RULES, RuleAgent
+from groundlab.methods.mediator.baselines import Settings, agent_for
 from groundlab.methods.mediator.episodes import Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.planner import scripted_planner
 from groundlab.methods.mediator.settings import Fidelity
@@ -31,7 +31,8 @@ ORIGINAL_CODE = [  # as above, measured by running the original code (spec A8)
 
 def play_rule(method: str, world: str, layouts, fidelity=None, watch=None):
     rules = Rules(scripted_planner(world), fidelity=fidelity or Fidelity(), charge_repeats=method != "hard-coded")
-    return play(make_batch(world, len(layouts)), list(layouts), RuleAgent(RULES[method]), rules, watch)
+    agent = agent_for(method, Settings(), 0, len(layouts))
+    return play(make_batch(world, len(layouts)), list(layouts), agent, rules, watch)
 
 
 def mean(method: str, world: str, **settings) -> dict[str, float]:
@@ -119,9 +120,30 @@ def test_each_penalty_rule_charges_what_it_says():
         (episode,) = play_rule("always", "SimpleDoorKey", [0], Fidelity(penalty=penalty))
         repeats = sum(a.plan == b.plan for a, b in zip(episode.exchanges, episode.exchanges[1:], strict=False))
         returns[penalty] = episode.game_return - sum(episode.rewards)
-        changes = len(episode.exchanges) - 1 - repeats
         expected = {"head": 0.01 + 0.06 * repeats, "equation-1": 0.01 * repeats, "first-commit": 0.01 + 0.11 * repeats}
-        assert returns[penalty] == pytest.approx(expected[penalty] + 0 * changes, abs=1e-9)
+        assert returns[penalty] == pytest.approx(expected[penalty], abs=1e-9)
+
+
+def test_a_repeat_can_be_told_from_the_whole_last_plan_or_from_what_is_left_of_it():
+    """Q22: asking again after `go to the key` is done gives the whole plan again, of which the first part was over."""
+
+    def charged(repeat: str) -> float:
+        (episode,) = play_rule("always", "SimpleDoorKey", [0], Fidelity(repeat=repeat))
+        return sum(episode.rewards)
+
+    assert charged("remaining") != charged("whole")
+
+
+def test_rare_coins_ask_less_and_a_coin_of_one_is_always():
+    few, half = (mean("random", "SimpleDoorKey", probability=p)["interactions"] for p in (0.05, 0.5))
+    assert few < 0.5 * half
+    assert mean("random", "SimpleDoorKey", probability=1.0)["steps"] == mean("always", "SimpleDoorKey")["steps"]
+
+
+def test_decided_asks_leave_out_the_calls_for_an_exhausted_plan():
+    for method, layout in (("hard-coded", 2), ("always", 0)):
+        row = play_rule(method, "SimpleDoorKey", [layout])[0].summary()
+        assert row["asked"] == (0 if method == "hard-coded" else row["interactions"]) and row["opened"]
 
 
 def test_success_on_the_last_allowed_step_counts_as_failure():

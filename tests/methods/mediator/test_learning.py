@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
+from rooms import room_image
 
 from groundlab.core.run import Run, RunSpec
 from groundlab.methods import registry
 from groundlab.methods.mediator.asking import AskingLearner, build_network
 from groundlab.methods.mediator.network import Eye, FrameNetwork
 from groundlab.methods.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
-from groundlab.methods.mediator.training import make_batch, training_layouts
+from groundlab.methods.mediator.skills import SkillSettings
+from groundlab.methods.mediator.training import learning_rate, make_batch, training_layouts
 
 SMALL = {"trajectories": 3, "layouts": "0-4", "test_every": 2}
 
@@ -93,6 +95,38 @@ def test_a_batch_holds_every_decision_with_its_return(advantage):
     log_probs = torch.log_softmax(logits, -1).gather(1, batch.actions[:, None])[:, 0]
     torch.testing.assert_close(log_probs, batch.log_probs, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(values, batch.values, atol=1e-5, rtol=1e-4)
+
+
+def test_an_open_door_ends_the_return_and_a_time_limit_does_not():
+    learner = AskingLearner("ColoredDoorKey", 0, TrainingSettings())
+    paths, _ = learner.collect(training_layouts(0, 1, 11), 1)
+    opened = [path for path in paths if path.episode.finished]
+    limited = [path for path in paths if not path.episode.finished]
+    assert opened and limited
+    assert all(path.last_value == 0 for path in opened)
+    assert all(path.last_value != 0 and path.episode.steps == 100 for path in limited)
+
+
+def test_the_learning_rate_is_constant_until_its_share_of_the_run_and_then_falls_to_nothing():
+    constant, falling = TrainingSettings(iterations=400), TrainingSettings(iterations=400, anneal_from=0.75)
+    assert {learning_rate(constant, iteration) for iteration in range(1, 401)} == {1e-3}
+    assert {learning_rate(falling, iteration) for iteration in range(1, 302)} == {1e-3}
+    assert learning_rate(falling, 351) == pytest.approx(0.5e-3)
+    assert learning_rate(falling, 400) == pytest.approx(1e-5)
+
+
+def test_options_that_go_to_an_object_work_once_it_was_seen_and_cost_a_no_op_before():
+    """The released code never fills in coordinates, so its agent cannot go anywhere (Q9)."""
+    from groundlab.methods.mediator.options_rl import Episode as OptionEpisode
+
+    def first_action(objects, choice, carry=None) -> int:
+        image = room_image(objects, carry=carry)
+        return OptionEpisode(0, image, np.random.default_rng(0), SkillSettings()).act(choice)
+
+    key, door = ("key", "red", 7, 3), ("door", "red", 9, 3, 2)
+    assert first_action([key], 1) == 2 and first_action([door], 2) == 2
+    assert first_action([], 1) == 6 and first_action([], 2) == 6
+    assert first_action([key], 1, carry=("key", "red")) == 6
 
 
 @pytest.mark.parametrize("method", ["mediator", "never"])

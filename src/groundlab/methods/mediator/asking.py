@@ -45,6 +45,7 @@ class AskingAgent:
         self._network, self._greedy = network, greedy
         self._eye = Eye(settings.fidelity.frame_difference, settings.frame_stack)
         self._kept: list[list[tuple]] | None = [[] for _ in greedy] if keep else None
+        self._ask_probabilities: list[np.ndarray] = []
 
     def begin(self, images: np.ndarray) -> None:
         self._eye.begin(images)
@@ -52,15 +53,20 @@ class AskingAgent:
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> Decisions:
         frames = self._eye.look(images, active)
         log_probs, values = act_without_gradient(self._network, frames)
+        self._ask_probabilities.append(np.exp(log_probs[:, ASK]))
         draws = np.array([episode.rng.random() for episode in episodes])
-        asks = np.where(
-            self._greedy[active], log_probs[:, ASK] > log_probs[:, GO_ON], draws < np.exp(log_probs[:, ASK])
-        )
+        sampled = draws < self._ask_probabilities[-1]
+        asks = np.where(self._greedy[active], log_probs[:, ASK] > log_probs[:, GO_ON], sampled)
         chosen = np.where(asks, log_probs[:, ASK], log_probs[:, GO_ON])
         if self._kept is not None:
             for k, env in enumerate(active):
                 self._kept[env].append((frames[k], int(asks[k]), chosen[k], values[k]))
         return Decisions(asks, chosen, values)
+
+    def eagerness(self) -> dict[str, float]:
+        """p(ask) over all decisions so far: mean, maximum, and the share of decisions where asking is likelier."""
+        p = np.concatenate(self._ask_probabilities)
+        return {"p_ask": float(p.mean()), "p_ask_max": float(p.max()), "p_ask_above_half": float((p > 0.5).mean())}
 
     def last_values(self, images: np.ndarray) -> np.ndarray:
         """Values [B] of the observations that episodes ended with."""
@@ -93,7 +99,7 @@ class AskingLearner:
         episodes = play(self._envs, layouts, agent, self._rules(iteration))
         values = agent.last_values(np.stack([episode.image for episode in episodes]))
         paths = [
-            Trajectory(episode, *agent.kept(env), 0.0 if episode.success else float(values[env]))
+            Trajectory(episode, *agent.kept(env), 0.0 if episode.finished else float(values[env]))
             for env, episode in enumerate(episodes[:-1])
         ]
         return paths, episodes[-1]
@@ -106,7 +112,8 @@ class AskingLearner:
             greedy = np.full(len(layouts), policy == "argmax")
             agent = AskingAgent(self.network, self._settings, greedy)
             follow = partial(watch, policy) if watch else None
-            results.append(evaluation(policy, play(envs, layouts, agent, self._rules(0), follow)))
+            result = evaluation(policy, play(envs, layouts, agent, self._rules(0), follow))
+            results.append({**result, "mean": result["mean"] | agent.eagerness()})
         return results
 
 

@@ -2,7 +2,8 @@
 
     hard-coded   asks only when the plan is exhausted
     always       asks at every step
-    random       asks with probability one half (or, by fidelity.random_policy, as an untrained network says)
+    random       asks with `probability` (the paper's baseline: one half), or, by fidelity.random_policy, as an
+                 untrained network says; a rare coin is the control for a policy that has learned its rate only
     on-change    asks when the text of the observation is not that of the last question; no paper has this control
 
 `execute` plays the test layouts once and stores the rows. Read next: `asking.py`, the agent they are compared with.
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from pydantic import Field
 
 from groundlab.core.run import Run
+from groundlab.methods.mediator import settings as mediator
 from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
-from groundlab.methods.mediator.settings import Settings, parse_layouts
+from groundlab.methods.mediator.settings import parse_layouts
 from groundlab.methods.registry import Request
 
 __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
@@ -31,7 +34,6 @@ def _text_has_changed(episode: Episode) -> bool:
 RULES: dict[str, Callable[[Episode], bool]] = {
     "hard-coded": lambda episode: False,
     "always": lambda episode: True,
-    "random": lambda episode: episode.rng.random() < 0.5,
     "on-change": _text_has_changed,
 }
 
@@ -49,11 +51,21 @@ class RuleAgent:
         return Decisions(np.array([self._rule(episode) for episode in episodes]))
 
 
-def _agent(method: str, settings: Settings, seed: int, batch: int):
+class Settings(mediator.Settings):
+    """Settings of the rules."""
+
+    probability: float = Field(0.5, ge=0, le=1)
+    """Of asking at a step, for `random`."""
+
+
+def agent_for(method: str, settings: Settings, seed: int, batch: int):
+    """The agent that follows the rule of that name, for a batch of so many episodes."""
     if method == "random" and settings.fidelity.random_policy == "untrained":
         from groundlab.methods.mediator.asking import untrained_agent
 
         return untrained_agent(settings.fidelity, seed, batch)
+    if method == "random":
+        return RuleAgent(lambda episode: episode.rng.random() < settings.probability)
     return RuleAgent(RULES[method])
 
 
@@ -68,7 +80,7 @@ def evaluate(request: Request) -> list[dict]:
         charge_repeats=request.method != "hard-coded",
         seed=request.seed,
     )
-    agent = _agent(request.method, settings, request.seed, len(layouts))
+    agent = agent_for(request.method, settings, request.seed, len(layouts))
     watch = partial(request.watch, "rule") if request.watch else None
     episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, watch)
     return [evaluation("rule", episodes)]

@@ -68,6 +68,7 @@ class Episode:
     exchanges: list[Exchange] = field(default_factory=list)
     game_return: float = 0.0
     finished: bool = False
+    decided_asks: int = 0
 
     def __post_init__(self):
         self.translator = Translator(self.rules.planner.world, self.rules.fidelity.carry_inside)
@@ -96,6 +97,7 @@ class Episode:
     def act(self, ask: bool) -> int:
         """Ask if decided or needed, then the next primitive action of the plan."""
         self._asked = ask
+        self.decided_asks += ask
         if ask or self._plan_done:
             self._replan()
         assert self._executive is not None
@@ -141,8 +143,10 @@ class Episode:
         return {
             "layout": self.layout,
             "interactions": len(self.exchanges),
+            "asked": self.decided_asks,  # the first commit's count: not the calls for an exhausted plan (spec 5.1)
             "steps": self.steps,
             "success": self.success,
+            "opened": self.finished,  # also at the very last step, which `success` does not count (Q16)
             "return": float(np.sum(self.rewards)),
             "game_return": self.game_return,
         }

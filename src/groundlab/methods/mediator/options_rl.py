@@ -100,7 +100,7 @@ class Episode:
     def summary(self) -> dict[str, Any]:
         """The row of an evaluation; there are no interactions to count."""
         total = float(np.sum(self.rewards))
-        row = {"layout": self.layout, "steps": self.steps, "success": self.success}
+        row = {"layout": self.layout, "steps": self.steps, "success": self.success, "opened": self.finished}
         return {**row, "return": total, "game_return": total}
 
 
@@ -144,7 +144,7 @@ class OptionLearner:
         paths = []
         for episode, steps, last in zip(episodes[:-1], kept, last_values, strict=False):
             frames, choices, log_probs, values = (np.array(column) for column in zip(*steps, strict=True))
-            bootstrap = 0.0 if episode.success else float(last)
+            bootstrap = 0.0 if episode.finished else float(last)
             paths.append(Trajectory(episode, frames, choices, log_probs, values, bootstrap))
         return paths, episodes[-1]
 

@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from groundlab.core.errors import GroundlabError
-
+_LAYOUTS = re.compile(r"\d+(-\d+)?")
 TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never trained on
 
 
@@ -63,10 +62,8 @@ class Settings(Strict):
     @field_validator("layouts")
     @classmethod
     def _layouts_are_a_range(cls, value: str) -> str:
-        try:
-            parse_layouts(value)
-        except GroundlabError as error:
-            raise ValueError(str(error)) from None
+        if not _LAYOUTS.fullmatch(value) or not parse_layouts(value):
+            raise ValueError("is no range: give first-last, as in 0-99, or one number")
         return value
 
 
@@ -77,8 +74,8 @@ class TrainingSettings(Settings):
     trajectories: int = Field(10, ge=1)
     """Episodes an iteration."""
     learning_rate: float = Field(1e-3, gt=0, alias="lr")
-    anneal: bool = False
-    """Learning rate falls linearly to 0 over the run; the original's is constant, and its last policy a lottery."""
+    anneal_from: float = Field(1.0, ge=0, le=1)
+    """Share of the run after which the learning rate falls linearly to 0; 1 is the original's constant rate."""
     batch_size: int = Field(32, ge=1)
     epochs: int = Field(3, ge=1)
     gamma: float = Field(0.99, gt=0, le=1)
@@ -97,9 +94,6 @@ class TrainingSettings(Settings):
 
 
 def parse_layouts(text: str) -> list[int]:
-    """The seeds of "0-99" or "7". Raises GroundlabError for anything else."""
-    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-    if last < first:
-        raise GroundlabError(f"layouts {text!r} is no range; give first-last, as in 0-99")
-    return list(range(first, last + 1))
+    """The seeds of "0-99" or "7"; none for a range that runs backwards."""
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))

@@ -257,5 +257,5 @@ class Executive:
 
     @property
     def remaining(self) -> Plan:
-        """What is left of the plan, the present option included."""
-        return self._plan[max(self._index, 0) :] if self._skill is not None else ()
+        """What is left of the plan: the present option, unless it is done, and those after it."""
+        return () if self._skill is None else self._plan[self._index + self._skill_done :]

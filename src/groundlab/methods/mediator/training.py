@@ -29,7 +29,7 @@ LAYOUTS_END = 2**31
 class Trajectory:
     """The decisions of one episode, as the update needs them."""
 
-    episode: Any  # has steps, rewards, success, summary()
+    episode: Any  # has steps, rewards, finished, summary()
     inputs: np.ndarray  # float32 [T, 10, 10, C]
     actions: np.ndarray  # int64 [T]
     log_probs: np.ndarray  # float32 [T]
@@ -65,7 +65,7 @@ def _credit(path: Trajectory, settings: TrainingSettings) -> tuple[Tensor, Tenso
         returns = discounted(rewards, path.last_value, settings.gamma)
         return returns - values, returns
     dones = torch.zeros(len(rewards), 1)
-    dones[-1] = float(path.episode.success)
+    dones[-1] = float(path.episode.finished)
     last = torch.tensor([path.last_value])
     advantages, returns = gae(rewards[:, None], values[:, None], dones, last, settings.gamma, settings.lam)
     return advantages[:, 0], returns[:, 0]
@@ -96,8 +96,9 @@ def _figures(paths: list[Trajectory], test_episode: Episode, losses: ppo.Losses)
 
 def learning_rate(settings: TrainingSettings, iteration: int) -> float:
     """The learning rate of an iteration (1 to `iterations`)."""
-    left = (settings.iterations - iteration + 1) / settings.iterations if settings.anneal else 1.0
-    return settings.learning_rate * left
+    constant = settings.anneal_from * settings.iterations
+    falling = settings.iterations - constant
+    return settings.learning_rate * min(1.0, (settings.iterations - iteration + 1) / falling if falling else 1.0)
 
 
 def execute(run: Run, settings: TrainingSettings, learner: Learner) -> None:
