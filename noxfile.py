@@ -18,6 +18,7 @@ import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["lint", "tests"]
+nox.options.default_venv_backend = "none"
 
 ROOT = Path(__file__).parent
 ENVIRONMENT = ROOT / ".nox" / "groundlab"
@@ -45,7 +46,7 @@ def install(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", CONSTRAINTS)
     run(session, "python", *pip, "setuptools", "wheel")
-    run(session, "python", *pip, "torch", *(("--index-url", index) if index else ()))
+    run(session, "python", *pip, "torch", *(("--extra-index-url", index) if index else ()))
     run(session, "python", *pip, "--no-build-isolation", "-e", ".[dev]")
     stamp.write_text(wanted)
 

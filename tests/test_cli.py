@@ -159,6 +159,13 @@ def test_a_corrupt_ledger_line_is_named(groundlab, tmp_path):
     assert code == 2 and "ledger.jsonl:1" in err and len(err.strip().splitlines()) == 1
 
 
+def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    code, _, err = groundlab("run", "always", "--world", "KeyInBox", "--out", tmp_path)
+    assert code == 2 and "choose an empty or a new folder" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
 def test_a_run_folder_is_never_given_to_another_run(groundlab, trained):
     code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--out", trained)
     assert code == 2 and "choose another folder" in err

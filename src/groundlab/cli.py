@@ -20,7 +20,7 @@ from groundlab import __version__
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, unknown_name
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
 
 World = Annotated[str, typer.Option("--world", help="A world; `groundlab worlds` lists all.")]
@@ -64,7 +64,10 @@ def reproduce(
     if figure is not None:
         if figure not in report.EXHIBITS:
             raise unknown_name("table or figure", figure, report.EXHIBITS)
-        only, methods = [report.EXHIBITS[figure].paper], list(report.EXHIBITS[figure].methods)
+        only, methods = (
+            [report.EXHIBITS[figure].paper],
+            [*report.EXHIBITS[figure].methods, *report.EXHIBITS[figure].beside],
+        )
     raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor))
 
 
@@ -131,6 +134,7 @@ def evaluate(
         _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
     if json_file:
         storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
+        console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
 
 
 def _trained(method: str, world: str, folder: Path | None):
@@ -199,7 +203,10 @@ def _versions(results: Path | None) -> list[Path]:
         return [base]
     found = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
     if not found:
-        raise GroundlabError(f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER")
+        raise GroundlabError(
+            f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER "
+            "(smoke results and single figures lie in results/.scratch)"
+        )
     return sorted(found, key=lambda folder: storage.read_json(folder / "manifest.json")["created"])
 
 
@@ -264,6 +271,8 @@ def play(world: Annotated[str, typer.Argument(help="A world, e.g. SimpleDoorKey.
         if key in _KEYS:
             observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
             steps += 1
+        else:
+            console.print(_HELP, highlight=False)
     end = f"the door is open, reward {reward:.3f}" if terminated else "time is up" if truncated else "stopped"
     console.print(f"{end} after {steps} steps", highlight=False)
 
@@ -288,7 +297,10 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and stop.")
     ] = False,
 ) -> None:
-    """The root command: options that stand before a subcommand."""
+    """A laboratory for four ways in which a language model helps an agent learn to act.
+
+    Start with: groundlab reproduce --scale smoke
+    """
 
 
 def main() -> None:

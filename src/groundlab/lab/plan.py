@@ -55,6 +55,8 @@ class Plan:
     experiments: tuple[Experiment, ...]
     runs: tuple[PlannedRun, ...]
     results: Path
+    part: bool = False
+    """Only some methods: enough for a figure, never a version of the paper's results."""
 
     @property
     def papers(self) -> list[str]:
@@ -132,7 +134,11 @@ def plan(
         for world in entry.worlds
         for seed in range(_seed_count(entry, seeds))
     ]
-    return Plan(checked, experiments, tuple(planned), folder)
+    return Plan(checked, experiments, tuple(planned), folder, part=_is_part(methods))
+
+
+def _is_part(methods: Sequence[str] | None) -> bool:
+    return bool(methods or os.environ.get(METHODS_VARIABLE))
 
 
 def _wanted_methods(methods: Sequence[str] | None, entries: list[Entry]) -> list[str]:

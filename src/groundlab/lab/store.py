@@ -54,7 +54,7 @@ def _copy_records(source: Path, target: Path) -> None:
 
 def home_of(plan: Plan) -> Path:
     """Where versions of this plan are kept."""
-    return plan.results / ".scratch" if plan.scale == "smoke" else plan.results
+    return plan.results / ".scratch" if plan.scale == "smoke" or plan.part else plan.results
 
 
 def version_digest(plan: Plan) -> str:

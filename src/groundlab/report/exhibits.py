@@ -29,6 +29,8 @@ class Exhibit:
     paper: str
     title: str
     methods: tuple[str, ...]
+    beside: tuple[str, ...]
+    """Methods that are shown too where they were run; `reproduce --figure` runs both."""
     draw: Callable[[Records], Table | Figure]
 
 
@@ -70,6 +72,7 @@ _ALL = (
         "mediator",
         "Table 1: interactions, steps and success, measured and published",
         ("hard-coded", "always", "random"),
+        ("mediator", "never", "on-change"),
         mediator.table1,
     ),
     Exhibit(
@@ -77,6 +80,7 @@ _ALL = (
         "mediator",
         "Success against questions asked: few questions and many open doors lie in the upper left corner",
         ("mediator", "hard-coded", "always"),
+        ("random", "on-change"),
         mediator.tradeoff,
     ),
     Exhibit(
@@ -84,6 +88,7 @@ _ALL = (
         "mediator",
         "Questions and success while the asking policy learns",
         ("mediator",),
+        ("hard-coded", "always", "random", "on-change"),
         mediator.curves,
     ),
     Exhibit(
@@ -91,6 +96,7 @@ _ALL = (
         "mediator",
         "Sampled against argmax evaluation during training",
         ("mediator", "hard-coded"),
+        (),
         mediator.argmax,
     ),
 )

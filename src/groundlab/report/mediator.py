@@ -68,7 +68,8 @@ def table1(records: Records) -> Table:
 
 
 _NOTES = (
-    "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample",
+    "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample; "
+    "layouts 0-99, for trained methods those of the scale (smoke: 0-9)",
     "✓ and ✗: the published value is met, or not, by the rule that configs/claims.yaml states for it; "
     "why a row does not reproduce is told there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",

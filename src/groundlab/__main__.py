@@ -1,0 +1,6 @@
+"""`python -m groundlab` is the command line (cli.py)."""
+
+from groundlab.cli import main
+
+if __name__ == "__main__":
+    main()
