@@ -15,12 +15,15 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+import numba
+
+import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import identity, machine, runs
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.lab.view import View, progress_view
+from groundlab.lab.view import View, progress_view, say
 from groundlab.lab.worker import ONE_THREAD, execute_run, stop_on_signals
 from groundlab.methods import registry
 
@@ -56,6 +59,7 @@ def run(plan: Plan, workers: int | None = None) -> Outcome:
     pending = {each.hash: each for each in plan.pending()}
     if not pending or os.environ.get(EXECUTED_VARIABLE):
         return _outcome(plan, {})
+    compile_worlds()
     longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
     with stop_on_signals() as asked, progress_view(longest_first) as view:
         pool = Pool(plan, longest_first, workers or machine.core_count(), view, asked.is_set)
@@ -63,11 +67,21 @@ def run(plan: Plan, workers: int | None = None) -> Outcome:
     return _outcome(plan, pool.failed)
 
 
+def compile_worlds() -> None:
+    """Fill numba's cache before workers start, so that they do not all compile at once and no run's time holds it."""
+    folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
+    if not folder.exists():
+        say("compiling the worlds (once; about half a minute)")
+        settings = registry.resolve_settings("always", {})
+        registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
+
+
 def run_one(spec: RunSpec, folder: Path) -> runs.Manifest:
     """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
 
     Returns its manifest. Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
+    compile_worlds()
     paper, run_hash = registry.get(spec.method).paper, identity.hash_run(spec)
     lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), runs.status_of(folder))
     with progress_view([lone]) as view:
