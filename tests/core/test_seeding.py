@@ -1,10 +1,9 @@
-"""Streams are owned: named by purpose, independent of order, restorable."""
+"""Streams are owned: named by purpose, independent of order."""
 
-import numpy as np
 import pytest
 
 from groundlab.core.errors import unknown_name
-from groundlab.core.seeding import child_seed, generator, generator_state, restore_generator
+from groundlab.core.seeding import child_seed, generator
 
 
 def test_streams_depend_on_seed_and_purpose_only():
@@ -13,13 +12,6 @@ def test_streams_depend_on_seed_and_purpose_only():
     assert generator(7, "layouts", 3).integers(2**40, size=5).tolist() == first
     others = [generator(8, "layouts", 3), generator(7, "layouts", 4), generator(7, "minibatches", 3)]
     assert all(other.integers(2**40, size=5).tolist() != first for other in others)
-
-
-def test_a_stored_generator_continues():
-    source = generator(1, "x")
-    source.random(13)
-    state = generator_state(source)
-    np.testing.assert_array_equal(restore_generator(state).random(5), source.random(5))
 
 
 def test_child_seeds_fit_torch():

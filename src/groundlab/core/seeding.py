@@ -26,15 +26,3 @@ def generator(seed: int, *purpose: Purpose) -> np.random.Generator:
 def child_seed(seed: int, *purpose: Purpose) -> int:
     """A 63-bit integer seed for libraries that take one (torch)."""
     return int(seed_sequence(seed, *purpose).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def generator_state(source: np.random.Generator) -> dict:
-    """The state of a generator as JSON-able integers."""
-    return dict(source.bit_generator.state)
-
-
-def restore_generator(state: dict) -> np.random.Generator:
-    """The generator whose state `generator_state` gave."""
-    bits = np.random.PCG64()
-    bits.state = state  # type: ignore[assignment] - typed more narrowly than what `.state` gives
-    return np.random.Generator(bits)

@@ -9,19 +9,13 @@ from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 
 from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, TYPES, UNSEEN, WALL
-from groundlab.worlds.view import NOT_HERE
+from groundlab.worlds.view import agent_pose
 
 TILE = 32  # pixels
 _FOG = 200  # grey level of unseen cells
 _LETTERS = {"door": "D", "key": "K", "ball": "A", "box": "B", "goal": "G", "lava": "V", "floor": "F"}
 _ARROWS = (">", "V", "<", "^")
 _DOOR_LETTERS = ("_", "d", "L")  # open, closed, locked
-
-
-def agent_pose(image: np.ndarray) -> tuple[int, int, int]:
-    """(x, y, heading) of the agent in a memory image [W, H, 4]."""
-    x, y = np.argwhere(image[:, :, 3] != NOT_HERE)[0]
-    return int(x), int(y), int(image[x, y, 3])
 
 
 def as_picture(image: np.ndarray, tile: int = TILE) -> np.ndarray:

@@ -6,7 +6,9 @@ away from it, and stops behind walls and doors that are not open.
 Read next: `vector.py`, which delivers these pictures.
 """
 
-from groundlab.core.compiled import inlined
+import numpy as np
+
+from groundlab.core.compiled import compiled, inlined
 from groundlab.worlds.codes import DOOR, EAST, EMPTY, OPEN, SOUTH, WALL, WEST
 
 NOT_HERE = 4  # heading channel of every cell but the agent's
@@ -103,3 +105,13 @@ def draw_memory(grids, env, image):
     here = image[agent[0], agent[1]]
     here[0], here[1], here[2] = (carried[0], carried[1], 0) if carried[0] != 0 else (EMPTY, 0, 0)
     here[3] = agent[2]
+
+
+@compiled
+def agent_pose(image) -> tuple[int, int, int]:
+    """(x, y, heading) of the agent in a memory image [W, H, 4]."""
+    for x in range(image.shape[0]):
+        for y in range(image.shape[1]):
+            if image[x, y, 3] != NOT_HERE:
+                return x, y, np.int64(image[x, y, 3])  # type: ignore[return-value] - an int outside compiled code
+    return 0, 0, 0

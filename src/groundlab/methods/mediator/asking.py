@@ -19,7 +19,7 @@ from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.methods.mediator import training
-from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
+from groundlab.methods.mediator.episodes import Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
 from groundlab.methods.mediator.settings import Fidelity, TrainingSettings, parse_layouts
@@ -50,7 +50,7 @@ class AskingAgent:
     def begin(self, images: np.ndarray) -> None:
         self._eye.begin(images)
 
-    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> Decisions:
+    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
         frames = self._eye.look(images, active)
         log_probs, values = act_without_gradient(self._network, frames)
         self._ask_probabilities.append(np.exp(log_probs[:, ASK]))
@@ -61,7 +61,7 @@ class AskingAgent:
         if self._kept is not None:
             for k, env in enumerate(active):
                 self._kept[env].append((frames[k], int(asks[k]), chosen[k], values[k]))
-        return Decisions(asks, chosen, values)
+        return asks
 
     def eagerness(self) -> dict[str, float]:
         """p(ask) over all decisions so far: mean, maximum, and the share of decisions where asking is likelier."""

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from groundlab.core.run import Run
 from groundlab.methods.mediator import settings as mediator
-from groundlab.methods.mediator.episodes import Decisions, Episode, Rules, evaluation, make_batch, play
+from groundlab.methods.mediator.episodes import Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.mediator.settings import parse_layouts
 from groundlab.methods.registry import Request
@@ -47,8 +47,8 @@ class RuleAgent:
     def begin(self, images: np.ndarray) -> None:
         """Rules keep nothing between episodes."""
 
-    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> Decisions:
-        return Decisions(np.array([self._rule(episode) for episode in episodes]))
+    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
+        return np.array([self._rule(episode) for episode in episodes])
 
 
 class Settings(mediator.Settings):

@@ -23,14 +23,6 @@ from groundlab.methods.mediator.translator import Translator
 EPISODE_LIMIT = 100  # steps; an episode that reaches it counts as failed even if the door opens then (Q16)
 
 
-class Decisions(NamedTuple):
-    """One decision for each active episode; the last two are there for agents that learn."""
-
-    asks: np.ndarray  # bool [n]
-    log_probs: np.ndarray | None = None  # float32 [n]
-    values: np.ndarray | None = None  # float32 [n]
-
-
 @dataclass(frozen=True)
 class Rules:
     """What all episodes of a batch share: the planner, how asking is charged, and how skills behave."""
@@ -159,8 +151,11 @@ class Agent(Protocol):
         """New episodes start: images uint8 [B, 10, 10, 4]."""
         ...
 
-    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> Decisions:
-        """`episodes` are the active ones, `active` [n] their places in the batch, `images` [B, 10, 10, 4] all."""
+    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
+        """bool [n]: whether each active episode asks now.
+
+        `episodes` are the active ones, `active` [n] their places in the batch, `images` [B, 10, 10, 4] all.
+        """
         ...
 
 
@@ -178,7 +173,7 @@ def play(env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rul
     active, actions = np.arange(len(layouts)), np.zeros(len(layouts), np.int64)
     while active.size:
         episodes = [everyone[i] for i in active]
-        asks = agent.decide(episodes, active, images).asks
+        asks = agent.decide(episodes, active, images)
         actions[active] = [episode.act(bool(ask)) for episode, ask in zip(episodes, asks, strict=True)]
         if watch:
             watch(episodes)

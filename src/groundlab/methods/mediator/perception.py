@@ -1,23 +1,14 @@
 """What skills and translator read off a memory image [10, 10, 4]: the agent's pose, the objects, whether all is seen.
 
-Compiled, since every option asks at every step. Read next: `search.py` (paths), `skills.py` (who asks).
+Compiled, as is `agent_pose` (worlds/view.py), since every option asks at every step.
+Read next: `search.py` (paths), `skills.py` (who asks).
 """
 
 import numpy as np
 
 from groundlab.core.compiled import compiled
 from groundlab.worlds.codes import BOX, DOOR, KEY, STEP_X, STEP_Y, UNSEEN, WALL
-from groundlab.worlds.view import NOT_HERE
-
-
-@compiled
-def agent_pose(image) -> tuple[int, int, int]:
-    """(x, y, heading) of the agent."""
-    for x in range(image.shape[0]):
-        for y in range(image.shape[1]):
-            if image[x, y, 3] != NOT_HERE:
-                return x, y, np.int64(image[x, y, 3])  # type: ignore[return-value] - an int outside compiled code
-    return 0, 0, 0
+from groundlab.worlds.view import NOT_HERE, agent_pose
 
 
 @compiled

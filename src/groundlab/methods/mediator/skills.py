@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from groundlab.methods.mediator.perception import agent_pose, cell_ahead, is_explored
+from groundlab.methods.mediator.perception import cell_ahead, is_explored
 from groundlab.methods.mediator.search import TIES, shortest_path
 from groundlab.worlds.codes import (
     BALL,
@@ -35,6 +35,7 @@ from groundlab.worlds.codes import (
     WALL,
     WEST,
 )
+from groundlab.worlds.view import agent_pose
 
 # Option codes of the original (2.1).
 EXPLORE, GO_TO, PICK_UP, DROP_OBJECT, TOGGLE_OBJECT, UNKNOWN = 0, 1, 2, 3, 4, 6
