@@ -167,5 +167,5 @@ def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
 
 
 def test_a_run_folder_is_never_given_to_another_run(groundlab, trained):
-    code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--out", trained)
-    assert code == 2 and "choose another folder" in err
+    code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--seed", 1, "--out", trained)
+    assert code == 2 and "world SimpleDoorKey, not KeyInBox" in err and "choose another folder" in err

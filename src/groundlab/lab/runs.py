@@ -96,7 +96,7 @@ class RunRecord:
         self._file = folder / "manifest.json"
         earlier = read_manifest(folder)
         if earlier and earlier["hash"] != run_hash:
-            raise GroundlabError(f"{folder} holds a run of other code, settings or inputs; choose another folder")
+            raise GroundlabError(f"{folder} holds a run {_difference(earlier, spec)}; choose another folder")
         self.finished = earlier is not None and earlier["status"] == "finished"
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -125,6 +125,14 @@ class RunRecord:
         """Write the books if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
+
+
+def _difference(earlier: Manifest, spec: RunSpec) -> str:
+    """How an earlier run in a folder differs from the one that is asked for: `with iterations 60, not 80`."""
+    old, new = ({**each, **each["settings"]} for each in (earlier, spec.model_dump()))
+    names = [name for name in new if name != "settings" and old.get(name) != new[name]]
+    differing = ", ".join(f"{name} {old.get(name)}, not {new[name]}" for name in names)
+    return f"with {differing}" if names else "of other code or inputs"
 
 
 def _totals(history: list[dict[str, Any]]) -> dict[str, float]:
