@@ -32,5 +32,5 @@ if "NUMBA_THREADING_LAYER" not in os.environ:
 
 compiled = njit(cache=True, nogil=True)
 compiled_parallel = njit(cache=True, nogil=True, parallel=True)
-# Inner functions: inlined by LLVM, since passing the arrays of a whole state to a real call costs more than its work.
+# Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call.
 inlined = njit(nogil=True, forceinline=True)

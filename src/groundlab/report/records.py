@@ -23,7 +23,6 @@ import yaml
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
-METRICS = ("interactions", "steps", "success", "return", "game_return")
 _KEYS = ("paper", "method", "world", "seed")
 
 

@@ -21,7 +21,6 @@ class World:
     width: int = doorkey.GRID_SIZE
     height: int = doorkey.GRID_SIZE
     max_steps: int = doorkey.MAX_STEPS
-    published: bool = True
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -50,7 +49,6 @@ WORLDS: dict[str, World] = {
             doorkey.MOVING_OBSTACLE,
             _OPEN_THE_DOOR,
             "SimpleDoorKey with two wandering balls (our own definition)",
-            published=False,
         ),
     )
 }
