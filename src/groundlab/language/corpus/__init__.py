@@ -1,0 +1,89 @@
+"""A corpus of grid-world language and common sense, generated: no demonstration of any policy.
+
+    sample(generator(0, "corpus"), ["places", "affordances"])   # -> Sample(input, target, topic)
+
+Reading order: `words.py`, `scenes.py`, `topics.py`. What a model learns here: words for things, places and
+directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
+when a goal and a scene are given; `leaks` states that rule. One sample in `HELD_OUT` never trains, by a hash
+of its text, so probes ask what was not seen.
+Called from: `methods/pretraining.py`, `language/probes.py`.
+"""
+
+import re
+import zlib
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from numpy.random import Generator
+
+from groundlab.core.errors import unknown_name
+from groundlab.language.corpus.topics import TOPICS, Breadth
+from groundlab.language.corpus.words import ACTION_PHRASES
+
+__all__ = ["ACTION_PHRASES", "HELD_OUT", "TOPICS", "Breadth", "Sample", "is_held_out", "leaks", "sample"]
+
+HELD_OUT = 20
+
+
+class Sample(NamedTuple):
+    """One pair of texts and the topic that drew it."""
+
+    input: str
+    target: str
+    topic: str
+
+
+def sample(
+    rng: Generator,
+    topics: Sequence[str] | Mapping[str, float] = tuple(TOPICS),
+    breadth: Breadth | None = None,
+    held_out: bool = False,
+) -> Sample:
+    """One sample of `topics` (names, or names with weights), from the held-out part or from the rest.
+
+    Raises GroundlabError for an unknown topic, naming the nearest one.
+    """
+    topic = _draw_topic(rng, topics)
+    while True:
+        text, target = TOPICS[topic](rng, breadth or Breadth())
+        if is_held_out(text) == held_out:
+            return Sample(text, target, topic)
+
+
+def _draw_topic(rng: Generator, topics: Sequence[str] | Mapping[str, float]) -> str:
+    weights = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1.0)
+    for name in weights:
+        if name not in TOPICS:
+            raise unknown_name("topic", name, TOPICS)
+    bounds = list(accumulate(weights.values()))
+    return list(weights)[bisect(bounds, rng.random() * bounds[-1])]
+
+
+def is_held_out(text: str) -> bool:
+    """Whether an input is one of the held-out ones."""
+    return zlib.crc32(text.encode()) % HELD_OUT == 0
+
+
+_GOAL = re.compile(
+    r"\b(go to|walk to|reach|want|find|look for|pick up (?:the|a)|goal|mission|get|to have|to open"
+    r"|aller à (?:la|une)|je veux|but)\b"
+)
+_OBSERVATION = re.compile(r"\b(you (?:see|notice|observe|carry)|there is|tu (?:vois|portes))\b|step|\d pas\b")
+_PROMPT = re.compile(r"goal of the agent|possible actions?|observation \d|action \d|but de l'agent|actions? possibles?")
+
+
+def leaks(text: str, target: str) -> str | None:
+    """Why a pair would show the policy, or None: the rule that the corpus keeps.
+
+    No target is an action where the input holds a goal and an observation, and nothing of the agents' prompt format
+    is in an input or a target.
+    """
+    text, target = text.lower(), target.lower()
+    if _PROMPT.search(target) or _PROMPT.search(text):
+        return "the agents' prompt format"
+    acts = target in ACTION_PHRASES
+    if acts and _GOAL.search(text) and _OBSERVATION.search(text):
+        return "an action where a goal and an observation are given"
+    return None

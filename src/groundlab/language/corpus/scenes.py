@@ -1,0 +1,128 @@
+"""Random scenes, abstract: things at relative positions in a walled room, and the sentences that tell them.
+
+A scene is what an agent sees from one cell: `right` cells to the right (negative: left) and `ahead` cells forward.
+Sentences follow the captions of the worlds (spec glam-environment 1.3 to 1.6: walls on the three rays first, then
+things from left to right, farthest first), but no world is imported: positions, room and things are drawn here.
+Read next: `topics.py`, what is asked about scenes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from groundlab.language.corpus import words
+from groundlab.language.corpus.words import one_of
+
+SIGHT_AHEAD, SIGHT_ASIDE = 6, 3  # cells; the partial view of the worlds
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something in sight."""
+
+    colour: str
+    noun: str
+    right: int
+    ahead: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.colour} {self.noun}"
+
+    @property
+    def side(self) -> str:
+        """The one word that says which way it is."""
+        return "forward" if self.right == 0 else "left" if self.right < 0 else "right"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Things in view, and the distance in cells to the wall on each ray (0: none in sight)."""
+
+    things: tuple[Thing, ...]
+    walls: tuple[int, int, int]  # ahead, left, right
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The colours and nouns that a scene draws from."""
+
+    colours: Sequence[str] = words.CORE_COLOURS
+    nouns: Sequence[str] = words.CORE_THINGS
+
+
+def steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def place(right: int, ahead: int) -> str:
+    """Where something is, sideways first: "1 step left and 2 steps forward"."""
+    parts = [f"{steps(abs(right))} {'left' if right < 0 else 'right'}"] if right else []
+    return " and ".join(parts + ([f"{steps(ahead)} forward"] if ahead else []))
+
+
+def place_french(right: int, ahead: int) -> str:
+    """The same in French: "1 pas à gauche et 2 pas devant"."""
+    parts = [f"{abs(right)} pas à {'gauche' if right < 0 else 'droite'}"] if right else []
+    return " et ".join(parts + ([f"{ahead} pas devant"] if ahead else []))
+
+
+def _similar(rng: Generator, target: tuple[str, str], vocabulary: Vocabulary) -> tuple[str, str]:
+    """Another kind that shares the target's colour or its noun: the distractors that make binding hard."""
+    colour, noun = target
+    if rng.random() < 0.5:
+        return colour, one_of(rng, [other for other in vocabulary.nouns if other != noun])
+    return one_of(rng, [other for other in vocabulary.colours if other != colour]), noun
+
+
+def draw(rng: Generator, count: int, vocabulary: Vocabulary, similar: float) -> tuple[Scene, Thing]:
+    """A scene of up to `count` things and one of them, the only one of its kind.
+
+    similar: the share of the other things that share the colour or the noun of that one.
+    """
+    free_ahead, free_left = int(rng.random() * 6), int(rng.random() * 6)
+    free_right = 5 - free_left
+    aside = range(-min(SIGHT_ASIDE, free_left), min(SIGHT_ASIDE, free_right) + 1)
+    cells = [(right, ahead) for right in aside for ahead in range(free_ahead + 1) if right or ahead]
+    order = rng.permutation(len(cells))[:count]
+    kinds = [(one_of(rng, vocabulary.colours), one_of(rng, vocabulary.nouns))]
+    while len(kinds) < len(order):
+        kind = (one_of(rng, vocabulary.colours), one_of(rng, vocabulary.nouns))
+        kind = _similar(rng, kinds[0], vocabulary) if rng.random() < similar else kind
+        if kind != kinds[0]:
+            kinds.append(kind)
+    things = [Thing(*kind, *cells[cell]) for kind, cell in zip(kinds, order, strict=True)]
+    things_in_order = tuple(sorted(things, key=lambda thing: (thing.right, -thing.ahead)))
+    return Scene(things_in_order, _walls(things, free_ahead, free_left, free_right)), things[0]
+
+
+def _walls(things: Sequence[Thing], ahead: int, left: int, right: int) -> tuple[int, int, int]:
+    """Distances to the walls in sight: within reach of the eye, and with nothing on the ray."""
+    blocked = {thing.side for thing in things if thing.right == 0 or thing.ahead == 0}
+    reach = (("forward", ahead, SIGHT_AHEAD), ("left", left, SIGHT_ASIDE), ("right", right, SIGHT_ASIDE))
+    near = [free + 1 if free < sight and side not in blocked else 0 for side, free, sight in reach]
+    return near[0], near[1], near[2]
+
+
+OPENINGS = ("you see a", "there is a", "a", "you notice a", "you observe a")
+
+
+def captions(scene: Scene, opening: str = "You see a") -> list[str]:
+    """The sentences of a scene; `opening` other than the worlds' own gives a paraphrase."""
+    sides = zip(scene.walls, ("forward", "left", "right"), strict=True)
+    told = [f"{opening} wall {steps(distance)} {side}" for distance, side in sides if distance]
+    return told + [f"{opening} {thing.name} {place(thing.right, thing.ahead)}" for thing in scene.things]
+
+
+def captions_french(scene: Scene) -> list[str]:
+    """The sentences of a scene in French; its words must be in `words.FRENCH`."""
+    sides = zip(scene.walls, ("devant", "à gauche", "à droite"), strict=True)
+    told = [f"Tu vois un mur à {distance} pas {side}" for distance, side in sides if distance]
+    return told + [
+        f"Tu vois une {name_french(thing)} {place_french(thing.right, thing.ahead)}" for thing in scene.things
+    ]
+
+
+def name_french(thing: Thing) -> str:
+    return f"{words.FRENCH[thing.noun]} {words.FRENCH[thing.colour]}"

@@ -1,0 +1,258 @@
+"""What the corpus talks about: one function a topic, each drawing one (input, target) pair.
+
+`TOPICS` names them. Questions about scenes ask where things are, never what to do; what to do is told word by word
+("something is on your left": "turn left"), never where a goal and a scene are given: the corpus demonstrates no
+policy, and `leaks` is the rule that a test holds 100,000 samples against. Read next: `__init__.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from groundlab.language.corpus import scenes, words
+from groundlab.language.corpus.scenes import Scene, Thing, Vocabulary, steps
+from groundlab.language.corpus.words import FRENCH, SYNONYMS, one_of
+
+BLANK = "<blank>"
+UNSEEN = "not in sight"
+
+
+@dataclass(frozen=True)
+class Breadth:
+    """How wide the corpus is at a moment of the curriculum."""
+
+    fewest: int = 2
+    most: int = 8
+    """Things in a scene."""
+    similar: float = 0.5
+    """Share of the distractors that share colour or noun with the thing asked for."""
+    rare: float = 0.0
+    """Share of the scenes told with rare words, and half of it with invented ones."""
+    styles: float = 0.0
+    """Share of the scenes told in other sentences than the worlds'."""
+
+
+def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
+    draw = rng.random()
+    if draw < breadth.rare / 2:
+        return Vocabulary(words.several_invented(rng, 4), words.several_invented(rng, 4))
+    if draw < breadth.rare:
+        return Vocabulary(words.CORE_COLOURS + words.RARE_COLOURS, words.CORE_THINGS + words.RARE_THINGS)
+    return Vocabulary()
+
+
+def _scene(rng: Generator, breadth: Breadth, vocabulary: Vocabulary | None = None) -> tuple[Scene, Thing]:
+    count = breadth.fewest + int(rng.random() * (breadth.most - breadth.fewest + 1))
+    return scenes.draw(rng, count, vocabulary or _vocabulary(rng, breadth), breadth.similar)
+
+
+def _told(rng: Generator, scene: Scene, breadth: Breadth) -> str:
+    """The scene as one text; most often as the worlds tell it."""
+    if rng.random() >= breadth.styles:
+        return ", ".join(scenes.captions(scene))
+    sentences = scenes.captions(scene, one_of(rng, scenes.OPENINGS))
+    if rng.random() < 0.5:
+        sentences = [sentences[index] for index in rng.permutation(len(sentences))]
+    return one_of(rng, (", ", ". ", " and ", " \n ")).join(sentences)
+
+
+_WISHES = (
+    "go to the {}",
+    "go to the {}",
+    "go to a {}",
+    "i want the {}",
+    "find the {}",
+    "the {}",
+    "pick up the {}",
+    "you look for a {}",
+)
+_SIDES = ("which side?", "which way is it?", "direction:", "left, right or forward?")
+_PAUSES = (" \n ", ". ", ": ")
+_PLACES = ("where is it?", "where?", "place:", "how far is it?")
+
+
+def _asked(rng: Generator, wish: str, told: str, question: str) -> str:
+    """Wish, scene and question; the scene last but one most often, as agents read it."""
+    if rng.random() < 0.15:
+        return f"{told}. {wish}, {question}"
+    return f"{wish}{one_of(rng, _PAUSES)}{told}, \n {question}"
+
+
+def _kind_in_question(rng: Generator, scene: Scene, thing: Thing) -> tuple[str, bool]:
+    """The name of the thing asked for, or, one time in eight, of a kind that is not in the scene."""
+    if rng.random() < 0.125:
+        absent = f"{one_of(rng, words.CORE_COLOURS)} {one_of(rng, words.CORE_THINGS)}"
+        if all(other.name != absent for other in scene.things):
+            return absent, False
+    return thing.name, True
+
+
+def places(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """Where a named or wished thing is, or what is at a place."""
+    scene, thing = _scene(rng, breadth)
+    told, where = _told(rng, scene, breadth), scenes.place(thing.right, thing.ahead)
+    if rng.random() < 0.15:
+        return f"{told}, \n what is {where}?", thing.name
+    name, seen = _kind_in_question(rng, scene, thing)
+    text = _asked(rng, one_of(rng, _WISHES).format(name), told, one_of(rng, _PLACES))
+    return text, where if seen else UNSEEN
+
+
+def sides(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """Which way a named or wished thing is, in one word."""
+    scene, thing = _scene(rng, breadth)
+    name, seen = _kind_in_question(rng, scene, thing)
+    told = _told(rng, scene, breadth)
+    text = _asked(rng, one_of(rng, _WISHES).format(name), told, one_of(rng, _SIDES))
+    return text, thing.side if seen else UNSEEN
+
+
+_SIGHTINGS = ("something is {}", "it is {}", "something {}", "{}")
+_ON_SIDE = {
+    "left": ("on your left", "to the left", "left of you", "left"),
+    "right": ("on your right", "to the right", "right of you", "right"),
+    "forward": ("in front of you", "ahead of you", "straight on", "forward"),
+}
+_FACING = {"left": "turn left", "right": "turn right", "forward": "go forward"}
+_MOVES = ("action:", "which move?", "which words bring you to face it?", "the move for that:")
+_HANDLING = (
+    ("pick up", ("something lies before you", "your hands are empty", "it lies at your feet"), ("what takes it?",)),
+    ("drop", ("something is in your hands", "you hold it", "your hands are full"), ("what lets go of it?",)),
+    ("toggle", ("something is shut", "it is closed", "a door is locked"), ("what changes that?",)),
+)
+
+
+def affordances(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """Which words turn you where, and which verb is for what: one nameless thing, one word about it, one action."""
+    if rng.random() < 0.4:
+        action, states, questions = one_of(rng, _HANDLING)
+        return f"{one_of(rng, states)}, \n {one_of(rng, (*questions, *_MOVES[:2]))}", action
+    side = one_of(rng, ("left", "right", "forward"))
+    where = one_of(rng, _ON_SIDE[side]) if rng.random() < 0.5 else f"{steps(1 + int(rng.random() * 6))} {side}"
+    return f"{one_of(rng, _SIGHTINGS).format(where)}, \n {one_of(rng, _MOVES)}", _FACING[side]
+
+
+_NAMED = {action: (action, *SYNONYMS[action]) for action in words.ACTIONS}
+_MEANINGS = {
+    "turn left": ("you face what was on your left", "you turn to your left"),
+    "turn right": ("you face what was on your right", "you turn to your right"),
+    "go forward": ("you come 1 step nearer to what is ahead", "you walk 1 step ahead"),
+    "pick up": ("you take what is in front of you", "you carry what lay before you"),
+    "drop": ("you put down what you carry", "your hands are empty"),
+    "toggle": ("a closed door opens", "the door changes from closed to open"),
+}
+_EFFECTS = ("you {}: what happens?", "what does {} do?", "{} means:", "you {}, \n then:")
+_CAUSES = ("{}: what did you do?", "{}, \n after which move?", "{} \n because of:")
+
+
+def _moved(action: str, right: int, ahead: int) -> tuple[int, int]:
+    """Where a thing is after a move of the one who sees it."""
+    return {"turn left": (ahead, -right), "turn right": (-ahead, right), "go forward": (right, ahead - 1)}[action]
+
+
+def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """What each verb does: in words, and to the place of one thing."""
+    action = one_of(rng, words.ACTIONS)
+    said, meaning = one_of(rng, _NAMED[action]), one_of(rng, _MEANINGS[action])
+    draw = rng.random()
+    if draw < 0.25:
+        return one_of(rng, _EFFECTS).format(said), meaning
+    if draw < 0.4:
+        return one_of(rng, _CAUSES).format(meaning), action
+    action = one_of(rng, ("turn left", "turn right", "go forward"))
+    right = int(rng.random() * 7) - 3
+    ahead = int(rng.random() * 7) if right else 1 + int(rng.random() * 6)
+    after = _moved(action, right, ahead)
+    seen = after[1] >= 0 and after != (0, 0)
+    name = f"{one_of(rng, words.CORE_COLOURS)} {one_of(rng, words.CORE_THINGS)}"
+    told = f"a {name} is {scenes.place(right, ahead)}"
+    if draw < 0.8 or not seen:
+        asked = one_of(rng, ("where is it now?", "now it is:", "place:"))
+        said = one_of(rng, _NAMED[action])
+        return f"{told}. you {said}, \n {asked}", scenes.place(*after) if seen else UNSEEN
+    return f"{told}. now it is {scenes.place(*after)}, \n what did you do?", action
+
+
+_SAME = ("another word for {}:", "{} means the same as:", "say {} in another way:", "a synonym of {}?")
+_PLAIN = ("what does {} mean?", "the usual word for {}:", "{} is:")
+
+
+def _renamed(rng: Generator, name: str) -> str:
+    """A name with each word that has synonyms replaced by one of them."""
+    return " ".join(one_of(rng, SYNONYMS[word]) if word in SYNONYMS else word for word in name.split())
+
+
+def synonyms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """Words that mean the same, alone and in questions about scenes."""
+    draw, word = rng.random(), one_of(rng, tuple(SYNONYMS))
+    if draw < 0.2:
+        return one_of(rng, _SAME).format(word), one_of(rng, SYNONYMS[word])
+    if draw < 0.4:
+        return one_of(rng, _PLAIN).format(one_of(rng, SYNONYMS[word])), word
+    scene, thing = _scene(rng, breadth, Vocabulary())
+    wish, told = one_of(rng, _WISHES).format(_renamed(rng, thing.name)), ", ".join(scenes.captions(scene))
+    if draw < 0.7:
+        return _asked(rng, wish, told, one_of(rng, _SIDES)), thing.side
+    return _asked(rng, wish, told, one_of(rng, _PLACES)), scenes.place(thing.right, thing.ahead)
+
+
+_FRENCH_MOVES = ("que fais-tu ?", "action :", "quel geste ?")
+_FRENCH_PLACES = ("où est-elle ?", "où ?")
+_FRENCH_SIDES = ("de quel côté ?", "gauche, droite ou devant ?")
+_ON_SIDE_FRENCH = {
+    "left": ("sur ta gauche", "à gauche"),
+    "right": ("sur ta droite", "à droite"),
+    "forward": ("devant toi", "tout droit", "devant"),
+}
+
+
+def french(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """French: words, sentences, questions about scenes, and which word turns you where."""
+    draw, word = rng.random(), one_of(rng, tuple(FRENCH))
+    if draw < 0.2:
+        forward = rng.random() < 0.5
+        asked, answer = (f"{word} in french:", FRENCH[word]) if forward else (f"{FRENCH[word]} en anglais :", word)
+        return asked, answer
+    if draw < 0.35:
+        side = one_of(rng, ("left", "right", "forward"))
+        told = f"c'est {one_of(rng, _ON_SIDE_FRENCH[side])}, \n {one_of(rng, _FRENCH_MOVES)}"
+        return told, FRENCH[_FACING[side]]
+    scene, thing = _scene(rng, breadth, Vocabulary())
+    name, where = scenes.name_french(thing), scenes.place_french(thing.right, thing.ahead)
+    if draw < 0.45:
+        english = f"you see a {thing.name} {scenes.place(thing.right, thing.ahead)}"
+        return f"{english} \n en français :", f"tu vois une {name} {where}"
+    wish = one_of(rng, ("aller à la {}", "aller à une {}", "je veux la {}", "la {}")).format(name)
+    told = ", ".join(scenes.captions_french(scene))
+    if draw < 0.75:
+        side = FRENCH[thing.side]
+        return _asked(rng, wish, told, one_of(rng, _FRENCH_SIDES)), side
+    return _asked(rng, wish, told, one_of(rng, _FRENCH_PLACES)), where
+
+
+def denoising(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """A span of a told scene is blanked; half of the time the scene was told in full before."""
+    scene, thing = _scene(rng, breadth)
+    sentences = scenes.captions(scene)
+    parts = sentences[int(rng.random() * len(sentences))].split()
+    length = 1 + int(rng.random() * 3)
+    start = int(rng.random() * (len(parts) - length + 1))
+    blanked = " ".join([*parts[:start], BLANK, *parts[start + length :]])
+    span = " ".join(parts[start : start + length])
+    if rng.random() < 0.5:
+        told = f"You see a {thing.name} {BLANK}"
+        return f"{', '.join(sentences)}, \n {told}", scenes.place(thing.right, thing.ahead)
+    return blanked, span
+
+
+TOPICS: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {
+    "places": places,
+    "sides": sides,
+    "affordances": affordances,
+    "verbs": verbs,
+    "synonyms": synonyms,
+    "french": french,
+    "denoising": denoising,
+}
+"""Topic name -> what draws one sample of it."""
