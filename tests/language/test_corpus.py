@@ -166,7 +166,7 @@ def test_actions_are_words_that_captions_share(our_tokenizer):
 
 def test_invented_words_fall_into_pieces_and_none_is_unknown(our_tokenizer):
     whole = {word for word in words.RESERVED if len(our_tokenizer.tokenize(word)) == 1}
-    assert whole <= {"sil"}  # the beginning of "silver", and no word of the corpus
+    assert whole <= {"sil"}  # the beginning of "silver", no word of the corpus
     assert our_tokenizer.unk_token not in our_tokenizer.tokenize(" ".join(words.RESERVED))
 
 

@@ -1,40 +1,62 @@
 """The tokenizer of our own language models: words, pieces of unknown words, single digits, newlines.
 
 Text is lower-cased and split into words, so a word is one token wherever it stands ("turn" after a space or at the
-start), and an invented word falls into pieces. `train` learns the pieces from a stream of texts; `load` reads a stored
-one. Read next: `corpus/__init__.py`, the texts; `methods/pretraining.py`, who trains both.
+start), and an invented word falls into pieces, longest first (WordPiece). `train` counts words and pieces in a stream
+of texts; equal counts are ordered by the alphabet, so the same texts give the same ids (the trainers of the
+`tokenizers` library break ties at random). `load` reads a stored one.
+Read next: `corpus/__init__.py`, the texts; `methods/pretraining.py`, who trains both.
 """
 
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
-from tokenizers.trainers import WordPieceTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 PAD, END, UNKNOWN, BLANK = "<pad>", "</s>", "<unk>", "<blank>"
 SPECIAL = [PAD, END, UNKNOWN, BLANK]  # ids 0, 1, 2, 3: T5's padding and end
+CHARACTERS = "abcdefghijklmnopqrstuvwxyzàâçèéêëîïôùûü0123456789\n.,:;!?'\"()-/_*+=<>"
+LEAST = 30  # how often a word must have been read to be a token of its own
+
+_WORD = r"\n|\d|[^\W\d_]+|[^\w\s]|_"
 
 
 def train(texts: Iterable[str], pieces: int) -> PreTrainedTokenizerFast:
     """A tokenizer of at most `pieces` pieces, special ones included, learnt from `texts`."""
-    tokenizer = Tokenizer(WordPiece(unk_token=UNKNOWN))
+    tokenizer = Tokenizer(WordPiece(_vocabulary(texts, pieces), unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    words = Regex(r"<blank>|\n|\d|[^\W\d_]+|[^\w\s]|_")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(r"[^\S\n]+"), "removed"), pre_tokenizers.Split(words, "isolated")]
+        [pre_tokenizers.Split(Regex(r"[^\S\n]+"), "removed"), pre_tokenizers.Split(Regex(_WORD), "isolated")]
     )
     tokenizer.decoder = WordPieceDecoder()
-    alphabet = [*"abcdefghijklmnopqrstuvwxyzàâçèéêëîïôùûü0123456789", "\n", *".,:;!?'\"()-/_*+="]
-    trainer = WordPieceTrainer(
-        vocab_size=pieces, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, unk_token=UNKNOWN, extra_special_tokens=[BLANK]
     )
+
+
+def _vocabulary(texts: Iterable[str], pieces: int) -> dict[str, int]:
+    """Piece -> id: special tokens, characters, words read often, then the commonest pieces of two and three letters."""
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(re.findall(_WORD, unicodedata.normalize("NFC", text.replace(BLANK, " ")).lower()))
+    parts: Counter[str] = Counter()
+    for word, count in words.items():
+        for size in (2, 3):
+            for start in range(len(word) - size + 1):
+                parts["##" * (start > 0) + word[start : start + size]] += count
+    often = [word for word in _by_count(words) if words[word] >= LEAST]
+    known = [*SPECIAL, *CHARACTERS, *(f"##{character}" for character in CHARACTERS if character.isalpha())]
+    ordered = dict.fromkeys([*known, *often, *_by_count(parts)])
+    return {piece: index for index, piece in enumerate(list(ordered)[:pieces])}
+
+
+def _by_count(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda piece: (-counts[piece], piece))
 
 
 def load(folder: Path) -> PreTrainedTokenizerBase:

@@ -66,6 +66,8 @@ _WISHES = (
     "the {}",
     "pick up the {}",
     "you look for a {}",
+    "goal: {}",
+    "the goal is the {}",
 )
 _SIDES = ("which side?", "which way is it?", "direction:", "left, right or forward?")
 _PAUSES = (" \n ", ". ", ": ")
@@ -246,11 +248,33 @@ def denoising(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     return blanked, span
 
 
+_TERMS = {
+    "a goal": ("what one wants", "what one tries to reach"),
+    "an observation": ("what one sees", "what is told about the room"),
+    "an action": ("what one does", "a move"),
+    "the agent": ("the one who acts", "the one who sees and moves"),
+    "a mission": ("a goal in words", "what one is told to do"),
+    "a step": ("as far as the next cell", "the way from one cell to the next"),
+    "a wall": ("what nobody walks through", "where the room ends"),
+}
+
+
+def terms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """What the words of the trade mean: goal, observation, action, agent."""
+    term, meaning = one_of(rng, tuple(_TERMS)), int(rng.random() * 2)
+    if rng.random() < 0.5:
+        return one_of(rng, ("what is {}?", "{} is:", "{} means:")).format(term), _TERMS[term][meaning]
+    return one_of(rng, ("{} is called:", "a word for {}:", "{}: which word is that?")).format(
+        _TERMS[term][meaning]
+    ), term
+
+
 TOPICS: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {
     "places": places,
     "sides": sides,
     "affordances": affordances,
     "verbs": verbs,
+    "terms": terms,
     "synonyms": synonyms,
     "french": french,
     "denoising": denoising,

@@ -1,0 +1,138 @@
+"""Networks of our own language models, and the start that lets them learn to bind.
+
+Which place words belong to the thing that the goal names is learnt late and suddenly, or not within minutes on a CPU,
+when a small T5 starts from the stock initialisation. `start` biases the draw, not the function class: three heads
+begin by looking back by 1, by 3 and by 4 to 7 tokens, and the other half of the heads of later layers begin by
+comparing tokens with each other (equal key and query weights) but not with themselves. Every arm that starts from
+random weights gets the same start.
+Called from: `methods/pretraining.py`, and wherever a net of the same shape without pretraining is wanted.
+"""
+
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Config, T5ForConditionalGeneration
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.heads import seeded_weights
+
+_NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what heads 0, 1 and 2 begin by looking at
+_NEIGHBOUR_BIAS = 6.0  # logits; near e^6 = 400 times the weight of any other token
+_COMPARING_VARIANCE = 5.0  # of keys and queries, in units of 1 / (width * head width)
+
+
+class Architecture(BaseModel):
+    """The shape of a language model, and whether it begins with the binding start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: Literal["t5", "llama"] = "t5"
+    width: int = Field(default=96, ge=8)
+    feed_forward: int = Field(default=192, ge=8)
+    heads: int = Field(default=6, ge=1)
+    head_width: int = Field(default=16, ge=4)
+    layers: int = Field(default=3, ge=1)
+    """Of the encoder, or of the causal model."""
+    decoder_layers: int = Field(default=1, ge=1)
+    """Of T5's decoder; without effect for llama."""
+    binding_start: bool = True
+
+
+def build(architecture: Architecture, vocabulary: int, seed: int) -> PreTrainedModel:
+    """A model of random weights drawn from `seed`, in evaluation mode, without dropout; padding has id 0, the end 1."""
+    with seeded_weights(seed, "language model"):
+        if architecture.family == "t5":
+            model: PreTrainedModel = T5ForConditionalGeneration(_t5(architecture, vocabulary))
+        else:
+            model = LlamaForCausalLM(_llama(architecture, vocabulary))
+        if architecture.binding_start:
+            start(model)
+    return model.eval()
+
+
+def _t5(shape: Architecture, vocabulary: int) -> T5Config:
+    return T5Config(
+        vocab_size=vocabulary,
+        d_model=shape.width,
+        d_ff=shape.feed_forward,
+        d_kv=shape.head_width,
+        num_heads=shape.heads,
+        num_layers=shape.layers,
+        num_decoder_layers=shape.decoder_layers,
+        relative_attention_num_buckets=32,
+        relative_attention_max_distance=64,
+        dropout_rate=0.0,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,  # pyright: ignore[reportCallIssue] - read by the model, not declared by its config
+    )
+
+
+def _llama(shape: Architecture, vocabulary: int) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.head_width,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+
+
+def start(model: nn.Module) -> None:
+    """Redraw a model's attention weights as the module's docstring says (from torch's generator, in place)."""
+    network: Any = model
+    if isinstance(model, T5ForConditionalGeneration):
+        attention = [block.layer[0].SelfAttention for block in network.encoder.block]
+        _look_at_neighbours(attention[0])
+        for layer in attention[1:]:
+            _compare(layer.q.weight, layer.k.weight, layer.n_heads, 1.0)
+    elif isinstance(model, LlamaForCausalLM):
+        for layer in [block.self_attn for block in network.model.layers][1:]:
+            heads = model.config.num_attention_heads
+            _compare(layer.q_proj.weight, layer.k_proj.weight, heads, layer.head_dim**0.5)
+    else:
+        raise GroundlabError(f"no binding start is known for {type(model).__name__}; set binding_start: false")
+
+
+@torch.no_grad()
+def _look_at_neighbours(attention: Any) -> None:
+    """Bias the lower heads (at most three) towards near tokens, and the upper ones against the token itself.
+
+    All layers share the table.
+    """
+    table = attention.relative_attention_bias.weight  # [buckets, heads]
+    lower = table.shape[1] - table.shape[1] // 2
+    for head, offsets in enumerate(_NEIGHBOURS[:lower]):
+        for offset in offsets:
+            table[_bucket(attention, offset), head] += _NEIGHBOUR_BIAS
+    table[_bucket(attention, 0), lower:] -= _NEIGHBOUR_BIAS
+
+
+def _bucket(attention: Any, offset: int) -> int:
+    """The row of T5's table of relative biases that serves a distance, key minus query."""
+    bucket = attention._relative_position_bucket(
+        torch.tensor(offset),
+        bidirectional=True,
+        num_buckets=attention.relative_attention_num_buckets,
+        max_distance=attention.relative_attention_max_distance,
+    )
+    return int(bucket)
+
+
+@torch.no_grad()
+def _compare(query: Tensor, key: Tensor, heads: int, scale: float) -> None:
+    """Give the upper half of the heads equal key and query weights; `scale` undoes a division of the products."""
+    rows, width = query.shape
+    upper = rows // heads * (heads // 2)
+    variance = _COMPARING_VARIANCE * scale / (width * (rows // heads))
+    query[rows - upper :] = torch.randn(upper, width) * variance**0.5
+    key[rows - upper :] = query[rows - upper :]

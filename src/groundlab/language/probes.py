@@ -1,0 +1,132 @@
+"""What a language model of our own knows: held-out questions by topic, and whether it binds places to things.
+
+    report = examine(model, tokenizer, samples_a_probe=400)      # probe name -> share of exactly right answers
+
+An answer is right when greedy decoding gives it whole, end token included. The binding probes ask where a thing is
+among distractors that all share its colour or its noun, so a model that matches words without binding them fails.
+`score_temperature` fixes the temperature of action scores beforehand, by a rule that never looks at success.
+Called from: `methods/pretraining.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from numpy.random import Generator
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from groundlab.core.seeding import generator
+from groundlab.language import corpus
+from groundlab.language.corpus import Breadth, Sample, scenes
+from groundlab.language.corpus.words import ACTIONS, CORE_COLOURS, CORE_THINGS, one_of
+from groundlab.language.scoring import score_actions
+
+IGNORED = -100  # a label that does not count
+_BATCH = 64
+
+BINDING = {
+    f"binding: {topic}, {things} things": (topic, Breadth(things, things, similar=1.0))
+    for topic in ("sides", "places")
+    for things in (4, 8)
+}
+"""Probe name -> (topic, scenes whose distractors all share colour or noun with the thing asked for)."""
+
+
+def collate(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples: Sequence[Sample]) -> dict[str, Tensor]:
+    """The inputs of a model for some samples, int64 [B, L], with labels that count the target and its end token only.
+
+    An encoder-decoder reads the input and is asked for the target; a causal model reads both as one text.
+    """
+    inputs = tokenizer([sample.input for sample in samples], add_special_tokens=False)["input_ids"]
+    answers = tokenizer([sample.target for sample in samples], add_special_tokens=False)["input_ids"]
+    targets = [[*ids, tokenizer.eos_token_id] for ids in answers]  # type: ignore[misc]
+    if model.config.is_encoder_decoder:
+        rows, labels = inputs, targets
+    else:
+        pairs = list(zip(inputs, targets, strict=True))  # type: ignore[arg-type]
+        rows = [[*text, *target] for text, target in pairs]
+        labels = [[IGNORED] * len(text) + target for text, target in pairs]
+    ids = _padded(rows, tokenizer.pad_token_id)  # type: ignore[arg-type]
+    mask = _padded([[1] * len(row) for row in rows], 0)  # type: ignore[arg-type]
+    return {"input_ids": ids, "attention_mask": mask, "labels": _padded(labels, IGNORED)}
+
+
+def _padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[filler] * (longest - len(row))] for row in rows])
+
+
+@torch.no_grad()
+def accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples: Sequence[Sample]) -> float:
+    """The share of samples whose whole target greedy decoding gives (one pass tells: a wrong token stays wrong)."""
+    right, ordered = 0, sorted(samples, key=lambda sample: len(sample.input))
+    for first in range(0, len(ordered), _BATCH):
+        batch = collate(model, tokenizer, ordered[first : first + _BATCH])
+        said, labels = model(**batch).logits.argmax(-1), batch["labels"]
+        if not model.config.is_encoder_decoder:
+            said, labels = said[:, :-1], labels[:, 1:]
+        right += int(((said == labels) | (labels == IGNORED)).all(1).sum())
+    return right / len(samples)
+
+
+def examine(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples_a_probe: int = 400, seed: int = 0
+) -> dict[str, float]:
+    """Accuracy on held-out samples of every topic (whether the model was taught it or not) and of the binding probes.
+
+    Scenes and facts of the probes are from the part of the corpus that never trains; their draw depends on `seed` only.
+    """
+    wide = Breadth(rare=0.25, styles=0.25)
+    probes = {topic: (topic, wide) for topic in corpus.TOPICS} | BINDING
+    return {
+        name: round(accuracy(model, tokenizer, _drawn(seed, name, topic, breadth, samples_a_probe)), 4)
+        for name, (topic, breadth) in probes.items()
+    }
+
+
+def _drawn(seed: int, name: str, topic: str, breadth: Breadth, count: int) -> list[Sample]:
+    rng = generator(seed, "probe", name)
+    return [corpus.sample(rng, [topic], breadth, held_out=True) for _ in range(count)]
+
+
+LEAST_SHARE = 0.5  # of what a uniform policy gives to an action
+_TEMPERATURE_STEP, _TEMPERATURE_STEPS = 1.1, 60
+
+
+def score_temperature(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    actions: Sequence[str] = ACTIONS,
+    prompts: Sequence[str] | None = None,
+) -> float:
+    """The lowest temperature >= 1 at which no action is starved on random scenes.
+
+    The sum of log-probabilities favours actions of one word over those of two. This divides scores until the mean
+    probability of every action, over `prompts`, is at least half of the uniform share. Scenes and goals are random
+    ones of the corpus: no world and no success is looked at, and the rule serves any model, also an untrained one.
+    """
+    scores = _scores(model, tokenizer, prompts or random_prompts(generator(0, "score temperature"), 256), actions)
+    for step in range(_TEMPERATURE_STEPS):
+        temperature = _TEMPERATURE_STEP**step
+        if float((scores / temperature).softmax(1).mean(0).min()) >= LEAST_SHARE / len(actions):
+            break
+    return round(temperature, 4)
+
+
+@torch.no_grad()
+def _scores(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], actions: Sequence[str]
+) -> Tensor:
+    return score_actions(model, cast(Any, tokenizer), prompts, actions)
+
+
+def random_prompts(rng: Generator, count: int) -> list[str]:
+    """Prompts as agents read them, about random scenes of four things with a random thing as goal."""
+    prompts = []
+    for _ in range(count):
+        scene, _ = scenes.draw(rng, 4, scenes.Vocabulary(), 0.0)
+        goal = f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
+        told = "".join(f"{sentence}, " for sentence in scenes.captions(scene))
+        prompts.append(f"Goal of the agent: go to the {goal} \n Observation 0: {told}\n Action 0: ")
+    return prompts

@@ -1,0 +1,219 @@
+"""Pretraining of the language models that ship: corpus, tokenizer, model, probes, one folder of weights.
+
+    recipe = load_recipe("quick-t5")
+    pretrain(recipe, Path("out/quick-t5-s0"))
+
+A recipe (`assets/models/*.yaml`) says everything: shape, curriculum, steps, seed, topics left out. The folder holds
+what `from_pretrained` reads (weights, config, tokenizer) and `recipe.json`: the recipe, its hash, the probes' results,
+the temperature of action scores, time and machine. `training/` inside is a run folder (core/run.py): killed at any
+moment and started again, the same call ends in the same weights. Read next: `language/corpus/`, `language/probes.py`.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from groundlab import assets
+from groundlab.core import storage
+from groundlab.core.errors import unknown_name
+from groundlab.core.hashing import digest_json
+from groundlab.core.run import Progress, Run, RunSpec
+from groundlab.core.schema import parse
+from groundlab.core.seeding import generator
+from groundlab.language import corpus, probes, tokenizer
+from groundlab.language.architecture import Architecture, build
+from groundlab.language.corpus import Breadth, Sample
+from groundlab.learning import checkpoints
+
+BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
+MODELS = Path(assets.__file__).parent / "models"
+"""Where recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`) are."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Stage(_Strict):
+    """A part of the curriculum."""
+
+    steps: int = Field(ge=1)
+    topics: dict[str, float]
+    """Topic -> its weight in the mixture."""
+    fewest: int = 2
+    most: int = 8
+    similar: float = 0.5
+    rare: float = 0.0
+    styles: float = 0.0
+
+    @property
+    def breadth(self) -> Breadth:
+        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles)
+
+
+class Recipe(_Strict):
+    """Everything that decides the weights."""
+
+    name: str
+    seed: int = 0
+    pieces: int = Field(default=1500, ge=200)
+    """Size of the tokenizer's vocabulary, at most."""
+    architecture: Architecture = Architecture()
+    stages: list[Stage]
+    leave_out: list[str] = []
+    """Topics that are not taught: the other topics take their place in the mixture."""
+    dose: float = Field(default=1.0, gt=0)
+    """Share of the steps of every stage."""
+    batch_size: int = Field(default=48, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    warm_up: int = Field(default=50, ge=1)
+    fall: float = Field(default=0.25, ge=0, le=1)
+    """Share of the steps, at the end, over which the learning rate falls linearly to a tenth."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    probe_samples: int = Field(default=400, ge=1)
+
+    @property
+    def hash(self) -> str:
+        """What the weights are known by: 12 hexadecimal digits of the whole recipe."""
+        return digest_json(self.model_dump())[:12]
+
+    def pools(self) -> list[Stage]:
+        """The stage of every pool of batches, in order."""
+        stages = []
+        for stage in self.stages:
+            stages += [stage] * max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
+        return stages
+
+    def mixture(self, stage: Stage) -> dict[str, float]:
+        """The topics of a stage without those left out."""
+        return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
+
+
+def known_recipes() -> list[str]:
+    """The names of the shipped recipes."""
+    return sorted(file.stem for file in MODELS.glob("*.yaml"))
+
+
+def load_recipe(name: str, **changes: Any) -> Recipe:
+    """A shipped recipe with some values changed. A file may extend another one by name.
+
+    Raises GroundlabError for unknown recipes, keys and topics, naming the nearest one.
+    """
+    if name not in known_recipes():
+        raise unknown_name("recipe", name, known_recipes())
+    values = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
+    base = values.pop("extends", None)
+    if base:
+        values = load_recipe(base).model_dump() | values
+    recipe = parse(Recipe, {**values, "name": name, **changes}, f"recipe {name}")
+    for topic in [*recipe.leave_out, *(topic for stage in recipe.stages for topic in stage.topics)]:
+        if topic not in corpus.TOPICS:
+            raise unknown_name("topic", topic, corpus.TOPICS)
+    return recipe
+
+
+def pretrain(
+    recipe: Recipe,
+    out: Path,
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Train a recipe's model into the folder `out`, continuing what is there; returns what `recipe.json` holds.
+
+    Raises GroundlabError when `out` holds another recipe's run, Unfinished when `stop` says so (the state is saved).
+    """
+    spec = RunSpec(method="pretraining", world=recipe.name, seed=recipe.seed, settings=recipe.model_dump())
+    run = Run(out / "training", spec, report=report, stop=stop)
+    words = train_tokenizer(recipe)
+    model = build(recipe.architecture, len(words), recipe.seed)
+    seconds = _train(run, recipe, model, words)
+    words.save_pretrained(out)
+    model.save_pretrained(out)
+    facts = {
+        "recipe": recipe.model_dump(),
+        "hash": recipe.hash,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "probes": probes.examine(model, words, recipe.probe_samples),
+        "temperature": probes.score_temperature(model, words),
+        "cpu_seconds": round(seconds),
+        "date": datetime.now(UTC).date().isoformat(),
+        "hardware": _hardware(),
+        "torch": torch.__version__,
+    }
+    storage.write_json(out / "recipe.json", facts)
+    return facts
+
+
+def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
+    """The tokenizer of a recipe: learnt from all topics, so that doses differ in knowledge and not in tokens."""
+    rng, breadth = generator(recipe.seed, "tokenizer"), Breadth(rare=0.25, styles=0.25)
+    samples = (corpus.sample(rng, breadth=breadth) for _ in range(20_000))
+    return tokenizer.train((f"{sample.input} {sample.target}" for sample in samples), recipe.pieces)
+
+
+def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:
+    """The batches of pool `index`, drawn from a generator of its own: of like length each, in random order."""
+    rng = generator(recipe.seed, "corpus", index)
+    mixture, size = recipe.mixture(stage), recipe.batch_size
+    samples = [corpus.sample(rng, mixture, stage.breadth) for _ in range(size * BATCHES_A_POOL)]
+    samples.sort(key=lambda sample: len(sample.input))
+    for batch in rng.permutation(BATCHES_A_POOL):
+        yield samples[batch * size : (batch + 1) * size]
+
+
+def _learning_rate(recipe: Recipe, share: float, step: int) -> float:
+    """The rate at `step` (from 0), `share` of all steps being done: warm-up, constant, linear fall to a tenth."""
+    fallen = max(0.0, share - (1 - recipe.fall)) / recipe.fall if recipe.fall else 0.0
+    return recipe.learning_rate * min((step + 1) / recipe.warm_up, 1 - 0.9 * fallen)
+
+
+def _train(run: Run, recipe: Recipe, model: PreTrainedModel, words: PreTrainedTokenizerBase) -> float:
+    """Train to the end, or to a stop; one record a pool. Returns the CPU seconds of all sessions."""
+    weights, stages = nn.ParameterList(model.parameters()), recipe.pools()  # tied weights once, unlike the state dict
+    optimizer = torch.optim.AdamW(list(weights), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    checkpoint, facts = run.restore(), {"cpu_seconds": 0.0}
+    if checkpoint is not None:
+        facts = checkpoints.unpack(checkpoint.files, weights, optimizer)
+    for index in range(checkpoint.step if checkpoint else 0, len(stages)):
+        began, losses = time.process_time(), []
+        for number, samples in enumerate(pool(recipe, stages[index], index)):
+            step = index * BATCHES_A_POOL + number
+            rate = _learning_rate(recipe, index / len(stages), step)
+            losses.append(_update(model, optimizer, probes.collate(model, words, samples), rate, recipe.max_grad_norm))
+        facts["cpu_seconds"] += time.process_time() - began
+        run.log({"step": (index + 1) * BATCHES_A_POOL, "loss": float(np.mean(losses))})
+        state = lambda: checkpoints.pack(weights, optimizer, facts)  # noqa: E731
+        run.advance(index + 1, len(stages), state, loss=losses[-1])
+    return facts["cpu_seconds"]
+
+
+def _update(
+    model: PreTrainedModel, optimizer: torch.optim.Optimizer, batch: dict, rate: float, max_norm: float
+) -> float:
+    """One step of AdamW on the mean cross-entropy of the targets' tokens; returns that loss."""
+    optimizer.param_groups[0]["lr"] = rate
+    loss = model(**batch).loss
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm)
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _hardware() -> str:
+    """Cores and processor, as far as the machine tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names) or '?'}-core {names[0] if names else platform.processor() or platform.machine()}"

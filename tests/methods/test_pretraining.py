@@ -1,0 +1,168 @@
+"""Pretraining repeats itself, survives a kill, keeps what is left out away, and its shipped weights are as told."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.seeding import generator
+from groundlab.language import corpus, probes, tokenizer
+from groundlab.language.architecture import Architecture, build
+from groundlab.methods import pretraining
+from groundlab.methods.pretraining import MODELS, Recipe, Stage, load_recipe, pretrain
+
+TINY = {"family": "t5", "width": 16, "feed_forward": 32, "heads": 2, "head_width": 8, "layers": 1}
+SHIPPED = sorted(path.parent for path in MODELS.glob("*/recipe.json"))
+
+
+def tiny(family: str = "t5", **changes) -> Recipe:
+    stages = [
+        Stage(steps=32, most=3, topics={"sides": 1.0}),
+        Stage(steps=32, most=3, topics=dict.fromkeys(corpus.TOPICS, 1.0)),
+    ]
+    shape = Architecture(**TINY | {"family": family})
+    values = {
+        "name": "tiny",
+        "pieces": 400,
+        "batch_size": 8,
+        "probe_samples": 8,
+        "architecture": shape,
+        "stages": stages,
+    }
+    return Recipe(**values | changes)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one(family, tmp_path):
+    recipe, steps = tiny(family), []
+    whole = pretrain(recipe, tmp_path / "whole")
+    with pytest.raises(Unfinished):
+        pretrain(recipe, tmp_path / "parts", lambda progress: steps.append(progress.step), stop=lambda: len(steps) == 2)
+    parts = pretrain(recipe, tmp_path / "parts")
+    left, right = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    metrics = [(tmp_path / folder / "training" / "metrics.jsonl").read_bytes() for folder in ("whole", "parts")]
+    assert metrics[0] == metrics[1] and len(metrics[0].splitlines()) == 4
+    assert whole["probes"] == parts["probes"] and whole["temperature"] == parts["temperature"]
+
+
+def test_another_seed_gives_another_model_and_another_hash(tmp_path):
+    first, second = pretrain(tiny(), tmp_path / "a"), pretrain(tiny(seed=1), tmp_path / "b")
+    assert first["hash"] != second["hash"]
+    assert not torch.equal(weights(tmp_path / "a")["shared.weight"], weights(tmp_path / "b")["shared.weight"])
+
+
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_a_stored_model_says_what_the_trained_one_said(family, tmp_path):
+    recipe = tiny(family)
+    pretrain(recipe, tmp_path)
+    loader = AutoModelForSeq2SeqLM if family == "t5" else AutoModelForCausalLM
+    words, model = tokenizer.load(tmp_path), loader.from_pretrained(tmp_path)
+    stored = json.loads((tmp_path / "recipe.json").read_text())
+    assert probes.examine(model, words, recipe.probe_samples) == stored["probes"]
+
+
+def test_the_loss_falls_and_facts_are_learnt(tmp_path):
+    stages = [Stage(steps=320, topics={"affordances": 1.0})]
+    shape = Architecture(**TINY | {"width": 32, "layers": 2})
+    facts = pretrain(
+        tiny(architecture=shape, stages=stages, batch_size=32, probe_samples=100, learning_rate=3e-3), tmp_path
+    )
+    assert facts["probes"]["affordances"] > 0.9 > facts["probes"]["binding: places, 8 things"]
+
+
+def test_topics_left_out_are_never_drawn_and_the_others_take_their_place():
+    recipe = tiny(leave_out=["affordances", "french"])
+    batches = [batch for index in range(4) for batch in pretraining.pool(recipe, recipe.stages[1], index)]
+    topics = {sample.topic for batch in batches for sample in batch}
+    assert topics == set(corpus.TOPICS) - {"affordances", "french"}
+    assert len(batches) == 4 * pretraining.BATCHES_A_POOL and {len(batch) for batch in batches} == {8}
+
+
+def test_a_dose_is_a_share_of_the_steps():
+    assert len(tiny(dose=0.5).pools()) * 2 == len(tiny().pools()) == 4
+
+
+def test_held_out_inputs_are_never_trained_on():
+    batches = pretraining.pool(tiny(batch_size=64), tiny().stages[1], 0)
+    assert not any(corpus.is_held_out(sample.input) for batch in batches for sample in batch)
+
+
+def test_a_causal_model_is_asked_for_the_target_only():
+    words = pretraining.train_tokenizer(tiny())
+    model = build(Architecture(**TINY | {"family": "llama"}), len(words), 0)
+    samples = [
+        corpus.Sample("it is on your left, \n action:", "turn left", "affordances"),
+        corpus.Sample("red", "b", "x"),
+    ]
+    batch = probes.collate(model, words, samples)
+    told = words("it is on your left, \n action: turn left")["input_ids"]
+    assert batch["input_ids"][0].tolist() == [*told, 1]
+    assert batch["labels"][0].tolist() == [probes.IGNORED] * (len(told) - 2) + [*told[-2:], 1]
+    assert batch["attention_mask"][1].sum() == 3
+
+
+def test_equal_keys_and_queries_begin_in_later_layers_only():
+    model = build(Architecture(), 500, 0)
+    attention = [block.layer[0].SelfAttention for block in model.encoder.block]
+    equal = [(layer.q.weight == layer.k.weight).all(1).float().mean().item() for layer in attention]
+    assert equal == [0.0, 0.5, 0.5]
+    stock = build(Architecture(binding_start=False), 500, 0)
+    assert not (stock.encoder.block[1].layer[0].SelfAttention.q.weight == attention[1].k.weight).any()
+
+
+def test_the_temperature_starves_no_action_and_is_the_lowest_that_does_not():
+    words = pretraining.train_tokenizer(tiny())
+    model, prompts = build(Architecture(), len(words), 3), probes.random_prompts(generator(0, "p"), 32)
+    actions = ["turn left", "turn right", "drop"]
+    temperature = probes.score_temperature(model, words, actions, prompts)
+    scores = probes.score_actions(model, words, prompts, actions).detach()
+
+    def least(value: float) -> float:
+        return float((scores / value).softmax(1).mean(0).min())
+
+    assert temperature > 1.2 and least(temperature * 1.001) >= 1 / 6 > least(temperature / 1.11)
+
+
+def test_unknown_recipes_keys_and_topics_are_answered_with_the_nearest():
+    with pytest.raises(GroundlabError, match="unknown recipe 'quick-t4'; did you mean 'quick-t5'"):
+        load_recipe("quick-t4")
+    with pytest.raises(GroundlabError, match="did you mean 'leave_out'"):
+        load_recipe("quick-t5", leave_uot=["french"])
+    with pytest.raises(GroundlabError, match="unknown topic 'frensh'; did you mean 'french'"):
+        load_recipe("quick-t5", leave_out=["frensh"])
+
+
+@pytest.mark.parametrize("name", pretraining.known_recipes())
+def test_every_shipped_recipe_is_valid(name):
+    assert load_recipe(name).pools()
+
+
+def test_shipped_weights_are_under_ten_megabytes_in_all():
+    assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 10_000_000
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_shipped_weights_belong_to_the_shipped_recipe(folder):
+    stored = json.loads((folder / "recipe.json").read_text())
+    recipe = load_recipe(stored["recipe"]["name"], seed=stored["recipe"]["seed"])
+    assert stored["hash"] == recipe.hash and stored["recipe"] == recipe.model_dump()
+    assert folder.name == f"{recipe.name}-s{recipe.seed}"
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_shipped_weights_know_what_their_recipe_says(folder):
+    stored = json.loads((folder / "recipe.json").read_text())
+    loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
+    words, model = tokenizer.load(folder), loader.from_pretrained(folder)
+    found = probes.examine(model, words, stored["recipe"]["probe_samples"])
+    assert found == pytest.approx(stored["probes"], abs=0.01)
+    assert probes.score_temperature(model, words) == pytest.approx(stored["temperature"], rel=0.11)
