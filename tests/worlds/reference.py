@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import gymnasium
 import minigrid  # noqa: F401 - registers its levels
+from gymnasium.utils import seeding
 from minigrid.core.constants import COLOR_NAMES
 from minigrid.core.roomgrid import RoomGrid
 from minigrid.core.world_object import Ball, Box, WorldObj
@@ -269,6 +270,27 @@ def reference(id: str, num_dists: int = 8, target: Target | None = None) -> Room
     return gymnasium.make(id).unwrapped  # type: ignore[return-value]
 
 
+class Mixture:
+    """A mixed world that draws the kind of each episode, from the stream that then draws the episode.
+
+    Everything but `reset` is that of the kind under way.
+    """
+
+    def __init__(self, name: str):
+        self._levels = [reference(f"{name}/{kind}") for kind in KINDS]
+        self._level = self._levels[0]
+
+    def reset(self, seed: int | None = None):
+        if seed is not None:
+            self._random, _ = seeding.np_random(seed)
+        self._level = self._levels[self._random.integers(0, len(self._levels))]
+        self._level.np_random = self._random
+        return self._level.reset()
+
+    def __getattr__(self, name: str):
+        return getattr(self._level, name)
+
+
 class PatientBot(BabyAIBot):
     """minigrid's bot, which gives up (AssertionError) where the original would plan for ever."""
 
@@ -284,6 +306,6 @@ class PatientBot(BabyAIBot):
         return super()._breadth_first_search(*arguments, **options)
 
 
-def played_by(env: RoomGridLevel) -> PatientBot:
+def played_by(env: RoomGridLevel | Mixture) -> PatientBot:
     """The bot for the episode that `env` has just begun."""
     return PatientBot(env)
