@@ -1,0 +1,187 @@
+"""Language models by name: `load("google/flan-t5-small") -> (model, tokenizer)`, from this machine's disk only.
+
+    model, tokenizer = load("path/of/a/saved/model")
+    model, tokenizer = load("google/flan-t5-large", revision="0613663", lora=Lora(rank=16, alpha=32))
+    model, tokenizer = load("google/flan-t5-large", weights="random", seed=3)  # GLAM's NPA; "embeddings": NPAE, NPE
+
+Nothing is fetched: a model that is not here gives the command that fetches it. Models come in eval mode, tokenizers
+with a padding token, and on the left for causal models, so that both generate. All that is drawn at random
+(adapters, fresh weights) is drawn from the seed. Read next: `scoring.py`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
+
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.heads import seeded_weights
+
+KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
+WEIGHTS = ("pretrained", "embeddings", "random")
+DTYPES = ("float32", "bfloat16", "float16")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adapters; `targets` None means the query and value projections (peft's choice for T5 and Llama)."""
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: tuple[str, ...] | None = None
+
+
+def load(
+    name_or_path: str | Path,
+    revision: str | None = None,
+    kind: str = "auto",
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    weights: str = "pretrained",
+    lora: Lora | None = None,
+    quantization: str | None = None,
+    gradient_checkpointing: bool = False,
+    seed: int = 0,
+) -> tuple[Any, Any]:
+    """The model, in eval mode, and its tokenizer.
+
+    kind: "seq2seq", "causal", or "auto" (what its configuration says). weights: "pretrained"; "random", the same
+    architecture with fresh weights; "embeddings", fresh but for the token embeddings (spec glam-agents section 1.4).
+    quantization: "4bit" (NF4, double, computing in bfloat16; needs bitsandbytes and a GPU) or None.
+    gradient_checkpointing trades a second forward pass for memory; it also sets every dropout to 0.
+    Raises GroundlabError when the model is not on this machine, is damaged, or cannot be had in this way.
+    """
+    _check_names(kind, dtype, weights, quantization)
+    transformers.logging.disable_progress_bar()
+    place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
+    with _told(name_or_path, revision), seeded_weights(seed, "language model"):
+        config = AutoConfig.from_pretrained(**place)
+        if gradient_checkpointing:
+            _drop_nothing(config)
+        tokenizer = _load_tokenizer(place)
+        maker = KINDS[_kind(config, kind, name_or_path)]
+        model = _build(maker, config, place, getattr(torch, dtype), weights, quantization)
+    if quantization is None:
+        model.to(device)
+    else:
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    if gradient_checkpointing:
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    if lora is not None:
+        model = add_lora(model, lora, seed)
+    _make_padding(tokenizer, config.is_encoder_decoder)
+    return model.eval(), tokenizer
+
+
+def add_lora(model: Any, lora: Lora, seed: int) -> Any:
+    """The model with adapters as its only trainable weights, drawn from the seed; `get_base_model()` gives it back."""
+    task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
+    targets = list(lora.targets) if lora.targets else None
+    sizes = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+    config = LoraConfig(**sizes, target_modules=targets, bias="none", task_type=task)
+    with seeded_weights(seed, "lora"):
+        try:
+            return get_peft_model(model, config)
+        except ValueError as error:
+            raise GroundlabError(f"no such layers for LoRA ({_line(error)}); name layers of this model") from None
+
+
+def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) -> None:
+    if kind not in ("auto", *KINDS):
+        raise unknown_name("kind of model", kind, ("auto", *KINDS))
+    if dtype not in DTYPES:
+        raise unknown_name("dtype", dtype, DTYPES)
+    if weights not in WEIGHTS:
+        raise unknown_name("weights", weights, WEIGHTS)
+    if quantization not in (None, "4bit"):
+        raise unknown_name("quantization", str(quantization), ("4bit",))
+    if quantization and weights != "pretrained":
+        raise GroundlabError("4-bit weights are pretrained ones; give weights=pretrained or no quantization")
+    if quantization and (find_spec("bitsandbytes") is None or not torch.cuda.is_available()):
+        raise GroundlabError("4-bit weights need a GPU and bitsandbytes (pip install bitsandbytes)")
+
+
+def _kind(config: Any, kind: str, name: str | Path) -> str:
+    """Whether it is an encoder-decoder; raises when the caller said otherwise."""
+    found = "seq2seq" if config.is_encoder_decoder else "causal"
+    if kind not in ("auto", found):
+        raise GroundlabError(f"{name} is a {found} model, not {kind}; give kind={found}")
+    return found
+
+
+@contextmanager
+def _told(name: str | Path, revision: str | None) -> Iterator[None]:
+    """Turn what the libraries raise for missing and damaged files into one line."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if Path(name).is_dir():
+            raise GroundlabError(
+                f"{name} does not hold a whole model ({_line(error)}); save or copy it again"
+            ) from None
+        at = f" --revision {revision}" if revision else ""
+        raise GroundlabError(f"{name} is not on this machine; fetch it with: hf download {name}{at}") from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _build(maker: Any, config: Any, place: dict[str, Any], dtype: torch.dtype, weights: str, quantization: str | None):
+    if weights == "random":
+        return maker.from_config(config, dtype=dtype)
+    four_bit = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    model, report = maker.from_pretrained(
+        **place,
+        config=config,
+        dtype=dtype,
+        output_loading_info=True,
+        **({"quantization_config": four_bit} if quantization else {}),
+    )
+    if report["missing_keys"]:  # transformers would fill them at random
+        raise ValueError(f"{len(report['missing_keys'])} weights are missing, e.g. {min(report['missing_keys'])}")
+    return model if weights == "pretrained" else _fresh_but_for_embeddings(maker, model)
+
+
+def _fresh_but_for_embeddings(maker: Any, pretrained: Any) -> Any:
+    """Keep the token embeddings; the vocabulary head is fresh unless it is tied to them."""
+    fresh = maker.from_config(pretrained.config, dtype=pretrained.dtype)
+    with torch.no_grad():
+        fresh.get_input_embeddings().weight.copy_(pretrained.get_input_embeddings().weight)
+    return fresh
+
+
+def _load_tokenizer(place: dict[str, Any]) -> Any:
+    folder = Path(place["pretrained_model_name_or_path"])
+    if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
+        raise ValueError("no tokenizer.json")  # transformers would make one up
+    return AutoTokenizer.from_pretrained(**place)
+
+
+def _drop_nothing(config: Any) -> None:
+    """Checkpointed layers run in training mode, where a few models drop activations in the layer itself."""
+    for name, value in vars(config).items():
+        if isinstance(value, float) and (name.endswith(("dropout", "_pdrop")) or name == "dropout_rate"):
+            setattr(config, name, 0.0)
+
+
+def _make_padding(tokenizer: Any, is_encoder_decoder: bool) -> None:
+    tokenizer.padding_side = "right" if is_encoder_decoder else "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
