@@ -1,0 +1,190 @@
+"""One pass of a language model over many prompts that all continue with the same few actions.
+
+    branches = branch([[51, 32], [51, 42], [26]], start=0)     # token ids of the actions
+    states = prefix_states(model, rows, branches)              # [P, U, d]: the final state at each distinct prefix
+
+What an action's tokens are predicted from is its prefixes: "turn left" and "turn right" need the state after the
+prompt and the state after "turn". These distinct prefixes (U of them) follow the prompt as short blocks that do not
+see one another, so a prompt is read once however many actions there are, and no action's last token is read at all.
+
+- Encoder-decoder: the blocks are one decoder sequence. Each has a start token of its own, because T5 knows distances
+  only. The keys and values of cross-attention are made once a prompt.
+- Causal: the blocks follow the left-padded prompt, with position ids that count on from its last token. What all
+  prompts of a batch begin with is read once and shared as a key/value prefix.
+
+Read next: `scoring.py`, which turns the states into scores.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+Tokens = tuple[int, ...]
+PAD_ID = 0  # any id that the model knows: padding is masked, never read
+_SHARED_FROM = 8  # tokens from which a common beginning is worth a pass of its own
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The distinct prefixes of A actions of at most T tokens, laid out as blocks of N columns."""
+
+    tokens: Tensor  # int64 [N], what is read (causal: the first is the prompt's own last token, so it is left out)
+    depths: Tensor  # int64 [N], tokens after the prompt
+    sees: Tensor  # bool [N, N], which column reads which
+    columns: Tensor  # int64 [U], where each distinct prefix stands
+    prefixes: Tensor  # int64 [A, T], the prefix that predicts token t of action a, as an index into `columns`
+    targets: Tensor  # int64 [A, T]
+    real: Tensor  # bool [A, T], False where the action has ended
+
+    def to(self, device: torch.device) -> "Branches":
+        """The same on another device."""
+        return Branches(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+def branch(actions: Sequence[Sequence[int]], start: int | None) -> Branches:
+    """Lay out the prefixes of the actions' token ids; `start` is the decoder's start token, None for causal models."""
+    blocks = _blocks([tuple(action[:-1]) for action in actions], own_start=start is not None)
+    layout = [(number, prefix) for number, block in enumerate(blocks) for prefix in block]
+    first: dict[Tokens, int] = {}
+    for column, (_, prefix) in enumerate(layout):
+        first.setdefault(prefix, column)
+    index = {prefix: position for position, prefix in enumerate(first)}
+    longest = max(len(action) for action in actions)
+    filled = [[*action, *[PAD_ID] * (longest - len(action))] for action in actions]
+    known = [[index.get(tuple(row[:t]), 0) for t in range(longest)] for row in filled]
+    real = [[t < len(action) for t in range(longest)] for action in actions]
+    root = PAD_ID if start is None else start
+    return Branches(
+        torch.tensor([prefix[-1] if prefix else root for _, prefix in layout]),
+        torch.tensor([len(prefix) for _, prefix in layout]),
+        torch.tensor([[n == m and p[: len(q)] == q for m, q in layout] for n, p in layout]),
+        torch.tensor(list(first.values())),
+        torch.tensor(known),
+        torch.tensor(filled),
+        torch.tensor(real),
+    )
+
+
+def _blocks(prefixes: list[Tokens], own_start: bool) -> list[list[Tokens]]:
+    """One block for each prefix that no other one continues; the empty prefix opens every block, or stands alone."""
+    unique = dict.fromkeys(prefixes)
+    longest = [p for p in unique if not any(q != p and q[: len(p)] == p for q in unique)]
+    if own_start:
+        return [[path[:t] for t in range(len(path) + 1)] for path in longest]
+    return [[()], *[[path[:t] for t in range(1, len(path) + 1)] for path in longest if path]]
+
+
+def batches(lengths: Sequence[int], token_budget: int, overhead: float = 0.0) -> list[list[int]]:
+    """Rows sorted by length and cut into batches of at most `token_budget` padded tokens (or one row) at least cost.
+
+    The cost is the padded tokens of all batches plus `overhead` tokens a batch.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    starts = [i for i, row in enumerate(order) if i == 0 or lengths[row] != lengths[order[i - 1]]]
+    ends = [*starts, len(order)]
+    cheapest: list[tuple[float, int]] = [(0.0, 0)] * len(ends)  # of all rows from here on, and where the next cut is
+    for i in reversed(range(len(starts))):
+        longest = lengths[order[starts[i]]]
+        sizes = [(ends[j] - starts[i]) * longest for j in range(i + 1, len(ends))]
+        costs = [size + math.ceil(size / token_budget) * overhead for size in sizes]
+        cheapest[i] = min((cost + cheapest[j][0], j) for j, cost in enumerate(costs, start=i + 1))
+    found, i = [], 0
+    while i < len(starts):
+        j = cheapest[i][1]
+        rows, most = order[starts[i] : ends[j]], max(1, token_budget // max(1, lengths[order[starts[i]]]))
+        found += [rows[start : start + most] for start in range(0, len(rows), most)]
+        i = j
+    return found
+
+
+def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+    """The final hidden state at each distinct prefix after each prompt, as the vocabulary head reads it: [P, U, d].
+
+    rows: token ids of P prompts, none empty; prefix 0 is the empty one, i.e. the state that predicts the first token.
+    """
+    read = _read_encoder_decoder if model.config.is_encoder_decoder else _read_causal
+    return read(model, rows, branches)[:, branches.columns]
+
+
+def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+    device = branches.tokens.device
+    ids, mask = (part.to(device) for part in _padded(rows))
+    encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+    decoded = model.get_decoder()(
+        input_ids=branches.tokens.expand(len(rows), -1),
+        attention_mask=_additive(branches.sees, encoded.dtype)[None, None],
+        encoder_hidden_states=encoded,
+        encoder_attention_mask=mask,
+        use_cache=False,
+    )
+    return decoded.last_hidden_state
+
+
+def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+    device, body = branches.tokens.device, model.get_decoder()
+    shared = _common_beginning(rows) if _shares_cache(model, len(rows)) else 0
+    cache = None
+    if shared:
+        beginning = torch.tensor([rows[0][:shared]], device=device)
+        cache = body(input_ids=beginning, use_cache=True).past_key_values
+        cache.batch_repeat_interleave(len(rows))
+    ids, mask = (part.to(device).flip(1) for part in _padded([row[shared:][::-1] for row in rows]))
+    lengths = shared + mask.sum(1)
+    positions = shared + (mask.cumsum(1) - 1).clamp(min=0)
+    nodes = branches.tokens[1:].expand(len(rows), -1)
+    states = body(
+        input_ids=torch.cat([ids, nodes], 1),
+        attention_mask=_additive(_tree_mask(mask.bool(), branches.sees, shared), model.dtype),
+        position_ids=torch.cat([positions, lengths[:, None] - 1 + branches.depths[None, 1:]], 1),
+        past_key_values=cache,
+        use_cache=cache is not None,
+    ).last_hidden_state
+    return states[:, ids.shape[1] - 1 :]
+
+
+def _shares_cache(model: PreTrainedModel, count: int) -> bool:
+    """Checkpointed layers cannot read a cache, and a single prompt has nothing to share."""
+    checkpointed = any(isinstance(m, GradientCheckpointingLayer) and m.gradient_checkpointing for m in model.modules())
+    return count > 1 and not checkpointed
+
+
+def _common_beginning(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with, leaving each row at least one of its own; 0 where it is not worth it."""
+    shared = 0
+    for column in zip(*[row[:-1] for row in rows], strict=False):
+        if len(set(column)) > 1:
+            break
+        shared += 1
+    return shared if shared >= _SHARED_FROM else 0
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Right-padded ids and mask, both int64 [P, L]."""
+    longest = max(len(row) for row in rows)
+    ids = torch.tensor([[*row, *[PAD_ID] * (longest - len(row))] for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    return ids, (torch.arange(longest) < lengths[:, None]).long()
+
+
+def _tree_mask(mask: Tensor, sees: Tensor, shared: int) -> Tensor:
+    """Who reads whom, bool [P, 1, S+N-1, shared+S+N-1]: prompts are causal, blocks read their prompt and themselves."""
+    count, size, nodes = *mask.shape, len(sees) - 1
+    total = size + nodes
+    allowed = torch.ones(count, total, shared + total, dtype=torch.bool, device=mask.device)
+    own = allowed[:, :, shared:]
+    own[:, :size, :size] = mask[:, None].expand(-1, size, -1).tril()
+    own[:, :size, size:] = False
+    own[:, size:, :size] = mask[:, None]
+    own[:, size:, size:] = sees[1:, 1:]
+    own |= torch.eye(total, dtype=torch.bool, device=mask.device)  # padding reads itself, so that no row is empty
+    return allowed[:, None]
+
+
+def _additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where allowed and the lowest number elsewhere: the form that every attention implementation adds."""
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)

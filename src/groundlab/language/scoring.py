@@ -1,0 +1,269 @@
+"""Actions scored by a language model: how likely are its words after the prompt?
+
+    scores = score_actions(model, tokenizer, prompts, ["turn left", "toggle"])  # [P, A], softmax over A is the policy
+
+    scorer = ActionScorer(model, tokenizer, actions, seed=0)                    # what an agent trains
+    scores, values = scorer(prompts)                                            # [P, A], [P]
+    scorer.backward(prompts, lambda index, scores, values: ...)                 # gradients, memory bounded
+
+Three published rules (spec glam-agents section 0), for a prompt and an action of tokens w_1 .. w_T:
+  logprob        sum of log p(w_t): the default, and what the method means
+  prob_softmax   GLAM of February 2023: the product of p(w_t), end token included, divided by the largest product of
+                 the prompt; the policy cannot become greedy
+  logit_sum      GLAM's repository since May 2023: the sum of raw logits, plus one for each token that the action is
+                 shorter than the longest one
+The scores of a prompt do not depend on the other prompts or on the order of anything, up to rounding.
+Read next: `packing.py` (one pass for all actions), `models.py` (where models come from), `heads.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.heads import Head, seeded_weights
+from groundlab.language.packing import batches, branch, prefix_states
+
+RULES = ("logprob", "prob_softmax", "logit_sum")
+TOKEN_BUDGET = 16_384  # padded tokens read at once: about 1 GB of activations in training for a model of 60 million
+PADDING = -1  # in a tensor of token ids
+_CACHED_PROMPTS = 50_000
+_OVERHEAD = (
+    1e8,
+    32.0,
+)  # what a batch costs besides its tokens, in tokens: this by the model's weights, but at least that
+_SMALLEST_LOG = -103.28  # log of float32's smallest number: GLAM's rule is uniform when every product is below it
+_CHANGED_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale")
+
+
+class Scored(NamedTuple):
+    """What a scorer says of P prompts."""
+
+    scores: Tensor  # float32 [P, A], the policy's logits
+    values: Tensor  # float32 [P], zeros where there is no value head
+
+
+Tokenizer = Any  # a Hugging Face tokenizer
+Inputs = Sequence[str] | Tensor
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def score_actions(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    actions: Sequence[str],
+    rule: str = "logprob",
+    *,
+    temperature: float = 1.0,
+    include_eos: bool | None = None,
+    pad_bonus: float | None = None,
+    token_budget: int = TOKEN_BUDGET,
+) -> Tensor:
+    """Scores float32 [P, A]; softmax over A is the policy. Without dropout; differentiable where gradients are on.
+
+    Raises GroundlabError as `ActionScorer` does.
+    """
+    training = model.training
+    options = {"temperature": temperature, "include_eos": include_eos, "pad_bonus": pad_bonus}
+    scorer = ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, token_budget=token_budget, **options)
+    scores = scorer(prompts).scores
+    model.train(training)
+    return scores
+
+
+class ActionScorer(nn.Module):
+    """A language model as policy and value function over a fixed list of actions.
+
+    `forward` takes P prompts, as strings or as the token ids of `encode`, and returns (scores [P, A], values [P]).
+    rule: one of RULES; temperature divides the scores. include_eos: end token on actions (and on an encoder's prompts),
+    by default as the rule had it. pad_bonus: what a missing token adds, by default 1 for `logit_sum` and 0 elsewhere.
+    value_head, action_head: see `heads.py`; with an action head the scores come from it and the rule is not used.
+    dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
+    Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
+    prompt without a token or longer than the model's window, and for models whose vocabulary head is not plain.
+    `state_dict` holds each trained tensor once: no frozen weights, no tied copies (safetensors refuses those).
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        actions: Sequence[str],
+        *,
+        rule: str = "logprob",
+        temperature: float = 1.0,
+        include_eos: bool | None = None,
+        pad_bonus: float | None = None,
+        value_head: bool = True,
+        action_head: bool = False,
+        dropout: bool = False,
+        token_budget: int = TOKEN_BUDGET,
+        seed: int = 0,
+    ):
+        super().__init__()
+        if rule not in RULES:
+            raise unknown_name("scoring rule", rule, RULES)
+        self.model, self.tokenizer, self.actions = model, tokenizer, list(actions)
+        self.rule, self.temperature, self.dropout, self.token_budget = rule, temperature, dropout, token_budget
+        self.include_eos = rule == "prob_softmax" if include_eos is None else include_eos
+        self.pad_bonus = float(rule == "logit_sum") if pad_bonus is None else pad_bonus
+        base = self._base()
+        _check_vocabulary_head(base)
+        self._overhead = max(_OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), _OVERHEAD[1])
+        self._token_ids: dict[str, tuple[int, ...]] = {}
+        is_encoder_decoder = base.config.is_encoder_decoder
+        self._prompt_end = [tokenizer.eos_token_id] if self.include_eos and is_encoder_decoder else []
+        read = [[0]] if action_head else self._action_tokens()
+        self.branches = branch(read, _start_token(base) if is_encoder_decoder else None).to(base.device)
+        self.value_head = self._head(base, 1, seed, "value head") if value_head else None
+        self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
+        self.train(False)
+        self.register_state_dict_post_hook(_keep_trained_once)
+        self.register_load_state_dict_pre_hook(_fill_untrained)
+
+    def _base(self) -> Any:
+        """The Hugging Face model, without the wrapper that adapters put around it."""
+        model: Any = self.model
+        return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+    def _head(self, base: Any, outputs: int, seed: int, purpose: str) -> Head:
+        with seeded_weights(seed, purpose):
+            return Head(base.config.hidden_size, outputs).to(base.device)
+
+    def _action_tokens(self) -> list[list[int]]:
+        if not self.actions or not all(action.strip() for action in self.actions):
+            raise GroundlabError(f"empty action in {self.actions}; give every action a text")
+        ids = self.tokenizer(self.actions, add_special_tokens=False)["input_ids"]
+        for position, (action, tokens) in enumerate(zip(self.actions, ids, strict=True)):
+            if not tokens or self.tokenizer.unk_token_id in tokens:
+                raise GroundlabError(f"the tokenizer has no word for action {action!r}; name it in words that it knows")
+            if tokens in ids[:position]:
+                other = self.actions[ids.index(tokens)]
+                raise GroundlabError(f"actions {other!r} and {action!r} are the same tokens; keep one of them")
+        return [[*tokens, *([self.tokenizer.eos_token_id] if self.include_eos else [])] for tokens in ids]
+
+    def train(self, mode: bool = True) -> "ActionScorer":
+        """Training mode for the heads; the language model follows only with `dropout`."""
+        super().train(mode)
+        if not self.dropout:
+            self.model.eval()
+        for module in self.model.modules():
+            if isinstance(module, GradientCheckpointingLayer):  # checkpoints in training mode only
+                module.training = True
+        return self
+
+    def encode(self, prompts: Sequence[str]) -> Tensor:
+        """Token ids int64 [P, L], padded on the right with -1: a form of the prompts that can be stored and indexed."""
+        rows = self._rows(prompts)
+        longest = max(len(row) for row in rows)
+        return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
+
+    def _rows(self, inputs: Inputs) -> list[tuple[int, ...]]:
+        if isinstance(inputs, Tensor):
+            return [tuple(token for token in row if token != PADDING) for row in inputs.tolist()]
+        new = [prompt for prompt in dict.fromkeys(inputs) if prompt not in self._token_ids]
+        if len(self._token_ids) + len(new) > _CACHED_PROMPTS:
+            self._token_ids.clear()
+            new = list(dict.fromkeys(inputs))
+        if new:
+            ids = self.tokenizer(new, add_special_tokens=False)["input_ids"]
+            self._token_ids |= {prompt: (*row, *self._prompt_end) for prompt, row in zip(new, ids, strict=True)}
+        return [self._token_ids[prompt] for prompt in inputs]
+
+    def forward(self, inputs: Inputs) -> Scored:
+        """(scores [P, A], values [P]); equal prompts are read once."""
+        rows = self._rows(inputs)
+        unique = list(dict.fromkeys(rows))
+        self._check_prompts(unique)
+        parts = batches([len(row) for row in unique], self.token_budget, self._overhead)
+        scored = [self._score([unique[row] for row in part]) for part in parts]
+        place = {unique[row]: position for position, row in enumerate(row for part in parts for row in part)}
+        index = torch.tensor([place[row] for row in rows], device=scored[0].scores.device)
+        return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
+
+    def _check_prompts(self, rows: Sequence[Sequence[int]]) -> None:
+        config = self._base().config
+        window = None if config.is_encoder_decoder else getattr(config, "max_position_embeddings", None)
+        if not rows or not all(rows):
+            raise GroundlabError("a prompt without any token cannot be scored; give it a text")
+        needed = max(map(len, rows)) + int(self.branches.depths.max())
+        if window is not None and needed > window:
+            raise GroundlabError(
+                f"a prompt and its actions take {needed} tokens, the model reads {window}; "
+                "shorten the history or the observations"
+            )
+
+    def _score(self, rows: Sequence[tuple[int, ...]]) -> Scored:
+        base = self._base()
+        states = prefix_states(base, rows, self.branches)
+        first = states[:, 0]
+        values = self.value_head(first)[:, 0] if self.value_head else first.new_zeros(len(rows), dtype=torch.float32)
+        if self.action_head:
+            scores = self.action_head(first)
+        else:
+            scale = base.config.d_model**-0.5 if getattr(base.config, "scale_decoder_outputs", False) else 1.0
+            scores = self._rule(base.get_output_embeddings()(states * scale).float())
+        return Scored(scores / self.temperature, values)
+
+    def _rule(self, logits: Tensor) -> Tensor:
+        """Scores [P, A] from the logits at each distinct prefix [P, U, V]."""
+        picked = logits[:, self.branches.prefixes, self.branches.targets]
+        if self.rule == "logit_sum":
+            return torch.where(self.branches.real, picked, self.pad_bonus).sum(-1)
+        picked = picked - logits.logsumexp(-1)[:, self.branches.prefixes]
+        log_probs = torch.where(self.branches.real, picked, self.pad_bonus).sum(-1)
+        if self.rule == "logprob":
+            return log_probs
+        best = log_probs.max(-1, keepdim=True).values
+        return torch.where(best < _SMALLEST_LOG, 0.0, (log_probs - best).exp())
+
+    def backward(self, inputs: Inputs, loss: Loss) -> Tensor:
+        """Add the gradient of a loss that is a sum over prompts; only one batch of activations lives at a time.
+
+        loss(index, scores, values): the part of the loss that prompts `index` [p] make, given their scores [p, A] and
+        values [p]; for a mean over P prompts it divides by P, not by p. Returns the whole loss, without gradient.
+        The gradient is the same for every `token_budget`, up to rounding.
+        """
+        rows = self._rows(inputs)
+        total = torch.zeros((), device=self.branches.tokens.device)
+        for part in batches([len(row) for row in rows], self.token_budget, self._overhead):
+            index = torch.tensor(part)
+            given = inputs[index] if isinstance(inputs, Tensor) else [inputs[row] for row in part]
+            scores, values = self(given)
+            share = loss(index.to(scores.device), scores, values)
+            share.backward()
+            total += share.detach()
+        return total
+
+
+def _start_token(base: Any) -> int:
+    """What a decoder's sequence starts with; T5 configurations name it in one of three places."""
+    places = [(base.config, "decoder_start_token_id"), (base.generation_config, "decoder_start_token_id")]
+    found = [getattr(place, name, None) for place, name in [*places, (base.config, "pad_token_id")]]
+    return next(token for token in found if token is not None)
+
+
+def _check_vocabulary_head(base: Any) -> None:
+    changed = [name for name in _CHANGED_LOGITS if getattr(base.config, name, None) not in (None, 1, 1.0)]
+    if changed:
+        raise GroundlabError(f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2")
+
+
+def _keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    for name, _parameter in module.named_parameters(remove_duplicate=False):
+        if name not in trained:
+            del state[prefix + name]
+
+
+def _fill_untrained(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Undo `_keep_trained_once` before loading: tied copies from their original, frozen weights from the module."""
+    originals: dict[nn.Parameter, str] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        original = state.get(prefix + originals.setdefault(parameter, name))
+        if original is not None or not parameter.requires_grad:
+            state.setdefault(prefix + name, parameter.detach() if original is None else original)
