@@ -1,8 +1,9 @@
 """Step for step with minigrid: every native BabyAI level against its reference, whole episodes and whole streams.
 
-Half of the streams are played by minigrid's bot on the reference with one action in five at random, so that keys, doors
-and drops really happen; the others act at random. After each reset and each step everything must be equal: grid, view,
-pose, hand, reward, ends, mission, limit. A mismatch names the level, the seed and the actions that lead to it.
+Half of the streams are played by minigrid's bot on the reference, with one action in five at random and, in half of the
+episodes, things carried about beforehand, so that keys, doors and drops really happen; the others act at random. After
+each reset and step everything must be equal: grid, view, pose, hand, reward, ends, mission, limit. A mismatch names
+the level, the seed and the actions that lead to it. Read next: reference.py.
 """
 
 import zlib
@@ -16,7 +17,7 @@ from minigrid.utils.baby_ai_bot import DisappearedBoxError
 from reference import KINDS, Mixture, played_by, reference
 
 from groundlab import worlds
-from groundlab.worlds.codes import DONE
+from groundlab.worlds.codes import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT
 
 LEVELS = [name for name, world in worlds.WORLDS.items() if not world.is_door_key]
 FEWER_OBJECTS = [(name, {"num_dists": n}) for name in LEVELS if name.startswith("Reasoning-") for n in (0, 3)]
@@ -24,6 +25,7 @@ STATES_A_LEVEL = 2000
 STREAMS = 8
 BOTS = 4  # of the streams have a bot, and finish many more episodes than the others
 FEWER_BOTS = {"BabyAI-GoToLocalS8N16-v0": 1}  # minigrid draws 280 levels of it until one has all objects in reach
+MOST_CARRYING = 25  # steps
 SLIPS = 0.2  # of a bot's actions are random
 ACTION_WEIGHTS = (0.13, 0.13, 0.36, 0.16, 0.14, 0.06, 0.02)  # hands are full and empty in turn
 EMPTY, WALL = (1, 0, 0), (2, 5, 0)
@@ -31,7 +33,11 @@ LOST = (AssertionError, DisappearedBoxError, TypeError, AttributeError)  # how m
 
 
 class Stream:
-    """One reference environment, who acts in it, and what was done since its seed."""
+    """One reference environment, who acts in it, and what was done since its seed.
+
+    Without a bot all actions are random. With one, half of the episodes begin with somebody who carries things about,
+    so that the mission's objects are no longer where they were; then the bot takes over.
+    """
 
     def __init__(self, env: RoomGridLevel | Mixture, seed: int, rng: np.random.Generator, has_bot: bool):
         self.env, self.seed, self._rng, self._has_bot = env, seed, rng, has_bot
@@ -41,29 +47,44 @@ class Stream:
         """The next episode of the stream, or with a seed the first of a new one."""
         self.observation, _ = self.env.reset(seed=seed)
         self.outcome = (0.0, False, False)
-        self._bot, self._last = played_by(self.env) if self._has_bot else None, None
+        self._bot, self._last, self._lost = None, None, not self._has_bot
+        self._carries = int(self._rng.integers(1, MOST_CARRYING)) if self._rng.random() < 0.5 else 0
         self.episodes.append([])
         return self.observation
 
     def choose(self) -> int:
         """The next action."""
+        if self._lost:
+            return self._at_random()
+        if self._bot is None and (self._carries > 0 or self.env.carrying):
+            self._carries -= 1
+            return self._carrying_about()
         action = self._planned()
         if action is None or self._rng.random() < SLIPS:
-            action = int(self._rng.choice(7, p=ACTION_WEIGHTS))
+            action = self._at_random()
         self._last = action
         return action
 
+    def _at_random(self) -> int:
+        return int(self._rng.choice(7, p=ACTION_WEIGHTS))
+
+    def _carrying_about(self) -> int:
+        """Pick up what lies ahead, drop it somewhere else."""
+        thing = self.env.grid.get(*self.env.front_pos)
+        if self.env.carrying is None and thing is not None and thing.can_pickup():
+            return PICKUP
+        if self.env.carrying is not None and thing is None and self._rng.random() < 0.4:
+            return DROP
+        return int(self._rng.choice([LEFT, RIGHT, FORWARD], p=[0.2, 0.2, 0.6]))
+
     def _planned(self) -> int | None:
-        if self._bot is None:
-            return None
+        self._bot = self._bot or played_by(self.env)
         try:
             action = self._bot.replan(self._last)
         except LOST:
             action = None
-        if action is None or action == self.env.actions.done:
-            self._bot = None
-            return None
-        return int(action)
+        self._lost = action is None or action == self.env.actions.done
+        return None if self._lost else action
 
     def step(self, action: int) -> None:
         self.episodes[-1].append(action)
