@@ -34,3 +34,13 @@ compiled = njit(cache=True, nogil=True)
 compiled_parallel = njit(cache=True, nogil=True, parallel=True)
 # Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call.
 inlined = njit(nogil=True, forceinline=True)
+
+
+def called(signature: str):
+    """An inner function that stays a real call, compiled once, for one signature.
+
+    For what is large or rarely called, such as drawing levels: without a signature numba compiles it again for every
+    mix of integer types, and inlined it is compiled wherever it is used. Give it the arrays of one environment, never
+    a whole state, whose arrays would be counted in and out at every call.
+    """
+    return njit(signature, cache=True, nogil=True)

@@ -1,14 +1,16 @@
-"""The worlds: batched grid environments, compiled, with MiniGrid's rules. No learning, no torch.
+"""The worlds: batched grid environments, compiled, with MiniGrid's rules, and what BabyAI-Text says of them. No torch.
 
     from groundlab import worlds
-    env = worlds.make("SimpleDoorKey", num_envs=64, seed=0)
+    env = worlds.make("BabyAI-GoToLocal-v0", num_envs=64, seed=0)
 
-Reading order: `codes.py`, `state.py`, `dynamics.py`, `view.py`, `doorkey.py`, `levels.py`, then the fronts
-`vector.py` and `single.py`. `registry.py` lists the worlds by name.
+Reading order: `codes.py`, `state.py`, `dynamics.py`, `view.py`, `rules.py`, `rooms.py`, `babyai.py` and `doorkey.py`,
+`missions.py`, `levels.py`, then the fronts `vector.py` and `single.py`; `text.py` puts a view into words.
+`registry.py` lists the worlds by name, `package.py` runs all other minigrid ids.
 """
 
 from gymnasium.vector import VectorEnv
 
+from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds.registry import WORLDS, find
 from groundlab.worlds.single import GridEnv, register_worlds
 from groundlab.worlds.vector import GridVectorEnv
@@ -19,8 +21,20 @@ register_worlds()
 
 
 def make(id: str, num_envs: int, seed: int | None = None, **options) -> VectorEnv:
-    """A vector environment of `num_envs` copies of the world `id` (options: `autoreset`; see GridVectorEnv).
+    """A vector environment of `num_envs` copies of the world `id`.
 
-    Raises GroundlabError for an unknown world, naming the nearest one.
+    options: `autoreset`, `kinds`, `num_dists` (see GridVectorEnv). Ids that only the minigrid package has run through
+    it, slower (`package.py`). Raises GroundlabError for an unknown world or option, naming the nearest or all.
     """
-    return GridVectorEnv(find(id), num_envs, seed, **options)
+    from groundlab.worlds import package  # here, because minigrid takes a second to import
+
+    native = id in WORLDS or id not in package.package_ids()
+    allowed = ("autoreset", "kinds", "num_dists") if native else ("autoreset",)
+    for option in options:
+        if option not in allowed:
+            raise unknown_name("option", option, allowed, f"{id} takes {', '.join(allowed)}")
+    if not isinstance(num_envs, int):
+        raise GroundlabError(f"num_envs is {num_envs!r}; give a whole number")
+    if native:
+        return GridVectorEnv(find(id), num_envs, seed, **options)
+    return package.PackageVectorEnv(id, num_envs, seed, **options)

@@ -13,9 +13,10 @@ Read next: `levels.py`, which picks the generator of a level.
 
 import numpy as np
 
-from groundlab.core.compiled import inlined
+from groundlab.core.compiled import called, inlined
 from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, GREY, KEY, LOCKED, SOUTH, WALL, WEST
-from groundlab.worlds.dynamics import set_cell
+from groundlab.worlds.dynamics import put
+from groundlab.worlds.missions import ANY, FIRST, OPEN, VERB, describe_object, part_column, track
 from groundlab.worlds.pcg64 import integers
 
 SIMPLE_DOOR_KEY, KEY_IN_BOX, RANDOM_BOX_KEY, COLORED_DOOR_KEY, MOVING_OBSTACLE = range(5)
@@ -27,22 +28,20 @@ NOWHERE = -1
 _TRIES = 100  # as MiniGrid's moving obstacles: after so many occupied draws an obstacle stays
 
 
-@inlined
-def _build_room(grids, env, width, height):
+@called("void(uint8[:, :, ::1], int64, int64)")
+def _build_room(cells, width, height):
     for x in range(GRID_SIZE):
         for y in range(GRID_SIZE):
             inside = x < width and y < height
-            edge = inside and (x in (0, width - 1) or y in (0, height - 1))
-            if edge:
-                set_cell(grids, env, x, y, WALL, GREY, 0)
+            if inside and (x in (0, width - 1) or y in (0, height - 1)):
+                put(cells, x, y, WALL, GREY, 0)
             else:
-                set_cell(grids, env, x, y, EMPTY, 0, 0)
+                put(cells, x, y, EMPTY, 0, 0)
 
 
-@inlined
-def _build_door(grids, env, width, height):
+@called("UniTuple(int64, 3)(uint8[:, :, ::1], uint64[::1], int64, int64)")
+def _build_door(cells, random, width, height):
     """Draw wall, place and colour of the locked door; returns (colour, x, y of the cell in front of it)."""
-    random = grids.random[env]
     wall = integers(random, 0, 4)
     offset = integers(random, 1, height - 1 if wall in (EAST, WEST) else width - 1)
     if wall == EAST:
@@ -54,37 +53,36 @@ def _build_door(grids, env, width, height):
     else:
         x, y, front_x, front_y = offset, 0, offset, 1
     colour = DRAWN_COLOURS[integers(random, 0, 6)]
-    set_cell(grids, env, x, y, DOOR, colour, LOCKED)
+    put(cells, x, y, DOOR, colour, LOCKED)
     return colour, front_x, front_y
 
 
-@inlined
-def _free_cell(grids, env, width, height, reject_x, reject_y):
+@called("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64)")
+def _free_cell(cells, agent, random, width, height, reject_x, reject_y):
     """Draw cells of the room until one is empty, not the agent's and not the rejected one."""
-    random, agent = grids.random[env], grids.agents[env]
     while True:
         x = integers(random, 0, width)
         y = integers(random, 0, height)
-        if grids.cells[env, x, y, 0] != EMPTY or (x == agent[0] and y == agent[1]):
+        if cells[x, y, 0] != EMPTY or (x == agent[0] and y == agent[1]):
             continue
         if not (x == reject_x and y == reject_y):
             return x, y
 
 
-@inlined
-def _place(grids, env, width, height, kind, colour, reject_x, reject_y):
-    x, y = _free_cell(grids, env, width, height, reject_x, reject_y)
-    set_cell(grids, env, x, y, kind, colour, 0)
+@called("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)")
+def _place(cells, agent, random, width, height, kind, colour, reject_x, reject_y):
+    x, y = _free_cell(cells, agent, random, width, height, reject_x, reject_y)
+    put(cells, x, y, kind, colour, 0)
     return x, y
 
 
-@inlined
-def _place_box_with_key(grids, env, width, height, colour, reject_x, reject_y):
-    x, y = _place(grids, env, width, height, BOX, colour, reject_x, reject_y)
-    grids.contents[env, x, y, 0], grids.contents[env, x, y, 1] = KEY, colour
+@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64)")
+def _place_box_with_key(cells, contents, agent, random, width, height, colour, reject_x, reject_y):
+    x, y = _place(cells, agent, random, width, height, BOX, colour, reject_x, reject_y)
+    contents[x, y, 0], contents[x, y, 1] = KEY, colour
 
 
-@inlined
+@called("int64(uint64[::1], int64)")
 def _other_colour(random, colour):
     """Draw one of the five other colours, in alphabetical order."""
     drawn = integers(random, 0, 5)
@@ -97,65 +95,72 @@ def _other_colour(random, colour):
     return colour
 
 
-@inlined
-def _place_objects(grids, env, level, width, height, colour, front_x, front_y):
-    random = grids.random[env]
+@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)")
+def _place_objects(cells, contents, agent, random, level, width, height, colour, front_x, front_y):
     if level == KEY_IN_BOX:
-        _place_box_with_key(grids, env, width, height, colour, NOWHERE, NOWHERE)
+        _place_box_with_key(cells, contents, agent, random, width, height, colour, NOWHERE, NOWHERE)
     elif level == RANDOM_BOX_KEY:
         if integers(random, 0, 2) == 0:
-            _place(grids, env, width, height, KEY, colour, NOWHERE, NOWHERE)
-            _place(grids, env, width, height, BOX, colour, front_x, front_y)
+            _place(cells, agent, random, width, height, KEY, colour, NOWHERE, NOWHERE)
+            _place(cells, agent, random, width, height, BOX, colour, front_x, front_y)
         else:
-            _place_box_with_key(grids, env, width, height, colour, front_x, front_y)
+            _place_box_with_key(cells, contents, agent, random, width, height, colour, front_x, front_y)
     elif level == COLORED_DOOR_KEY:
-        _place(grids, env, width, height, KEY, colour, front_x, front_y)
-        _place(grids, env, width, height, KEY, _other_colour(random, colour), front_x, front_y)
+        _place(cells, agent, random, width, height, KEY, colour, front_x, front_y)
+        _place(cells, agent, random, width, height, KEY, _other_colour(random, colour), front_x, front_y)
     else:
-        _place(grids, env, width, height, KEY, colour, NOWHERE, NOWHERE)
+        _place(cells, agent, random, width, height, KEY, colour, NOWHERE, NOWHERE)
     if level == MOVING_OBSTACLE:
         for _ in range(OBSTACLES):
-            _place(grids, env, width, height, BALL, GREY, front_x, front_y)
+            _place(cells, agent, random, width, height, BALL, GREY, front_x, front_y)
+
+
+@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64)")
+def _draw_level(cells, contents, agent, mission, random, level):
+    """Draw a new layout (spec mediator 1.2)."""
+    width = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
+    height = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
+    _build_room(cells, width, height)
+    colour, front_x, front_y = _build_door(cells, random, width, height)
+    agent[0], agent[1] = NOWHERE, NOWHERE
+    agent[0], agent[1] = _free_cell(cells, agent, random, width, height, NOWHERE, NOWHERE)
+    agent[2] = integers(random, 0, 4)
+    _place_objects(cells, contents, agent, random, level, width, height, colour, front_x, front_y)
+    mission[:] = 0
+    mission[part_column(0) + VERB] = OPEN
+    describe_object(cells, mission, 0, FIRST, DOOR, ANY)
 
 
 @inlined
 def generate(grids, env, level):
-    """Draw a new layout from the environment's own stream (spec mediator 1.2)."""
-    random, agent = grids.random[env], grids.agents[env]
-    grids.carried[env, :] = 0
-    width = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
-    height = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
-    _build_room(grids, env, width, height)
-    colour, front_x, front_y = _build_door(grids, env, width, height)
-    agent[0], agent[1] = NOWHERE, NOWHERE
-    agent[0], agent[1] = _free_cell(grids, env, width, height, NOWHERE, NOWHERE)
-    agent[2] = integers(random, 0, 4)
-    _place_objects(grids, env, level, width, height, colour, front_x, front_y)
+    """Draw a new layout from the environment's own stream."""
+    cells, mission = grids.cells[env], grids.missions[env]
+    _draw_level(cells, grids.contents[env], grids.agents[env], mission, grids.random[env], level)
+    track(cells, mission, grids.tracked[env])
     grids.max_steps[env] = MAX_STEPS
 
 
-@inlined
-def _move_obstacle(grids, env, x, y):
+@called("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64)")
+def _move_obstacle(cells, agent, random, x, y):
     """Move one ball to a random free cell among its eight neighbours; it stays when a hundred draws find none."""
-    random, agent = grids.random[env], grids.agents[env]
     for _ in range(_TRIES):
         to_x = x - 1 + integers(random, 0, 3)
         to_y = y - 1 + integers(random, 0, 3)
-        if grids.cells[env, to_x, to_y, 0] == EMPTY and not (to_x == agent[0] and to_y == agent[1]):
-            set_cell(grids, env, to_x, to_y, BALL, grids.cells[env, x, y, 1], 0)
-            set_cell(grids, env, x, y, EMPTY, 0, 0)
+        if cells[to_x, to_y, 0] == EMPTY and not (to_x == agent[0] and to_y == agent[1]):
+            put(cells, to_x, to_y, BALL, cells[x, y, 1], 0)
+            put(cells, x, y, EMPTY, 0, 0)
             return
 
 
-@inlined
-def move_obstacles(grids, env):
+@called("void(uint8[:, :, ::1], int64[::1], uint64[::1])")
+def move_obstacles(cells, agent, random):
     """Every ball wanders, before the agent acts (as MiniGrid's DynamicObstacles); touching one ends nothing."""
     places = np.empty((GRID_SIZE * GRID_SIZE, 2), np.int64)
     found = 0
     for x in range(1, GRID_SIZE - 1):
         for y in range(1, GRID_SIZE - 1):
-            if grids.cells[env, x, y, 0] == BALL:
+            if cells[x, y, 0] == BALL:
                 places[found, 0], places[found, 1] = x, y
                 found += 1
     for k in range(found):
-        _move_obstacle(grids, env, places[k, 0], places[k, 1])
+        _move_obstacle(cells, agent, random, places[k, 0], places[k, 1])

@@ -1,101 +1,111 @@
-"""A level joins a generator, what moves by itself, and what ends an episode; the compiled steps of a batch.
+"""A level joins a generator, what moves by itself, and what the agent is shown; the compiled steps of a batch.
 
-`reset_envs` and `step_envs` are the two loops that everything above calls. Levels are numbers here, names in
-`registry.py`. A new family of worlds adds a branch to `_generate`, `_moves` and `_reward`.
+`reset_envs` and `step_envs` are the two loops that everything above calls. Which level an environment plays is a row of
+`grids.levels` (`rules.py`). A new family of worlds adds a branch to `_generate`, `_observe` and `_play`.
 Read next: `vector.py` (the Gymnasium front of these loops).
 """
 
-import numpy as np
 from numba import prange
 
-from groundlab.core.compiled import compiled, compiled_parallel, inlined
-from groundlab.worlds import doorkey
-from groundlab.worlds.codes import DOOR, OPEN, TOGGLE
+from groundlab.core.compiled import called, compiled, compiled_parallel, inlined
+from groundlab.worlds import babyai, doorkey
 from groundlab.worlds.doorkey import MOVING_OBSTACLE
-from groundlab.worlds.dynamics import act, front_of
-from groundlab.worlds.view import draw_memory, remember_view
+from groundlab.worlds.dynamics import act
+from groundlab.worlds.missions import verify
+from groundlab.worlds.pcg64 import integers
+from groundlab.worlds.rules import DOOR_KEY, FAMILY, PER_EPISODE, VARIANT
+from groundlab.worlds.view import draw_memory, draw_view, remember_view
 
-VIEW_SIZE = 3  # the door-key worlds: three cells across, the agent's row and two rows ahead
-
-
-@inlined
-def _generate(grids, env, level):
-    doorkey.generate(grids, env, level)
+MEMORY_VIEW = 3  # the door-key worlds: three cells across, the agent's row and two rows ahead
 
 
 @inlined
-def _moves(grids, env, level):
-    if level == MOVING_OBSTACLE:
-        doorkey.move_obstacles(grids, env)
+def _generate(grids, env):
+    if grids.levels[grids.kind[env], PER_EPISODE]:
+        grids.kind[env] = integers(grids.random[env], 0, grids.levels.shape[0])
+    rules = grids.levels[grids.kind[env]]
+    if rules[FAMILY] == DOOR_KEY:
+        doorkey.generate(grids, env, rules[VARIANT])
+    else:
+        babyai.generate(grids, env, rules)
 
 
 @inlined
-def _reward(grids, env, action):
-    """1 - 0.9 * steps / limit when this action leaves the faced door open, else 0; a reward ends the episode."""
-    x, y = front_of(grids, env)
-    cell = grids.cells[env, x, y]
-    if action == TOGGLE and cell[0] == DOOR and cell[2] == OPEN:
-        return 1.0 - 0.9 * grids.steps[env] / grids.max_steps[env]
-    return 0.0
+def _observe(cells, agent, carried, seen, rules, image):
+    if rules[FAMILY] == DOOR_KEY:
+        remember_view(cells, agent, MEMORY_VIEW, seen)
+        draw_memory(cells, agent, carried, seen, image)
+    else:
+        draw_view(cells, agent, carried, image)
 
 
-@inlined
-def _observe(grids, env, image, visible):
-    remember_view(grids, env, VIEW_SIZE, visible)
-    draw_memory(grids, env, image)
-
-
-@compiled  # a real call: resets are rare, and inlining them three times would treble the compile time
-def _reset(grids, env, level, image, visible):
-    _generate(grids, env, level)
+@compiled  # a real call: resets are rare
+def _reset(grids, env, image):
     grids.steps[env] = 0
+    grids.contents[env, :] = 0
+    grids.carried[env, :] = 0
+    grids.progress[env, :] = 0
     grids.seen[env, :] = False
-    _observe(grids, env, image, visible)
+    _generate(grids, env)
+    rules = grids.levels[grids.kind[env]]
+    _observe(grids.cells[env], grids.agents[env], grids.carried[env], grids.seen[env], rules, image)
 
 
 @compiled
-def reset_envs(grids, level, mask, images):
-    """Start new episodes where `mask` [B] is true, each from its own stream; draws `images` [B, W, H, 4]."""
-    visible = np.empty(grids.seen.shape[1:], np.bool_)
+def reset_envs(grids, mask, images):
+    """Start new episodes where `mask` [B] is true, each from its own stream; draws into `images` [B, ...]."""
     for env in range(mask.shape[0]):
         if mask[env]:
-            _reset(grids, env, level, images[env], visible)
+            _reset(grids, env, images[env])
+
+
+@called(
+    "bool_(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint8[::1], bool_[:, ::1], int64[::1], int64[::1], "
+    "uint8[:, ::1], int64[::1], uint64[::1], int64, uint8[:, :, ::1])"
+)
+def _play(
+    cells, contents, agent, carried, seen, mission, progress, tracked, rules, random, action, image
+):  # fmt: skip
+    """One step of one environment, given its arrays; returns whether its mission is done."""
+    if rules[FAMILY] == DOOR_KEY and rules[VARIANT] == MOVING_OBSTACLE:
+        doorkey.move_obstacles(cells, agent, random)
+    act(cells, contents, agent, carried, action)
+    done = verify(cells, agent, carried, mission, progress, tracked, action)
+    _observe(cells, agent, carried, seen, rules, image)
+    return done
 
 
 @inlined
-def _step(grids, env, level, action, images, rewards, terminated, truncated, visible):
-    _moves(grids, env, level)
-    act(grids, env, action)
-    rewards[env] = _reward(grids, env, action)
-    terminated[env] = rewards[env] > 0
-    truncated[env] = not terminated[env] and grids.steps[env] >= grids.max_steps[env]
-    _observe(grids, env, images[env], visible)
-
-
-@inlined
-def _advance(grids, env, level, actions, mask, resets, images, rewards, terminated, truncated):
-    if not (mask[env] or resets[env]):
-        return
-    visible = np.empty(grids.seen.shape[1:], np.bool_)
+def _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated):
     if resets[env]:
         rewards[env], terminated[env], truncated[env] = 0.0, False, False
-        _reset(grids, env, level, images[env], visible)
-    else:
-        _step(grids, env, level, actions[env], images, rewards, terminated, truncated, visible)
+        _reset(grids, env, images[env])
+    elif mask[env]:
+        done = _play(
+            grids.cells[env], grids.contents[env], grids.agents[env], grids.carried[env], grids.seen[env],
+            grids.missions[env], grids.progress[env], grids.tracked[env], grids.levels[grids.kind[env]],
+            grids.random[env], actions[env], images[env],
+        )  # fmt: skip
+        grids.steps[env] += 1
+        # minigrid's reward, in its order of operations: equal to the last bit
+        rewards[env] = 1 - 0.9 * (grids.steps[env] / grids.max_steps[env]) if done else 0.0
+        terminated[env] = done
+        truncated[env] = grids.steps[env] >= grids.max_steps[env]
 
 
 @compiled
-def step_envs(grids, level, actions, mask, resets, images, rewards, terminated, truncated):
+def step_envs(grids, actions, mask, resets, images, rewards, terminated, truncated):
     """One step of every environment where `mask` [B] is true; where `resets` [B] is, a new episode starts instead.
 
-    Writes images [B, W, H, 4], rewards, terminated and truncated [B] in place.
+    Writes images [B, ...], rewards, terminated and truncated [B] in place. On the last step allowed, success is
+    reported with both terminated and truncated true, as minigrid does.
     """
     for env in range(mask.shape[0]):
-        _advance(grids, env, level, actions, mask, resets, images, rewards, terminated, truncated)
+        _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated)
 
 
 @compiled_parallel
-def step_envs_parallel(grids, level, actions, mask, resets, images, rewards, terminated, truncated):
+def step_envs_parallel(grids, actions, mask, resets, images, rewards, terminated, truncated):
     """`step_envs` over several threads, for large batches."""
     for env in prange(mask.shape[0]):
-        _advance(grids, env, level, actions, mask, resets, images, rewards, terminated, truncated)
+        _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated)

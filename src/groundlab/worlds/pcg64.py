@@ -2,12 +2,12 @@
 
 A generator is a row of six uint64: state (high, low), increment (high, low), whether half of the last 64-bit draw is
 still unused, and that half. `integers` is NumPy's bounded draw (Lemire 2019) for ranges below 2**32.
-Read next: `doorkey.py`, which draws layouts with it.
+Read next: `doorkey.py` and `rooms.py`, which draw layouts with it.
 """
 
 import numpy as np
 
-from groundlab.core.compiled import inlined
+from groundlab.core.compiled import called, inlined
 
 ROW = 6
 _MASK64 = (1 << 64) - 1
@@ -60,7 +60,13 @@ def _next32(row):
     return value & _LOW32
 
 
-@inlined
+@called("void(uint64[::1])")
+def skip_double(row):
+    """Draw one float and forget it (`Generator.uniform` leaves an unused half of an earlier draw alone)."""
+    _next64(row)
+
+
+@called("int64(uint64[::1], int64, int64)")
 def integers(row, low, high):
     """One uniform integer in [low, high), the draw that `Generator.integers(low, high)` makes; low < high."""
     size = np.uint64(high - low)

@@ -1,32 +1,40 @@
-"""Pictures of an observation: RGB tiles drawn by minigrid, or two characters a cell for a terminal.
+"""Pictures: RGB tiles drawn by minigrid, or two characters a cell for a terminal.
 
-Both draw what the agent has seen (unseen cells are grey, or blank), never the hidden truth.
-Called from: `single.py`, `methods/mediator/recording.py`, `groundlab play`.
+`as_picture` and `as_text` draw what a door-key agent has seen (unseen cells are grey, or blank). `level_picture` and
+`level_text` draw a whole BabyAI level with the agent's view lit; `view_picture` draws the 7x7 view alone.
+Called from: `single.py`, `methods/mediator/recording.py`, `groundlab play`, notebook 00.
 """
 
 import numpy as np
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 
-from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, TYPES, UNSEEN, WALL
-from groundlab.worlds.view import agent_pose
+from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, NORTH, TYPES, UNSEEN, WALL
+from groundlab.worlds.registry import VIEW
+from groundlab.worlds.state import Grids
+from groundlab.worlds.view import agent_pose, remember_view
 
 TILE = 32  # pixels
+VIEW_SIZE = VIEW[0]
 _FOG = 200  # grey level of unseen cells
 _LETTERS = {"door": "D", "key": "K", "ball": "A", "box": "B", "goal": "G", "lava": "V", "floor": "F"}
 _ARROWS = (">", "V", "<", "^")
 _DOOR_LETTERS = ("_", "d", "L")  # open, closed, locked
 
 
+def _as_minigrid(cells: np.ndarray, agent: tuple[int, int]) -> Grid:
+    """Minigrid's grid of `cells` [W, H, 3 or more], without what lies under the agent."""
+    grid = Grid(*cells.shape[:2])
+    for x, y in np.argwhere(cells[:, :, 0] > EMPTY).tolist():
+        if cells[x, y, 0] != AGENT and (x, y) != agent:
+            grid.set(x, y, WorldObj.decode(*cells[x, y, :3].tolist()))
+    return grid
+
+
 def as_picture(image: np.ndarray, tile: int = TILE) -> np.ndarray:
     """uint8 [H * tile, W * tile, 3] of a memory image [W, H, 4]; the agent stands on what it carries."""
-    width, height = image.shape[:2]
-    grid = Grid(width, height)
     x, y, heading = agent_pose(image)
-    for i, j in np.argwhere(image[:, :, 0] > EMPTY):
-        if image[i, j, 0] != AGENT and (i, j) != (x, y):
-            grid.set(int(i), int(j), WorldObj.decode(*(int(code) for code in image[i, j, :3])))
-    picture = grid.render(tile, (x, y), heading)
+    picture = _as_minigrid(image, (x, y)).render(tile, (x, y), heading)
     fog = np.kron((image[:, :, 0] == UNSEEN).T, np.ones((tile, tile), bool))
     picture[fog] = _FOG
     return picture
@@ -45,8 +53,45 @@ def _cell_text(kind: int, colour: int, state: int) -> str:
 
 def as_text(image: np.ndarray) -> str:
     """The picture in characters: `##` wall, `KG` green key, `LR` locked red door, `^^` the agent."""
-    width, height = image.shape[:2]
-    x, y, heading = agent_pose(image)
-    rows = [[_cell_text(*(int(code) for code in image[i, j, :3])) for i in range(width)] for j in range(height)]
+    return _in_characters(image, agent_pose(image))
+
+
+def _in_characters(cells: np.ndarray, agent: tuple[int, int, int]) -> str:
+    x, y, heading = agent
+    rows = [[_cell_text(*cell[:3]) for cell in row] for row in cells.transpose(1, 0, 2).tolist()]
     rows[y][x] = _ARROWS[heading] * 2
     return "\n".join("".join(row).rstrip() for row in rows)
+
+
+def _lit_cells(grids: Grids, env: int) -> np.ndarray:
+    """bool [w, h]: what the agent sees of its level."""
+    seen = np.zeros(grids.seen.shape[1:], np.bool_)
+    remember_view(grids.cells[env], grids.agents[env], VIEW_SIZE, seen)
+    width, height = grids.sizes[env]
+    return seen[:width, :height]
+
+
+def _level(grids: Grids, env: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+    width, height = grids.sizes[env]
+    x, y, heading = grids.agents[env].tolist()
+    return grids.cells[env, :width, :height], (x, y, heading)
+
+
+def level_picture(grids: Grids, env: int = 0, tile: int = TILE) -> np.ndarray:
+    """uint8 [h * tile, w * tile, 3] of one environment's whole level, with the cells that the agent sees lit."""
+    cells, (x, y, heading) = _level(grids, env)
+    return _as_minigrid(cells, (x, y)).render(tile, (x, y), heading, highlight_mask=_lit_cells(grids, env))
+
+
+def level_text(grids: Grids, env: int = 0) -> str:
+    """The whole level in characters, as `as_text`."""
+    return _in_characters(*_level(grids, env))
+
+
+def view_picture(image: np.ndarray, tile: int = TILE) -> np.ndarray:
+    """uint8 [7 * tile, 7 * tile, 3] of a view [7, 7, 3]: hidden cells grey, the agent looking up, its hand above it."""
+    size = len(image)
+    agent = (size // 2, size - 1)
+    picture = _as_minigrid(image, (-1, -1)).render(tile, agent, NORTH)
+    picture[np.kron((image[:, :, 0] == UNSEEN).T, np.ones((tile, tile), bool))] = _FOG
+    return picture

@@ -4,11 +4,14 @@
 Read next: `dynamics.py` (what an action does to it), `view.py` (what an agent sees of it).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from groundlab.worlds import missions
 from groundlab.worlds.pcg64 import ROW
+from groundlab.worlds.rules import Rules
 
 
 class Grids(NamedTuple):
@@ -21,11 +24,17 @@ class Grids(NamedTuple):
     seen: np.ndarray  # bool [B, W, H]: cells that were ever in view
     steps: np.ndarray  # int64 [B]: actions since reset
     max_steps: np.ndarray  # int64 [B]: time limit
+    sizes: np.ndarray  # int64 [B, 2]: width and height in use; BabyAI levels wall off the rest
+    levels: np.ndarray  # int64 [K, rules]: the world's levels (rules.py), the same for all environments
+    kind: np.ndarray  # int64 [B]: which of them each environment plays
+    missions: np.ndarray  # int64 [B, 15]: what is asked (missions.py)
+    tracked: np.ndarray  # uint8 [B, W, H]: where the mission's objects lie, as its verifier believes
+    progress: np.ndarray  # int64 [B, 3]: how far the mission has come (missions.py)
     random: np.ndarray  # uint64 [B, 6]: a PCG64 each (pcg64.py)
 
 
-def empty_grids(num_envs: int, width: int, height: int) -> Grids:
-    """Zeroed state for `num_envs` grids of `width` x `height` cells."""
+def empty_grids(num_envs: int, width: int, height: int, levels: Sequence[Rules], kinds: Sequence[int]) -> Grids:
+    """Zeroed state for `num_envs` canvases of `width` x `height` cells; `kinds` [B] says which level each one plays."""
     return Grids(
         cells=np.zeros((num_envs, width, height, 3), np.uint8),
         contents=np.zeros((num_envs, width, height, 2), np.uint8),
@@ -34,6 +43,12 @@ def empty_grids(num_envs: int, width: int, height: int) -> Grids:
         seen=np.zeros((num_envs, width, height), np.bool_),
         steps=np.zeros(num_envs, np.int64),
         max_steps=np.zeros(num_envs, np.int64),
+        sizes=np.tile(np.array([width, height]), (num_envs, 1)),
+        levels=np.array(levels, np.int64),
+        kind=np.array(kinds, np.int64),
+        missions=np.zeros((num_envs, missions.WIDTH), np.int64),
+        tracked=np.zeros((num_envs, width, height), np.uint8),
+        progress=np.zeros((num_envs, missions.PROGRESS), np.int64),
         random=np.zeros((num_envs, ROW), np.uint64),
     )
 

@@ -1,15 +1,16 @@
 """The batched front: B copies of a world as a Gymnasium vector environment, stepped in one compiled call.
 
-    env = groundlab.worlds.make("SimpleDoorKey", num_envs=256, seed=0)
+    env = groundlab.worlds.make("BabyAI-GoToLocal-v0", num_envs=256, seed=0)
     observations, info = env.reset()
     observations, rewards, terminated, truncated, info = env.step(actions)
 
-Observations: "image" uint8 [B, W, H, 4], "direction" int64 [B], "mission" a list of B strings.
-Read next: `single.py` (one environment, with rendering), `levels.py` (the loops underneath).
+Observations: "image" uint8 [B, 7, 7, 3] (door-key worlds [B, 10, 10, 4]), "direction" int64 [B], "mission" a list of B
+strings. Read next: `single.py` (one environment, with rendering), `levels.py` (the loops underneath).
 """
 
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -20,8 +21,9 @@ from gymnasium.vector.utils import batch_space
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.codes import ACTIONS
 from groundlab.worlds.levels import reset_envs, step_envs, step_envs_parallel
+from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
-from groundlab.worlds.registry import World
+from groundlab.worlds.registry import World, with_distractors
 from groundlab.worlds.state import empty_grids, load_grids, save_grids
 
 _AUTORESET = {
@@ -29,16 +31,70 @@ _AUTORESET = {
     "same-step": AutoresetMode.SAME_STEP,
     "disabled": AutoresetMode.DISABLED,
 }
+_KINDS = ("fixed-per-env", "per-episode")
 _PARALLEL_FROM = 64  # below, starting threads costs more than the steps
 
 
-def observation_space(world: World) -> gym.spaces.Dict:
+def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
     """The space of one environment's observations."""
     return gym.spaces.Dict(
-        image=gym.spaces.Box(0, 255, world.image_shape, np.uint8),
+        image=gym.spaces.Box(0, 255, image_shape, np.uint8),
         direction=gym.spaces.Discrete(4),
         mission=gym.spaces.Text(200, charset=string.printable),
     )
+
+
+def configure(world: World, kinds: str = "fixed-per-env", num_dists: int | None = None) -> World:
+    """The world with its options. Raises GroundlabError for an option that it does not have."""
+    if num_dists is not None:
+        world = with_distractors(world, num_dists)
+    if kinds not in _KINDS:
+        raise GroundlabError(f"unknown kinds {kinds!r}; use one of {', '.join(_KINDS)}")
+    return replace(world, levels=tuple(level._replace(per_episode=int(kinds == _KINDS[1])) for level in world.levels))
+
+
+def check_autoreset(mode: str) -> AutoresetMode:
+    """Gymnasium's mode of that name. Raises GroundlabError naming all."""
+    if mode not in _AUTORESET:
+        raise GroundlabError(f"unknown autoreset {mode!r}; use one of {', '.join(_AUTORESET)}")
+    return _AUTORESET[mode]
+
+
+def check_actions(actions: Any, count: int) -> np.ndarray:
+    """`actions` as int64 [count]. Raises GroundlabError for another shape, dtype or range."""
+    given = np.asarray(actions)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        raise GroundlabError(f"actions are {given.dtype} of shape {given.shape}; give {count} integers")
+    if given.min() < 0 or given.max() >= len(ACTIONS):
+        named = ", ".join(f"{number} {name}" for number, name in enumerate(ACTIONS))
+        raise GroundlabError(f"action {given[(given < 0) | (given >= len(ACTIONS))][0]} does not exist; use {named}")
+    return given.astype(np.int64, copy=False)
+
+
+def spread_seeds(seed: int | Sequence[int] | None, count: int) -> list[int | None]:
+    """One seed an environment: seed + i for an integer, None for None. Raises GroundlabError for anything else."""
+    if seed is None:
+        return [None] * count
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        if seed < 0:
+            raise GroundlabError(f"seed is {seed}; seeds start at 0")
+        return [int(seed) + i for i in range(count)]
+    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+        raise GroundlabError(f"seed is {seed!r}; give an integer or a list of {count}")
+    if len(seed) != count:
+        raise GroundlabError(f"{len(seed)} seeds for {count} environments; give one each")
+    return [each if each is None else spread_seeds(each, 1)[0] for each in seed]
+
+
+def reset_mask(options: dict[str, Any] | None, count: int) -> np.ndarray:
+    """Which environments a reset concerns: bool [count], all unless options hold "reset_mask"."""
+    options = options or {}
+    if unknown := set(options) - {"reset_mask"}:
+        raise GroundlabError(f"unknown reset option {sorted(unknown)[0]!r}; there is reset_mask, a bool [{count}]")
+    mask = np.asarray(options.get("reset_mask", np.ones(count, np.bool_)))
+    if mask.dtype != np.bool_ or mask.shape != (count,):
+        raise GroundlabError(f"reset_mask is {mask.dtype} of shape {mask.shape}; give a bool [{count}]")
+    return mask
 
 
 class GridVectorEnv(gym.vector.VectorEnv):
@@ -47,30 +103,38 @@ class GridVectorEnv(gym.vector.VectorEnv):
     reset(seed=int) seeds environment i with seed + i, a list gives each its own seed, reset() continues each stream;
     reset(options={"reset_mask": bool [B]}) restarts only those. Autoreset is Gymnasium's next-step mode unless
     `autoreset` says "same-step" or "disabled" (then a finished environment stands still until it is reset).
+    Mixed worlds: environment i keeps kind i mod 5, balanced and seeded ("fixed-per-env"; the original draws it
+    unseeded, spec glam-environment Q3), or each episode draws its kind (kinds="per-episode"). `num_dists`: see
+    `registry.with_distractors`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 
-    def __init__(self, world: World, num_envs: int, seed: int | None = None, autoreset: str = "next-step"):
+    def __init__(
+        self,
+        world: World,
+        num_envs: int,
+        seed: int | None = None,
+        autoreset: str = "next-step",
+        kinds: str = "fixed-per-env",
+        num_dists: int | None = None,
+    ):
         if num_envs < 1:
             raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
-        if autoreset not in _AUTORESET:
-            raise GroundlabError(f"unknown autoreset {autoreset!r}; use one of {', '.join(_AUTORESET)}")
-        self.world, self.num_envs = world, num_envs
-        self.metadata = {**self.metadata, "autoreset_mode": _AUTORESET[autoreset]}
-        self.single_observation_space, self.single_action_space = (
-            observation_space(world),
-            gym.spaces.Discrete(len(ACTIONS)),
-        )
+        self._mode = check_autoreset(autoreset)
+        self.world, self.num_envs = configure(world, kinds, num_dists), num_envs
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
+        self.single_observation_space = observation_space(world.image_shape)
+        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._mode = self.metadata["autoreset_mode"]
-        self._missions = [world.mission] * num_envs
+        self._missions = [""] * num_envs
         self._allocate(seed)
 
     def _allocate(self, seed: int | None) -> None:
-        count = self.num_envs
-        self.grids = empty_grids(count, self.world.width, self.world.height)
+        count, levels = self.num_envs, self.world.levels
+        kinds = [env % len(levels) for env in range(count)]
+        self.grids = empty_grids(count, self.world.width, self.world.height, levels, kinds)
         self._images = np.zeros((count, *self.world.image_shape), np.uint8)
         self._rewards, self._finished = np.zeros(count), np.zeros(count, np.bool_)
         self._terminated, self._truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -79,24 +143,37 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self._seed_envs(seed, self._everyone)
 
     def _seed_envs(self, seed: int | Sequence[int] | None, mask: np.ndarray) -> None:
-        seeds = _spread(seed, self.num_envs)
-        if len(seeds) != self.num_envs:
-            raise GroundlabError(f"{len(seeds)} seeds for {self.num_envs} environments; give one each")
+        seeds = spread_seeds(seed, self.num_envs)
         for env in np.flatnonzero(mask):
             self.grids.random[env] = seed_row(seeds[env])
 
+    @property
+    def kinds(self) -> list[str]:
+        """The task kind that each environment of a mixed world plays now; empty strings elsewhere."""
+        names = self.world.kinds
+        return [names[kind] if names else "" for kind in self.grids.kind]
+
     def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
         """Start new episodes; see the class docstring for `seed` and `options`."""
-        mask = (options or {}).get("reset_mask", self._everyone)
+        mask = reset_mask(options, self.num_envs)
         if seed is not None:
             self._seed_envs(seed, mask)
-        reset_envs(self.grids, self.world.level, mask, self._images)
-        self._finished &= ~mask
+        self._restart(mask)
+        self._finished = self._finished & ~mask
         return self._observations(), {}
+
+    def _restart(self, mask: np.ndarray) -> None:
+        reset_envs(self.grids, mask, self._images)
+        self._read_missions(mask)
+
+    def _read_missions(self, mask: np.ndarray) -> None:
+        missions = self.grids.missions
+        for env in mask.nonzero()[0].tolist():
+            self._missions[env] = mission_text(missions[env])
 
     def step(self, actions):
         """One step of all environments: (observations, rewards [B], terminated [B], truncated [B], info)."""
-        actions = np.asarray(actions, np.int64)
+        actions = check_actions(actions, self.num_envs)
         mask, resets = self._everyone, self._nobody
         if self._mode == AutoresetMode.NEXT_STEP:
             resets = self._finished
@@ -104,9 +181,9 @@ class GridVectorEnv(gym.vector.VectorEnv):
             mask = ~self._finished
             self._rewards[self._finished] = 0.0
         self._step_envs(
-            self.grids, self.world.level, actions, mask, resets,
-            self._images, self._rewards, self._terminated, self._truncated,
-        )  # fmt: skip
+            self.grids, actions, mask, resets, self._images, self._rewards, self._terminated, self._truncated
+        )
+        self._read_missions(resets)
         finished = self._terminated | self._truncated
         info = self._restart_same_step(finished) if self._mode == AutoresetMode.SAME_STEP else {}
         self._finished = finished
@@ -116,7 +193,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         if not finished.any():
             return {}
         info = {"final_obs": self._observations(), "_final_obs": finished.copy()}
-        reset_envs(self.grids, self.world.level, finished, self._images)
+        self._restart(finished)
         return info
 
     def _observations(self) -> dict[str, Any]:
@@ -131,16 +208,8 @@ class GridVectorEnv(gym.vector.VectorEnv):
         return {**save_grids(self.grids), "images": self._images.copy(), "finished": self._finished.copy()}
 
     def load(self, saved: dict[str, np.ndarray]) -> None:
-        """Continue from what `save` gave."""
+        """Continue from what `save` gave. Raises ValueError when the saved environments were others."""
         load_grids(self.grids, saved)
         self._images[...] = saved["images"]
         self._finished = saved["finished"].copy()
-
-
-def _spread(seed: int | Sequence[int] | None, count: int) -> list[int | None]:
-    """One seed an environment: seed + i for an integer, None for None."""
-    if seed is None:
-        return [None] * count
-    if isinstance(seed, int | np.integer):
-        return [int(seed) + i for i in range(count)]
-    return list(seed)
+        self._read_missions(self._everyone)

@@ -1,0 +1,52 @@
+"""What distinguishes one level from another: a row of numbers that the compiled generators read.
+
+A world is one such row, or several (the five task kinds of the mixed levels). `Rules(...)` is the row as a named tuple,
+the upper-case names are its columns inside compiled loops: `grids.levels[grids.kind[env], TASK]`.
+Read next: `registry.py` (the rows of all worlds), `babyai.py` and `doorkey.py` (who read them).
+"""
+
+from typing import NamedTuple
+
+DOOR_KEY, BABYAI = range(2)
+
+# Tasks of the BabyAI levels. OPEN builds two rooms with a locked door between them; the others one room.
+GO_TO, PICK_UP, OPEN, PUT_NEXT, PICK_UP_AND_GO_TO, PICK_UP_AND_PICK_UP, GO_TO_AND_GO_TO = range(7)
+
+# How the two parts of a sequence may be told: either way (drawn), first "A, then B", or "B after you A".
+EITHER, FIRST_THEN, AFTER_YOU = range(3)
+
+# Which missions are accepted: all, those without a held-out object, those of held-out objects only.
+ALL, TRAIN, TEST = range(3)
+
+# When objects are placed: after the agent, or before it (minigrid's LevelGen, which also draws one float first).
+AGENT_FIRST, AGENT_LAST = range(2)
+
+DRAWN = -1  # a target of which nothing is fixed
+
+
+class Rules(NamedTuple):
+    """One level. Sizes in cells, walls included; targets are type and colour codes."""
+
+    family: int = BABYAI
+    variant: int = 0  # which door-key world
+    room_size: int = 8
+    columns: int = 1  # rooms side by side
+    task: int = GO_TO
+    objects: int = 0  # drawn objects; fixed targets come on top
+    unique: int = 0  # 1: no two drawn objects alike
+    order: int = EITHER
+    accepted: int = ALL
+    placement: int = AGENT_FIRST
+    lenient: int = 0  # 1: an unreachable object is noticed only after the mission is drawn
+    target_type: int = DRAWN
+    target_colour: int = DRAWN
+    second_type: int = DRAWN
+    second_colour: int = DRAWN
+    pretraining: int = 0  # 1: the target's colour and type are drawn last
+    per_episode: int = 0  # 1: each episode draws its kind among the rows of the world
+
+
+(
+    FAMILY, VARIANT, ROOM_SIZE, COLUMNS, TASK, OBJECTS, UNIQUE, ORDER, ACCEPTED, PLACEMENT, LENIENT,
+    TARGET_TYPE, TARGET_COLOUR, SECOND_TYPE, SECOND_COLOUR, PRETRAINING, PER_EPISODE,
+) = range(len(Rules._fields))  # fmt: skip
