@@ -87,8 +87,18 @@ def test_topics_left_out_are_never_drawn_and_the_others_take_their_place():
     assert len(batches) == 4 * pretraining.BATCHES_A_POOL and {len(batch) for batch in batches} == {8}
 
 
-def test_a_dose_is_a_share_of_the_steps():
-    assert len(tiny(dose=0.5).pools()) * 2 == len(tiny().pools()) == 4
+def test_a_dose_is_a_share_of_the_steps(tmp_path):
+    for dose in (0.5, 1.0):
+        pretrain(tiny(dose=dose), tmp_path / str(dose))
+    records = [(tmp_path / dose / "training" / "metrics.jsonl").read_text().splitlines() for dose in ("0.5", "1.0")]
+    assert [len(lines) for lines in records] == [2, 4]
+
+
+def test_a_stage_ends_early_once_its_loss_is_low_enough(tmp_path):
+    first, second = tiny().stages
+    pretrain(tiny(stages=[first.model_copy(update={"until_loss": 100.0}), second]), tmp_path)
+    stages = [json.loads(line)["stage"] for line in (tmp_path / "training" / "metrics.jsonl").read_text().splitlines()]
+    assert stages == [0, 1, 1]
 
 
 def test_held_out_inputs_are_never_trained_on():
@@ -143,7 +153,7 @@ def test_unknown_recipes_keys_and_topics_are_answered_with_the_nearest():
 
 @pytest.mark.parametrize("name", pretraining.known_recipes())
 def test_every_shipped_recipe_is_valid(name):
-    assert load_recipe(name).pools()
+    assert load_recipe(name).stages
 
 
 def test_shipped_weights_are_under_ten_megabytes_in_all():

@@ -1,10 +1,10 @@
 """Networks of our own language models, and the start that lets them learn to bind.
 
 Which place words belong to the thing that the goal names is learnt late and suddenly, or not within minutes on a CPU,
-when a small T5 starts from the stock initialisation. `start` biases the draw, not the function class: three heads
-begin by looking back by 1, by 3 and by 4 to 7 tokens, and the other half of the heads of later layers begin by
-comparing tokens with each other (equal key and query weights) but not with themselves. Every arm that starts from
-random weights gets the same start.
+when a small T5 starts from the stock initialisation. `start` biases the draw, not the function class. The lower heads
+begin by looking back by 1, by 3 and by 4 to 7 tokens; the upper heads of later layers begin by comparing tokens with
+each other (equal key and query weights) but not with themselves; what these heads read weighs more than it would, and
+feed-forward blocks weigh less. Every arm that starts from random weights gets the same start.
 Called from: `methods/pretraining.py`, and wherever a net of the same shape without pretraining is wanted.
 """
 
@@ -20,7 +20,8 @@ from groundlab.language.heads import seeded_weights
 
 _NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what heads 0, 1 and 2 begin by looking at
 _NEIGHBOUR_BIAS = 6.0  # logits; near e^6 = 400 times the weight of any other token
-_COMPARING_VARIANCE = 5.0  # of keys and queries, in units of 1 / (width * head width)
+_COMPARING_VARIANCE = 8.0  # of keys and queries, in units of 1 / (width * head width)
+_READING_GAIN, _FEED_FORWARD_GAIN = 2.5, 0.3  # on the output weights of those heads, and of feed-forward blocks
 
 
 class Architecture(BaseModel):
@@ -91,10 +92,14 @@ def start(model: nn.Module) -> None:
     """Redraw a model's attention weights as the module's docstring says (from torch's generator, in place)."""
     network: Any = model
     if isinstance(model, T5ForConditionalGeneration):
-        attention = [block.layer[0].SelfAttention for block in network.encoder.block]
-        _look_at_neighbours(attention[0])
-        for layer in attention[1:]:
-            _compare(layer.q.weight, layer.k.weight, layer.n_heads, 1.0)
+        _look_at_neighbours(network.encoder.block[0].layer[0].SelfAttention)
+        for index, block in enumerate(network.encoder.block):
+            attention = block.layer[0].SelfAttention
+            if index > 0:
+                _compare(attention.q.weight, attention.k.weight, attention.n_heads, 1.0)
+            _weigh(
+                attention.o.weight, block.layer[1].DenseReluDense.wo.weight, attention.n_heads, comparing=index % 2 == 1
+            )
     elif isinstance(model, LlamaForCausalLM):
         for layer in [block.self_attn for block in network.model.layers][1:]:
             heads = model.config.num_attention_heads
@@ -115,6 +120,15 @@ def _look_at_neighbours(attention: Any) -> None:
         for offset in offsets:
             table[_bucket(attention, offset), head] += _NEIGHBOUR_BIAS
     table[_bucket(attention, 0), lower:] -= _NEIGHBOUR_BIAS
+
+
+@torch.no_grad()
+def _weigh(output: Tensor, feed_forward: Tensor, heads: int, comparing: bool) -> None:
+    """Let the comparing (upper) or else the looking (lower) heads of a layer count more, its feed-forward less."""
+    upper = output.shape[1] // heads * (heads // 2)
+    columns = output[:, -upper:] if comparing else output[:, :-upper]
+    columns *= _READING_GAIN
+    feed_forward *= _FEED_FORWARD_GAIN
 
 
 def _bucket(attention: Any, offset: int) -> int:

@@ -55,6 +55,8 @@ class Stage(_Strict):
     similar: float = 0.5
     rare: float = 0.0
     styles: float = 0.0
+    until_loss: float = 0.0
+    """The stage is over as soon as the mean loss of a pool is below this, so that what comes late has its time."""
 
     @property
     def breadth(self) -> Breadth:
@@ -88,12 +90,9 @@ class Recipe(_Strict):
         """What the weights are known by: 12 hexadecimal digits of the whole recipe."""
         return digest_json(self.model_dump())[:12]
 
-    def pools(self) -> list[Stage]:
-        """The stage of every pool of batches, in order."""
-        stages = []
-        for stage in self.stages:
-            stages += [stage] * max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
-        return stages
+    def pools(self, stage: Stage) -> int:
+        """How many pools of batches a stage has at most."""
+        return max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
 
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
@@ -180,22 +179,32 @@ def _learning_rate(recipe: Recipe, share: float, step: int) -> float:
 
 def _train(run: Run, recipe: Recipe, model: PreTrainedModel, words: PreTrainedTokenizerBase) -> float:
     """Train to the end, or to a stop; one record a pool. Returns the CPU seconds of all sessions."""
-    weights, stages = nn.ParameterList(model.parameters()), recipe.pools()  # tied weights once, unlike the state dict
+    weights = nn.ParameterList(model.parameters())  # holds tied weights once, unlike the model's state dict
     optimizer = torch.optim.AdamW(list(weights), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    checkpoint, facts = run.restore(), {"cpu_seconds": 0.0}
+    checkpoint, at = run.restore(), {"stage": 0, "pools": 0, "cpu_seconds": 0.0}
     if checkpoint is not None:
-        facts = checkpoints.unpack(checkpoint.files, weights, optimizer)
-    for index in range(checkpoint.step if checkpoint else 0, len(stages)):
-        began, losses = time.process_time(), []
-        for number, samples in enumerate(pool(recipe, stages[index], index)):
-            step = index * BATCHES_A_POOL + number
-            rate = _learning_rate(recipe, index / len(stages), step)
+        at = checkpoints.unpack(checkpoint.files, weights, optimizer)
+    done = checkpoint.step if checkpoint else 0
+    while at["stage"] < len(recipe.stages):
+        began, stage, losses = time.process_time(), recipe.stages[at["stage"]], []
+        share = done / (done + _pools_left(recipe, at))
+        for number, samples in enumerate(pool(recipe, stage, done)):
+            rate = _learning_rate(recipe, share, done * BATCHES_A_POOL + number)
             losses.append(_update(model, optimizer, probes.collate(model, words, samples), rate, recipe.max_grad_norm))
-        facts["cpu_seconds"] += time.process_time() - began
-        run.log({"step": (index + 1) * BATCHES_A_POOL, "loss": float(np.mean(losses))})
-        state = lambda: checkpoints.pack(weights, optimizer, facts)  # noqa: E731
-        run.advance(index + 1, len(stages), state, loss=losses[-1])
-    return facts["cpu_seconds"]
+        done, loss = done + 1, float(np.mean(losses))
+        run.log({"step": done * BATCHES_A_POOL, "stage": at["stage"], "loss": loss})
+        at["pools"] += 1
+        if at["pools"] == recipe.pools(stage) or loss < stage.until_loss:
+            at.update(stage=at["stage"] + 1, pools=0)
+        at["cpu_seconds"] += time.process_time() - began
+        state = lambda: checkpoints.pack(weights, optimizer, at)  # noqa: E731
+        run.advance(done, done + _pools_left(recipe, at), state, loss=loss)
+    return at["cpu_seconds"]
+
+
+def _pools_left(recipe: Recipe, at: dict[str, Any]) -> int:
+    """How many pools are still to come, at most."""
+    return sum(map(recipe.pools, recipe.stages[at["stage"] :])) - at["pools"]
 
 
 def _update(

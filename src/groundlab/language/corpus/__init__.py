@@ -22,9 +22,12 @@ from groundlab.core.errors import unknown_name
 from groundlab.language.corpus.topics import TOPICS, Breadth
 from groundlab.language.corpus.words import ACTION_PHRASES
 
-__all__ = ["ACTION_PHRASES", "HELD_OUT", "TOPICS", "Breadth", "Sample", "is_held_out", "leaks", "sample"]
+__all__ = ["ACTION_PHRASES", "HELD_OUT", "SPATIAL", "TOPICS", "Breadth", "Sample", "is_held_out", "leaks", "sample"]
 
 HELD_OUT = 20
+
+SPATIAL = ("sides", "affordances", "french_spatial")
+"""The topics of a dose without spatial words: which way is which, and which word turns you where."""
 
 
 class Sample(NamedTuple):

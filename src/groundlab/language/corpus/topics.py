@@ -194,8 +194,6 @@ def synonyms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
         return one_of(rng, _PLAIN).format(one_of(rng, SYNONYMS[word])), word
     scene, thing = _scene(rng, breadth, Vocabulary())
     wish, told = one_of(rng, _WISHES).format(_renamed(rng, thing.name)), ", ".join(scenes.captions(scene))
-    if draw < 0.7:
-        return _asked(rng, wish, told, one_of(rng, _SIDES)), thing.side
     return _asked(rng, wish, told, one_of(rng, _PLACES)), scenes.place(thing.right, thing.ahead)
 
 
@@ -209,28 +207,35 @@ _ON_SIDE_FRENCH = {
 }
 
 
+_FRENCH_WISHES = ("aller à la {}", "aller à une {}", "je veux la {}", "la {}")
+
+
 def french(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """French: words, sentences, questions about scenes, and which word turns you where."""
+    """French words, sentences, and where things are in scenes told in French."""
     draw, word = rng.random(), one_of(rng, tuple(FRENCH))
     if draw < 0.2:
-        forward = rng.random() < 0.5
-        asked, answer = (f"{word} in french:", FRENCH[word]) if forward else (f"{FRENCH[word]} en anglais :", word)
-        return asked, answer
-    if draw < 0.35:
+        return f"{word} in french:", FRENCH[word]
+    if draw < 0.4:
+        return f"{FRENCH[word]} en anglais :", word
+    scene, thing = _scene(rng, breadth, Vocabulary())
+    name, where = scenes.name_french(thing), scenes.place_french(thing.right, thing.ahead)
+    if draw < 0.5:
+        english = f"you see a {thing.name} {scenes.place(thing.right, thing.ahead)}"
+        return f"{english} \n en français :", f"tu vois une {name} {where}"
+    wish, told = one_of(rng, _FRENCH_WISHES).format(name), ", ".join(scenes.captions_french(scene))
+    return _asked(rng, wish, told, one_of(rng, _FRENCH_PLACES)), where
+
+
+def french_spatial(rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """The spatial words in French: which way a thing is, and which words turn you where."""
+    if rng.random() < 0.4:
         side = one_of(rng, ("left", "right", "forward"))
         told = f"c'est {one_of(rng, _ON_SIDE_FRENCH[side])}, \n {one_of(rng, _FRENCH_MOVES)}"
         return told, FRENCH[_FACING[side]]
     scene, thing = _scene(rng, breadth, Vocabulary())
-    name, where = scenes.name_french(thing), scenes.place_french(thing.right, thing.ahead)
-    if draw < 0.45:
-        english = f"you see a {thing.name} {scenes.place(thing.right, thing.ahead)}"
-        return f"{english} \n en français :", f"tu vois une {name} {where}"
-    wish = one_of(rng, ("aller à la {}", "aller à une {}", "je veux la {}", "la {}")).format(name)
+    wish = one_of(rng, _FRENCH_WISHES).format(scenes.name_french(thing))
     told = ", ".join(scenes.captions_french(scene))
-    if draw < 0.75:
-        side = FRENCH[thing.side]
-        return _asked(rng, wish, told, one_of(rng, _FRENCH_SIDES)), side
-    return _asked(rng, wish, told, one_of(rng, _FRENCH_PLACES)), where
+    return _asked(rng, wish, told, one_of(rng, _FRENCH_SIDES)), FRENCH[thing.side]
 
 
 def denoising(rng: Generator, breadth: Breadth) -> tuple[str, str]:
@@ -277,6 +282,7 @@ TOPICS: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {
     "terms": terms,
     "synonyms": synonyms,
     "french": french,
+    "french_spatial": french_spatial,
     "denoising": denoising,
 }
 """Topic name -> what draws one sample of it."""
