@@ -120,7 +120,7 @@ def evaluate(
         method=method,
         world=world,
         seed=seed if seed is not None else trained.spec.seed if trained else 0,
-        settings=registry.resolve_settings(method, given),
+        settings=registry.resolve_settings(method, world, given),
         checkpoint=trained,
         watch=(lambda policy, episodes: [watch(policy, episodes) for watch in watchers]) if watchers else None,
     )
@@ -142,7 +142,7 @@ def _trained(method: str, world: str, folder: Path | None):
     from groundlab.core.run import load_checkpoint
     from groundlab.methods import registry
 
-    if not registry.get(method).learns:
+    if not registry.get(method, world).learns:
         if folder is not None:
             raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
         return None

@@ -109,7 +109,7 @@ def bench_worlds() -> list[Figure]:
 def _iterations_per_second(world: str) -> float:
     """PPO iterations a second of one process with one thread, after a warm-up."""
     torch.set_num_threads(1)
-    settings = registry.resolve_settings("mediator", {"iterations": _ITERATIONS + 1, "test_every": 1000})
+    settings = registry.resolve_settings("mediator", world, {"iterations": _ITERATIONS + 1, "test_every": 1000})
     marks: dict[int, float] = {}
 
     def mark(progress: Progress) -> None:
@@ -123,7 +123,7 @@ def _iterations_per_second(world: str) -> float:
 
 def _evaluate_world(world: str) -> None:
     for method in ("hard-coded", "always", "random"):
-        settings = registry.resolve_settings(method, {})
+        settings = registry.resolve_settings(method, world, {})
         registry.evaluate(registry.Request(method, world, 0, settings))
 
 

@@ -72,7 +72,7 @@ def compile_worlds() -> None:
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
     if not any(folder.rglob("step_envs*.nbi")):  # the index of numba's cache of the engine's main loop
         say("compiling the worlds (once; about half a minute)")
-        settings = registry.resolve_settings("always", {})
+        settings = registry.resolve_settings("always", "SimpleDoorKey", {})
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
 
 
@@ -82,7 +82,7 @@ def run_one(spec: RunSpec, folder: Path) -> runs.Manifest:
     Returns its manifest. Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
     compile_worlds()
-    paper, run_hash = registry.get(spec.method).paper, identity.hash_run(spec)
+    paper, run_hash = registry.get(spec.method, spec.world).paper, identity.hash_run(spec)
     lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), runs.status_of(folder))
     with progress_view([lone]) as view:
         view.started(lone)

@@ -25,26 +25,27 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
     Raises GroundlabError for an unknown method, world or setting, naming the nearest.
     """
     registry.check_world(method, world)
-    return RunSpec(method=method, world=world, seed=seed, settings=registry.resolve_settings(method, given))
+    return RunSpec(method=method, world=world, seed=seed, settings=registry.resolve_settings(method, world, given))
 
 
-def code_digest(method: str) -> str:
-    """SHA-256 of the code that matters to a run of this method."""
+def code_digest(method: str, world: str) -> str:
+    """SHA-256 of the code that matters to a run of this method on this world."""
     package = Path(groundlab.__file__).parent
     shared = [file for floor in _FLOORS for file in (package / floor).rglob("*.py")]
-    own = [Path(file) for file in registry.source_files(method)]
+    own = [Path(file) for file in registry.source_files(method, world)]
     pins = repository_root() / "requirements" / "constraints.txt"
     pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
     return digest_json([digest_files({*shared, *own}, package), pinned])
 
 
-def input_digests(method: str, settings: dict[str, Any]) -> dict[str, str]:
+def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str, str]:
     """The files that a run reads (a ledger, say), by path as given, with their SHA-256."""
-    files = sorted(registry.input_files(method, settings))
+    files = sorted(registry.input_files(method, world, settings))
     return {str(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
 
 
 def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
-    parts = [spec.model_dump(), code or code_digest(spec.method), input_digests(spec.method, spec.settings)]
+    inputs = input_digests(spec.method, spec.world, spec.settings)
+    parts = [spec.model_dump(), code or code_digest(spec.method, spec.world), inputs]
     return digest_json(parts)[:HASH_LENGTH]

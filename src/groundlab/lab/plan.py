@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -124,15 +125,14 @@ def plan(
     experiments = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     pairs = [(experiment.paper, entry) for experiment in experiments for entry in experiment.runs]
     wanted = _wanted_methods(methods, [entry for _, entry in pairs])
-    measured, digests = runs.measured_costs(folder), {}
-    for method in wanted:
-        digests[method] = identity.code_digest(method)
+    measured, code = runs.measured_costs(folder), cache(identity.code_digest)
     planned = [
-        _planned_run(paper, entry, identity.resolve(entry.method, world, seed, entry.settings), folder, measured, code)
+        _planned_run(paper, entry, spec, folder, measured, code(spec.method, spec.world))
         for paper, entry in pairs
-        if (code := digests.get(entry.method))
+        if entry.method in wanted
         for world in entry.worlds
         for seed in range(_seed_count(entry, seeds))
+        for spec in (identity.resolve(entry.method, world, seed, entry.settings),)
     ]
     return Plan(checked, experiments, tuple(planned), folder, part=_is_part(methods))
 

@@ -110,7 +110,7 @@ class RunRecord:
             **spec.model_dump(),
             "status": "unfinished",
             "error": None,
-            "inputs": identity.input_digests(spec.method, spec.settings),
+            "inputs": identity.input_digests(spec.method, spec.world, spec.settings),
             **machine.facts(),
         }
 

@@ -65,15 +65,15 @@ def execute_run(
 
 def _own_hash(spec: RunSpec, expected: str | None) -> str:
     """The hash by the code that this process has loaded, which must be the code that the plan was made with."""
-    run_hash = identity.hash_run(spec, _loaded_code(spec.method))
+    run_hash = identity.hash_run(spec, _loaded_code(spec.method, spec.world))
     if expected not in (None, run_hash):
         raise GroundlabError(f"the code or inputs of {spec.label} changed after planning; run the same command again")
     return run_hash
 
 
 @cache
-def _loaded_code(method: str) -> str:
-    return identity.code_digest(method)
+def _loaded_code(method: str, world: str) -> str:
+    return identity.code_digest(method, world)
 
 
 def _execute(run: Run, record: runs.RunRecord) -> None:

@@ -8,7 +8,6 @@ here, which makes it the source of demonstrations and the length that other agen
 glam-environment 11.14, 11.15). Read next: `worlds/missions.py` (how a mission is stored).
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,12 +26,12 @@ from minigrid.envs.babyai.core.verifier import (
     PutNextInstr,
 )
 from minigrid.utils.baby_ai_bot import BabyAIBot
-from pydantic import field_validator
 
 from groundlab import worlds
 from groundlab.core.run import Run
-from groundlab.methods.mediator.settings import Strict, parse_layouts
+from groundlab.methods.playing import summary
 from groundlab.methods.registry import Request
+from groundlab.methods.settings import Layouts, Strict, parse_layouts
 from groundlab.worlds import missions, rules
 from groundlab.worlds.codes import EMPTY, WALL
 
@@ -122,13 +121,11 @@ class Bot:
 
 
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
-    """One episode a layout (the reset seed), played by the bot: rows of {"layout", "steps", "success", "return"}.
-
-    "return" is the sum of raw rewards, 1 - 0.9 * steps / limit on success. A mixed world draws each layout's kind.
-    """
-    kinds = "per-episode" if worlds.find(world).kinds[1:] else "fixed-per-env"
-    env = worlds.GridEnv(world, kinds=kinds, num_dists=num_dists)
-    return [_episode(env, layout) for layout in layouts]
+    """One episode a layout (the reset seed), played by the bot: rows as `playing.play_layouts` gives them."""
+    kinds = worlds.find(world).kinds
+    names = [f"{world}/{kind}" for kind in kinds] if len(kinds) > 1 else [world]
+    envs = [worlds.GridEnv(name, num_dists=num_dists) for name in names]
+    return [_episode(envs[layout % len(envs)], layout) for layout in layouts]
 
 
 def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
@@ -139,35 +136,23 @@ def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
         _, reward, terminated, truncated, _ = env.step(action)
         bot.observe(action)
         steps, total = steps + 1, total + reward
-    return {"layout": layout, "steps": steps, "success": terminated, "return": total}
+    row = {"layout": layout, "steps": steps, "success": terminated, "return": total}
+    return {**row, "kind": env.world.kinds[0]} if env.world.kinds else row
 
 
 class Settings(Strict):
     """What the bot takes."""
 
-    layouts: str = "0-99"
-    """Test layouts, "first-last": the reset seeds of the evaluation."""
+    layouts: Layouts = "0-99"
     num_dists: int | None = None
     """Objects besides the mission's own, of Reasoning-* and Mixed* worlds; their own number where it is not given."""
-
-    def input_files(self) -> list:
-        """None."""
-        return []
-
-    @field_validator("layouts")
-    @classmethod
-    def _layouts_are_a_range(cls, value: str) -> str:
-        if not re.fullmatch(r"\d+(-\d+)?", value) or not parse_layouts(value):
-            raise ValueError("is no range: give first-last, as in 0-99, or one number")
-        return value
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """The bot on the test layouts: one evaluation, policy "bot"."""
     settings = Settings(**request.settings)
     rows = play(request.world, parse_layouts(settings.layouts), settings.num_dists)
-    mean = {key: float(np.mean([row[key] for row in rows])) for key in ("steps", "success", "return")}
-    return [{"policy": "bot", "mean": mean, "rows": rows}]
+    return [summary("bot", rows)]
 
 
 def execute(run: Run) -> None:

@@ -127,6 +127,7 @@ def pretrain(
     out: Path,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Train a recipe's model into the folder `out`, continuing what is there; returns what `recipe.json` holds.
 
@@ -135,7 +136,7 @@ def pretrain(
     spec = RunSpec(method="pretraining", world=recipe.name, seed=recipe.seed, settings=recipe.model_dump())
     run = Run(out / "training", spec, report=report, stop=stop)
     words = train_tokenizer(recipe)
-    model = build(recipe.architecture, len(words), recipe.seed)
+    model = build(recipe.architecture, len(words), recipe.seed).to(device)  # type: ignore[arg-type]
     seconds = _train(run, recipe, model, words)
     words.save_pretrained(out)
     model.save_pretrained(out)

@@ -2,8 +2,9 @@
 
 A method's module offers `Settings` (a pydantic schema), `WORLDS` (the worlds it runs on), `execute(run)` (the whole
 run: restore, train, evaluate, store) and `evaluate(request)` (play test layouts). `Settings.input_files()` lists what
-a run reads. Modules are imported when needed,
-so listing methods costs nothing. Called from: lab/ and cli.py. Read next: `mediator/asking.py`, as an example of one.
+a run reads. Modules are imported when needed, so listing methods costs nothing. A name may mean two methods, one for
+the door-key worlds and one for the others (`random`).
+Called from: lab/ and cli.py. Read next: `mediator/asking.py`, as an example of one.
 """
 
 import importlib
@@ -28,6 +29,8 @@ class Method:
     module: str
     summary: str
     learns: bool = False
+    door_key: bool = True
+    """For the door-key worlds, or for all others."""
 
 
 @dataclass(frozen=True)
@@ -42,59 +45,62 @@ class Request:
     watch: Callable[[str, list], Any] | None = None  # called with (policy, active episodes) before each step
 
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method("mediator", "mediator", "mediator.asking", "learns by PPO when to ask the planner", learns=True),
-        Method("hard-coded", "mediator", "mediator.baselines", "asks when the plan is exhausted"),
-        Method("always", "mediator", "mediator.baselines", "asks at every step"),
-        Method("random", "mediator", "mediator.baselines", "asks with probability one half"),
-        Method("on-change", "mediator", "mediator.baselines", "asks when the text has changed (our control)"),
-        Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run", learns=True),
-    )
-}
+_METHODS = (
+    Method("mediator", "mediator", "mediator.asking", "learns by PPO when to ask the planner", learns=True),
+    Method("hard-coded", "mediator", "mediator.baselines", "asks when the plan is exhausted"),
+    Method("always", "mediator", "mediator.baselines", "asks at every step"),
+    Method("random", "mediator", "mediator.baselines", "asks with probability one half"),
+    Method("on-change", "mediator", "mediator.baselines", "asks when the text has changed (our control)"),
+    Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run", learns=True),
+    Method("random", "worlds", "random", "acts uniformly at random", door_key=False),
+    Method("bot", "worlds", "bot", "minigrid's planner", door_key=False),
+)
 
 
-def get(name: str) -> Method:
-    """The method of that name. Raises GroundlabError naming the nearest one."""
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    return METHODS[name]
+def get(name: str, world: str) -> Method:
+    """The method of that name on that world. Raises GroundlabError for unknown ones, naming the nearest."""
+    known = [method for method in _METHODS if method.name == name]
+    if not known:
+        raise unknown_name("method", name, {method.name for method in _METHODS})
+    door_key = worlds.find(world).is_door_key
+    return next((method for method in known if method.door_key == door_key), known[0])
 
 
-def load(name: str) -> ModuleType:
-    """The module that implements a method."""
-    return importlib.import_module(f"groundlab.methods.{get(name).module}")
+def load(name: str, world: str) -> ModuleType:
+    """The module that implements a method on a world."""
+    return importlib.import_module(f"groundlab.methods.{get(name, world).module}")
 
 
-def resolve_settings(name: str, given: dict[str, Any]) -> dict[str, Any]:
+def resolve_settings(name: str, world: str, given: dict[str, Any]) -> dict[str, Any]:
     """All settings of a method, defaults filled in. Raises GroundlabError for an unknown or ill-typed key."""
-    return parse(load(name).Settings, given, f"settings of {name}").model_dump(mode="json")
+    return parse(load(name, world).Settings, given, f"settings of {name}").model_dump(mode="json")
 
 
-def input_files(name: str, settings: dict[str, Any]) -> list[Path]:
+def input_files(name: str, world: str, settings: dict[str, Any]) -> list[Path]:
     """The files that a run with these settings reads, such as a ledger of recorded replies."""
-    return load(name).Settings(**settings).input_files()
+    return load(name, world).Settings(**settings).input_files()
 
 
-def source_files(name: str) -> list[Path]:
-    """The source files whose content decides what a method computes."""
-    home = Path(__file__).parent / get(name).paper
-    return [Path(__file__), *sorted(home.rglob("*.py"))]
+def source_files(name: str, world: str) -> list[Path]:
+    """The source files whose content decides what a method computes: its own and those that all methods share."""
+    home = Path(__file__).parent
+    first = get(name, world).module.split(".")[0]
+    own = sorted((home / first).rglob("*.py")) if (home / first).is_dir() else [home / f"{first}.py"]
+    return [*(home / f"{shared}.py" for shared in ("registry", "settings", "playing")), *own]
 
 
 def check_world(name: str, world: str) -> None:
     """Raises GroundlabError for an unknown world, or one that the method does not run on."""
-    supported = load(name).WORLDS
+    supported = load(name, world).WORLDS
     if worlds.find(world).name not in supported:
         raise GroundlabError(f"{name} does not run on {world}; it runs on {', '.join(supported)}")
 
 
 def execute(run: Run) -> None:
     """Do a whole run: continue from its checkpoint, train, evaluate, store."""
-    load(run.spec.method).execute(run)
+    load(run.spec.method, run.spec.world).execute(run)
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """Play the test layouts: [{"policy", "mean", "rows"}, ...], one for each way the method can be played."""
-    return load(request.method).evaluate(request)
+    return load(request.method, request.world).evaluate(request)

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from groundlab.core.errors import GroundlabError
+from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds.codes import ACTIONS
 from groundlab.worlds.levels import reset_envs, step_envs, step_envs_parallel
 from groundlab.worlds.missions import mission_text
@@ -32,6 +32,7 @@ _AUTORESET = {
     "disabled": AutoresetMode.DISABLED,
 }
 _KINDS = ("fixed-per-env", "per-episode")
+Kinds = str | Sequence[str]
 _PARALLEL_FROM = 64  # below, starting threads costs more than the steps
 
 
@@ -44,13 +45,25 @@ def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
     )
 
 
-def configure(world: World, kinds: str = "fixed-per-env", num_dists: int | None = None) -> World:
+def configure(world: World, kinds: Kinds = "fixed-per-env", num_dists: int | None = None) -> World:
     """The world with its options. Raises GroundlabError for an option that it does not have."""
     if num_dists is not None:
         world = with_distractors(world, num_dists)
-    if kinds not in _KINDS:
-        raise GroundlabError(f"unknown kinds {kinds!r}; use one of {', '.join(_KINDS)}")
-    return replace(world, levels=tuple(level._replace(per_episode=int(kinds == _KINDS[1])) for level in world.levels))
+    if isinstance(kinds, str) and kinds not in _KINDS:
+        raise GroundlabError(f"unknown kinds {kinds!r}; use one of {', '.join(_KINDS)}, or a list of kinds")
+    drawn = int(kinds == "per-episode")
+    return replace(world, levels=tuple(level._replace(per_episode=drawn) for level in world.levels))
+
+
+def spread_kinds(world: World, kinds: Kinds, count: int) -> list[int]:
+    """Which level each of `count` environments starts with: i modulo their number, or as listed by name."""
+    if isinstance(kinds, str):
+        return [env % len(world.levels) for env in range(count)]
+    if len(kinds) != count:
+        raise GroundlabError(f"{len(kinds)} kinds for {count} environments; give one each")
+    if unknown := set(kinds) - set(world.kinds):
+        raise unknown_name("kind", sorted(unknown)[0], world.kinds)
+    return [world.kinds.index(kind) for kind in kinds]
 
 
 def check_autoreset(mode: str) -> AutoresetMode:
@@ -104,8 +117,8 @@ class GridVectorEnv(gym.vector.VectorEnv):
     reset(options={"reset_mask": bool [B]}) restarts only those. Autoreset is Gymnasium's next-step mode unless
     `autoreset` says "same-step" or "disabled" (then a finished environment stands still until it is reset).
     Mixed worlds: environment i keeps kind i mod 5, balanced and seeded ("fixed-per-env"; the original draws it
-    unseeded, spec glam-environment Q3), or each episode draws its kind (kinds="per-episode"). `num_dists`: see
-    `registry.with_distractors`.
+    unseeded, spec glam-environment Q3), each episode draws its kind (kinds="per-episode"), or `kinds` lists one name
+    an environment. `num_dists`: see `registry.with_distractors`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
@@ -116,7 +129,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         num_envs: int,
         seed: int | None = None,
         autoreset: str = "next-step",
-        kinds: str = "fixed-per-env",
+        kinds: Kinds = "fixed-per-env",
         num_dists: int | None = None,
     ):
         if num_envs < 1:
@@ -129,12 +142,11 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._missions = [""] * num_envs
-        self._allocate(seed)
+        self._allocate(seed, spread_kinds(self.world, kinds, num_envs))
 
-    def _allocate(self, seed: int | None) -> None:
-        count, levels = self.num_envs, self.world.levels
-        kinds = [env % len(levels) for env in range(count)]
-        self.grids = empty_grids(count, self.world.width, self.world.height, levels, kinds)
+    def _allocate(self, seed: int | None, kinds: list[int]) -> None:
+        count = self.num_envs
+        self.grids = empty_grids(count, self.world.width, self.world.height, self.world.levels, kinds)
         self._images = np.zeros((count, *self.world.image_shape), np.uint8)
         self._rewards, self._finished = np.zeros(count), np.zeros(count, np.bool_)
         self._terminated, self._truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)

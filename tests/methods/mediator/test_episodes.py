@@ -36,7 +36,7 @@ def play_rule(method: str, world: str, layouts, fidelity=None, watch=None):
 
 
 def mean(method: str, world: str, **settings) -> dict[str, float]:
-    return evaluate(Request(method, world, 0, resolve_settings(method, settings)))[0]["mean"]
+    return evaluate(Request(method, world, 0, resolve_settings(method, world, settings)))[0]["mean"]
 
 
 def test_recorded_episodes_replay_action_by_action(mediator_golden):
@@ -74,7 +74,7 @@ def test_plain_breadth_first_paths_change_only_the_fourth_digit():
 
 
 def test_random_box_key_fails_exactly_where_the_sweep_is_stuck_on_a_box():
-    rows = evaluate(Request("always", "RandomBoxKey", 0, resolve_settings("always", {})))[0]["rows"]
+    rows = evaluate(Request("always", "RandomBoxKey", 0, resolve_settings("always", "RandomBoxKey", {})))[0]["rows"]
     assert {row["layout"] for row in rows if not row["success"]} == {3, 61, 63, 76, 84, 95}
 
 

@@ -19,7 +19,7 @@ SMALL = {"trajectories": 3, "layouts": "0-4", "test_every": 2}
 
 
 def spec(method="mediator", world="SimpleDoorKey", seed=0, **settings) -> RunSpec:
-    resolved = registry.resolve_settings(method, {**SMALL, **settings})
+    resolved = registry.resolve_settings(method, world, {**SMALL, **settings})
     return RunSpec(method=method, world=world, seed=seed, settings=resolved)
 
 

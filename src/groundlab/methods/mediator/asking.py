@@ -22,9 +22,10 @@ from groundlab.methods.mediator import training
 from groundlab.methods.mediator.episodes import Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
-from groundlab.methods.mediator.settings import Fidelity, TrainingSettings, parse_layouts
+from groundlab.methods.mediator.settings import Fidelity, TrainingSettings
 from groundlab.methods.mediator.training import Trajectory
 from groundlab.methods.registry import Request
+from groundlab.methods.settings import parse_layouts
 
 Settings = TrainingSettings
 WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")

@@ -19,8 +19,8 @@ from groundlab.core.run import Run
 from groundlab.methods.mediator import settings as mediator
 from groundlab.methods.mediator.episodes import Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
-from groundlab.methods.mediator.settings import parse_layouts
 from groundlab.methods.registry import Request
+from groundlab.methods.settings import parse_layouts
 
 __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
 

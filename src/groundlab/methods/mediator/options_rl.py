@@ -22,7 +22,7 @@ from groundlab.learning import checkpoints
 from groundlab.methods.mediator import training
 from groundlab.methods.mediator.episodes import EPISODE_LIMIT, make_batch, mean_of
 from groundlab.methods.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
-from groundlab.methods.mediator.settings import TrainingSettings, parse_layouts
+from groundlab.methods.mediator.settings import TrainingSettings
 from groundlab.methods.mediator.skills import (
     EXPLORE,
     GO_TO,
@@ -38,6 +38,7 @@ from groundlab.methods.mediator.skills import (
 from groundlab.methods.mediator.training import Trajectory
 from groundlab.methods.mediator.translator import Translator
 from groundlab.methods.registry import Request
+from groundlab.methods.settings import parse_layouts
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
 from groundlab.worlds.view import agent_pose
 

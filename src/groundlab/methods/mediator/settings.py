@@ -4,18 +4,14 @@ Defaults are the original's where the published figures depend on it (spec media
 where they do not ("fix"). Called from: every method file of this package.
 """
 
-import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
-_LAYOUTS = re.compile(r"\d+(-\d+)?")
+from groundlab.methods.settings import Layouts, Strict
+
 TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never trained on
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Fidelity(Strict):
@@ -42,7 +38,7 @@ class Fidelity(Strict):
 class Settings(Strict):
     """What every method of this paper takes."""
 
-    layouts: str = "0-99"
+    layouts: Layouts = "0-99"
     """Test layouts, "first-last": the reset seeds of the evaluation (the paper's test set is 0-99)."""
     plans: Literal["head", "first-commit"] = "head"
     """Tables of the scripted planner: the released prompts', or those of the first commit (spec 4.1)."""
@@ -58,13 +54,6 @@ class Settings(Strict):
     def input_files(self) -> list[Path]:
         """The ledger, where it is read rather than filled."""
         return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
-
-    @field_validator("layouts")
-    @classmethod
-    def _layouts_are_a_range(cls, value: str) -> str:
-        if not _LAYOUTS.fullmatch(value) or not parse_layouts(value):
-            raise ValueError("is no range: give first-last, as in 0-99, or one number")
-        return value
 
 
 class TrainingSettings(Settings):
@@ -91,9 +80,3 @@ class TrainingSettings(Settings):
     """Iterations between two evaluations on the test layouts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
-
-
-def parse_layouts(text: str) -> list[int]:
-    """The seeds of "0-99" or "7"; none for a range that runs backwards."""
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
