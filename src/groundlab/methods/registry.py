@@ -54,6 +54,7 @@ _METHODS = (
     Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run", learns=True),
     Method("random", "worlds", "random", "acts uniformly at random", door_key=False),
     Method("bot", "worlds", "bot", "minigrid's planner", door_key=False),
+    Method("facts", "worlds", "facts", "counts differences from minigrid", door_key=False),
 )
 
 

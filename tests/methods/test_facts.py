@@ -1,0 +1,66 @@
+"""The comparison with minigrid counts nothing when all is equal, and notices every kind of difference."""
+
+import json
+
+import numpy as np
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
+from groundlab.methods import facts, registry
+from groundlab.methods.registry import Request
+
+WORLD = "BabyAI-PutNextLocal-v0"
+
+
+def test_our_levels_are_minigrids_state_for_state():
+    counts = facts.compare(WORLD, 400)
+    assert counts["states"] == 400 and counts["episodes"] >= 3
+    assert {name: count for name, count in counts.items() if "mismatches" in name} == dict.fromkeys(
+        ("mismatches", *(f"{field}_mismatches" for field in facts.FIELDS)), 0
+    )
+
+
+def test_minigrid_is_silent_while_it_is_compared(capfd):
+    facts.compare("BabyAI-GoToObj-v0", 200)
+    assert capfd.readouterr().out == ""
+
+
+def _disturb(monkeypatch, field: str) -> None:
+    """Let our engine's steps differ in one field."""
+    step = facts.worlds.GridEnv.step
+
+    def wrong(self, action):
+        observation, reward, terminated, truncated, info = step(self, action)
+        if field == "grid":
+            self.grids.cells[0, 1, 1, 2] ^= 1
+        elif field == "image":
+            observation["image"] = observation["image"] ^ np.uint8(1)
+        elif field == "direction":
+            observation["direction"] = (observation["direction"] + 1) % 4
+        elif field == "mission":
+            observation["mission"] += "!"
+        return observation, reward + (field == "reward") * 1e-15, terminated, truncated ^ (field == "end"), info
+
+    monkeypatch.setattr(facts.worlds.GridEnv, "step", wrong)
+
+
+@pytest.mark.parametrize("field", facts.FIELDS)
+def test_a_difference_in_any_field_is_counted(monkeypatch, field):
+    _disturb(monkeypatch, field)
+    counts = facts.compare("BabyAI-GoToObj-v0", 20)
+    assert counts["mismatches"] == counts[f"{field}_mismatches"] > 0
+
+
+def test_only_worlds_that_the_package_has_can_be_compared():
+    registry.check_world("facts", "BabyAI-GoToLocal-v0")
+    with pytest.raises(GroundlabError, match="does not run on"):
+        registry.check_world("facts", "BabyAI-MixedTrainLocal-v0")
+
+
+def test_a_run_stores_its_counts_as_one_row(tmp_path):
+    spec = RunSpec(method="facts", world=WORLD, seed=0, settings={"states": 50})
+    facts.execute(Run(tmp_path, spec))
+    (stored,) = json.loads((tmp_path / "evaluation.json").read_text())
+    assert [stored] == facts.evaluate(Request("facts", WORLD, 0, {"states": 50}))
+    assert stored["rows"] == [{"layout": 0, **facts.compare(WORLD, 50)}]
