@@ -63,8 +63,8 @@ def _in_characters(cells: np.ndarray, agent: tuple[int, int, int]) -> str:
     return "\n".join("".join(row).rstrip() for row in rows)
 
 
-def _lit_cells(grids: Grids, env: int) -> np.ndarray:
-    """bool [w, h]: what the agent sees of its level."""
+def lit_cells(grids: Grids, env: int = 0) -> np.ndarray:
+    """bool [w, h]: what the agent sees of one environment's level."""
     seen = np.zeros(grids.seen.shape[1:], np.bool_)
     remember_view(grids.cells[env], grids.agents[env], VIEW_SIZE, seen)
     width, height = grids.sizes[env]
@@ -80,7 +80,7 @@ def _level(grids: Grids, env: int) -> tuple[np.ndarray, tuple[int, int, int]]:
 def level_picture(grids: Grids, env: int = 0, tile: int = TILE) -> np.ndarray:
     """uint8 [h * tile, w * tile, 3] of one environment's whole level, with the cells that the agent sees lit."""
     cells, (x, y, heading) = _level(grids, env)
-    return _as_minigrid(cells, (x, y)).render(tile, (x, y), heading, highlight_mask=_lit_cells(grids, env))
+    return _as_minigrid(cells, (x, y)).render(tile, (x, y), heading, highlight_mask=lit_cells(grids, env))
 
 
 def level_text(grids: Grids, env: int = 0) -> str:
