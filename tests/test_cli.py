@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from io import StringIO
 
 import pytest
 from PIL import Image
@@ -88,24 +89,114 @@ def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp
     from groundlab.lab import bench
 
     monkeypatch.setattr(bench, "_SECONDS", 0.02)
+    monkeypatch.setattr(bench, "_VIEWS", 2000)
     code, out, _ = groundlab("bench", "worlds", "--json", tmp_path / "bench.json")
     stored = json.loads((tmp_path / "bench.json").read_text())
     assert code == 0 and "minigrid" in out and stored["hardware"]["cores"] >= 1
     assert all(figure["value"] > 0 for figure in stored["figures"])
+    measured = {figure["name"]: figure["value"] for figure in stored["figures"]}
+    ratio = measured["GoToLocal, batch of 256"] / measured["minigrid GoToLocal, same run"]
+    assert measured["GoToLocal, batch of 256 / minigrid"] == pytest.approx(ratio)
+    assert measured["memory of 4,096 environments, MixedTrainLocal"] < 200
+    assert not any("first use" in name for name in measured)
 
 
-def test_worlds_and_version_are_listed(groundlab):
-    assert "MovingObstacle" in groundlab("worlds")[1]
+def test_the_benchmarks_views_are_all_different_and_real():
+    from groundlab.lab import bench
+
+    views = bench._distinct_views(3000)
+    assert len({view.tobytes() for view in views}) == 3000
+
+
+def test_all_worlds_are_listed_with_what_they_ask(groundlab):
+    from groundlab.worlds import WORLDS
+
+    out = groundlab("worlds")[1]
+    words = out.split()
+    assert set(WORLDS) <= set(words)
+    assert max(map(len, out.splitlines())) <= 100
+    (row,) = [line.split() for line in out.splitlines() if "BabyAI-MixedTrainLocal-v0/open" in line]
+    assert row[1:6] == ["15x8", "128", "open", "the", "door;"]
+    assert "BabyAI-BossLevel-v0" not in words
+
+
+def test_every_world_is_in_one_group():
+    from groundlab.lab.terminal import GROUPS
+    from groundlab.worlds import WORLDS
+
+    assert all(sum(belongs(world) for belongs in GROUPS.values()) == 1 for world in WORLDS.values())
+
+
+def test_the_packages_worlds_are_listed_on_request(groundlab):
+    words = groundlab("worlds", "--all")[1].split()
+    assert {"BabyAI-BossLevel-v0", "MiniGrid-Empty-5x5-v0", "SimpleDoorKey"} <= set(words)
+    assert words.count("BabyAI-GoToLocal-v0") == 1
+
+
+def test_the_version_is_printed(groundlab):
     assert groundlab("--version")[1].strip() == "0.1.0"
 
 
-def test_a_door_can_be_opened_by_hand(groundlab, monkeypatch):
-    from io import StringIO
+@pytest.fixture
+def play(groundlab, monkeypatch):
+    """Play a world with keys from a pipe: play("waq", "SimpleDoorKey") -> what was printed."""
 
+    def call(keys: str, *arguments: object) -> str:
+        monkeypatch.setattr("sys.stdin", StringIO(keys))
+        code, out, _ = groundlab("play", *arguments)
+        assert code == 0
+        return out
+
+    return call
+
+
+def test_a_door_can_be_opened_by_hand(play):
     keys = {"0": "a", "1": "d", "2": "w", "3": "p", "5": "t"}
-    monkeypatch.setattr("sys.stdin", StringIO("".join(keys[action] for action in "02221302222122205") + "\n"))
-    code, out, _ = groundlab("play", "SimpleDoorKey")
-    assert code == 0 and "the door is open, reward 0.847 after 17 steps" in out
+    out = play("".join(keys[action] for action in "02221302222122205") + "\n", "SimpleDoorKey")
+    assert "observation: {observed a key" in out
+    assert "mission done, reward 0.847 after 17 steps" in out
+
+
+@pytest.mark.parametrize("kind", ["goto", "pickup", "putnext", "pick_up_seq_go_to", "open"])
+def test_any_mission_can_be_played_by_hand(play, kind):
+    from groundlab import worlds
+    from groundlab.methods.bot import Bot
+
+    world = f"BabyAI-MixedTrainLocal-v0/{kind}"
+    env = worlds.GridEnv(world)
+    observation, _ = env.reset(seed=4)
+    bot, keys, done, reward = Bot(env), "", False, 0.0
+    while not done:
+        action = bot.act()
+        keys += "adwpxtn"[action]
+        _, reward, done, _, _ = env.step(action)
+        bot.observe(action)
+    out = play(keys, world, "--seed", 4)
+    assert f"{world}, layout 4: {observation['mission']}\n" in out
+    assert f"mission done, reward {reward:.3f} after {len(keys)} step" in out
+
+
+def test_the_screen_shows_the_level_beside_the_sentences_in_the_worlds_language(play):
+    out = play("", "BabyAI-GoToFrench-v0")
+    assert "##AG. . KGAG. ##   - Tu vois une balle verte 3 pas devant" in out
+    assert "stopped after 0 steps" in out
+
+
+def test_floor_is_dotted_where_the_agent_sees_it(play):
+    """The agent of this layout faces east, so it sees nothing behind its back."""
+    row = next(line for line in play("", "BabyAI-GoToLocal-v0", "--seed", 100).splitlines() if ">>" in line)
+    behind, ahead = row.split("   - ")[0].split(">>")
+    assert ". " not in behind and ahead.strip() == "##"
+
+
+def test_a_mixed_world_draws_the_kind_of_an_episode(play):
+    missions = [play("", "BabyAI-MixedTrainLocal-v0", "--seed", seed).splitlines()[0] for seed in range(30)]
+    verbs = {mission.split(": ")[1].split()[0] for mission in missions}
+    assert {"go", "pick", "open", "put"} <= verbs
+
+
+def test_time_runs_out_and_unknown_keys_cost_nothing(play):
+    assert "time is up after 16 steps" in play("?" + "n" * 16, "BabyAI-GoToObjS4-v0")
 
 
 MISTAKES = [
@@ -128,7 +219,10 @@ MISTAKES = [
     (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
     (("bench", "world"), "did you mean 'worlds'?"),
+    (("bench", "scorin"), "did you mean 'scoring'?"),
     (("play", "SimpleDoorKy"), "did you mean 'SimpleDoorKey'?"),
+    (("play", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'?"),
+    (("play", "BabyAI-BossLevel-v0"), "runs through the minigrid package; play one of those"),
 ]
 
 

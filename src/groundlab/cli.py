@@ -212,15 +212,18 @@ def _versions(results: Path | None) -> list[Path]:
 
 @app.command()
 def bench(
-    subject: Annotated[str, typer.Argument(help="worlds, training or all.")] = "all",
+    subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
     only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
+    first_use: Annotated[
+        bool, typer.Option("--first-use", help="Also compile all worlds afresh, half a minute.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
 ) -> None:
     """Measure the speed of the hot paths on this machine."""
     from groundlab.lab import bench as benchmark
     from groundlab.lab import machine
 
-    measured = benchmark.bench(subject, only)
+    measured = benchmark.bench(subject, only, first_use)
     hardware = machine.hardware()
     table = Table(title=f"{hardware['cpu']}, {hardware['cores']} cores")
     for heading, side in (("what", "left"), ("value", "right"), ("unit", "left")):
@@ -234,55 +237,21 @@ def bench(
 
 
 @app.command()
-def worlds() -> None:
-    """List all worlds."""
-    from groundlab.worlds import WORLDS
+def worlds(
+    package: Annotated[bool, typer.Option("--all", help="Also the ids that run through minigrid, slower.")] = False,
+) -> None:
+    """List the worlds: grid, time limit, missions."""
+    from groundlab.lab import terminal
 
-    table = Table()
-    for heading in ("world", "grid", "limit", "mission", "what it is"):
-        table.add_column(heading)
-    for world in WORLDS.values():
-        table.add_row(world.name, f"{world.width} x {world.height}", str(world.max_steps), world.mission, world.summary)
-    console.print(table)
-
-
-_KEYS = {"a": 0, "d": 1, "w": 2, "p": 3, "x": 4, "t": 5, "n": 6}
-_HELP = "a left, d right, w forward, p pick up, x drop, t toggle, n nothing, q quit"
+    terminal.list_worlds(console, package)
 
 
 @app.command()
-def play(world: Annotated[str, typer.Argument(help="A world, e.g. SimpleDoorKey.")], seed: Seed = 0) -> None:
-    """Play a world in the terminal, seeing what the agent sees and what the planner would read."""
-    from groundlab.methods.mediator.translator import Translator
-    from groundlab.worlds import GridEnv
+def play(world: Annotated[str, typer.Argument(help="A world, e.g. BabyAI-GoToLocal-v0.")], seed: Seed = 0) -> None:
+    """Play one episode in the terminal, beside what an agent would read of it."""
+    from groundlab.lab import terminal
 
-    env = GridEnv(world, render_mode="ansi")
-    translator = Translator(env.world.name)
-    observation, _ = env.reset(seed=seed)
-    terminated = truncated = False
-    steps, reward = 0, 0.0
-    console.print(f"{world}, layout {seed}: {observation['mission']}\n{_HELP}", highlight=False)
-    while not (terminated or truncated):
-        text = translator.describe(observation["image"])
-        console.print(f"\n{env.render()}\nstep {steps}  {text}", markup=False, highlight=False)
-        key = _read_key()
-        if key in ("q", ""):
-            break
-        if key in _KEYS:
-            observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
-            steps += 1
-        else:
-            console.print(_HELP, highlight=False)
-    end = f"the door is open, reward {reward:.3f}" if terminated else "time is up" if truncated else "stopped"
-    console.print(f"{end} after {steps} steps", highlight=False)
-
-
-def _read_key() -> str:
-    """One key press from a terminal, or the next character of a pipe; empty at its end."""
-    if sys.stdin.isatty():
-        return typer.getchar()
-    character = sys.stdin.read(1)
-    return character if not character.isspace() else _read_key()
+    terminal.play(console, world, seed)
 
 
 def _version(wanted: bool) -> None:
