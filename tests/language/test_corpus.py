@@ -129,8 +129,14 @@ def test_moves_change_places_as_a_turn_or_a_step_does(before, after):
 def test_training_and_held_out_parts_never_meet():
     rng = generator(0, "parts")
     train = {corpus.sample(rng).input for _ in range(3000)}
-    held_out = {corpus.sample(rng, held_out=True).input for _ in range(1000)}
+    held_out = {corpus.sample(rng, ["places", "french"], held_out=True).input for _ in range(1000)}
     assert not train & held_out
+    assert min(map(len, held_out)) >= corpus.FACT > min(map(len, train))
+
+
+def test_facts_are_never_held_out():
+    with pytest.raises(GroundlabError, match="'affordances' has facts only"):
+        corpus.sample(generator(0, "x"), ["affordances"], held_out=True)
 
 
 def test_an_unknown_topic_is_answered_with_the_nearest():

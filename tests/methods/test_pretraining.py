@@ -165,6 +165,7 @@ def test_shipped_weights_belong_to_the_shipped_recipe(folder):
     stored = json.loads((folder / "recipe.json").read_text())
     recipe = load_recipe(stored["recipe"]["name"], seed=stored["recipe"]["seed"])
     assert stored["hash"] == recipe.hash and stored["recipe"] == recipe.model_dump()
+    assert stored["corpus"] == pretraining.fingerprint(recipe)
     assert folder.name == f"{recipe.name}-s{recipe.seed}"
 
 

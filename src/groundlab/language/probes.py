@@ -49,7 +49,8 @@ def collate(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples:
         labels = [[IGNORED] * len(text) + target for text, target in pairs]
     ids = _padded(rows, tokenizer.pad_token_id)  # type: ignore[arg-type]
     mask = _padded([[1] * len(row) for row in rows], 0)  # type: ignore[arg-type]
-    return {"input_ids": ids, "attention_mask": mask, "labels": _padded(labels, IGNORED)}
+    batch = {"input_ids": ids, "attention_mask": mask, "labels": _padded(labels, IGNORED)}
+    return {name: tensor.to(model.device) for name, tensor in batch.items()}
 
 
 def _padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
@@ -73,9 +74,10 @@ def accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples
 def examine(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples_a_probe: int = 400, seed: int = 0
 ) -> dict[str, float]:
-    """Accuracy on held-out samples of every topic (whether the model was taught it or not) and of the binding probes.
+    """Accuracy on every topic (whether the model was taught it or not) and in the binding probes.
 
-    Scenes and facts of the probes are from the part of the corpus that never trains; their draw depends on `seed` only.
+    Scenes are from the part of the corpus that never trains; short facts are those that are taught. The draw depends on
+    `seed` only.
     """
     wide = Breadth(rare=0.25, styles=0.25)
     probes = {topic: (topic, wide) for topic in corpus.TOPICS} | BINDING
@@ -87,7 +89,13 @@ def examine(
 
 def _drawn(seed: int, name: str, topic: str, breadth: Breadth, count: int) -> list[Sample]:
     rng = generator(seed, "probe", name)
-    return [corpus.sample(rng, [topic], breadth, held_out=True) for _ in range(count)]
+    return [_asked(rng, topic, breadth) for _ in range(count)]
+
+
+def _asked(rng: Generator, topic: str, breadth: Breadth) -> Sample:
+    """A fact as it is taught, or a held-out scene, as often as the topic draws either."""
+    sample = corpus.sample(rng, [topic], breadth, held_out=None)
+    return sample if len(sample.input) < corpus.FACT else corpus.sample(rng, [topic], breadth, held_out=True)
 
 
 LEAST_SHARE = 0.5  # of what a uniform policy gives to an action
@@ -122,11 +130,12 @@ def _scores(
 
 
 def random_prompts(rng: Generator, count: int) -> list[str]:
-    """Prompts as agents read them, about random scenes of four things with a random thing as goal."""
+    """Prompts as agents read them, about random scenes of up to four things; half of the goals are in sight."""
     prompts = []
     for _ in range(count):
-        scene, _ = scenes.draw(rng, 4, scenes.Vocabulary(), 0.0)
-        goal = f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
+        scene, thing = scenes.draw(rng, 4, scenes.Vocabulary(), 0.0)
+        anything = f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
+        goal = thing.name if rng.random() < 0.5 else anything
         told = "".join(f"{sentence}, " for sentence in scenes.captions(scene))
         prompts.append(f"Goal of the agent: go to the {goal} \n Observation 0: {told}\n Action 0: ")
     return prompts

@@ -138,11 +138,11 @@ def pretrain(
     words = train_tokenizer(recipe)
     model = build(recipe.architecture, len(words), recipe.seed).to(device)  # type: ignore[arg-type]
     seconds = _train(run, recipe, model, words)
-    words.save_pretrained(out)
-    model.save_pretrained(out)
+    _store(model, words, out)
     facts = {
         "recipe": recipe.model_dump(),
         "hash": recipe.hash,
+        "corpus": fingerprint(recipe),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "probes": probes.examine(model, words, recipe.probe_samples),
         "temperature": probes.score_temperature(model, words),
@@ -153,6 +153,21 @@ def pretrain(
     }
     storage.write_json(out / "recipe.json", facts)
     return facts
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """What the corpus draws for a recipe, as 12 hexadecimal digits: weights belong to a recipe and to a corpus."""
+    drawn = [list(pool(recipe, stage, index)) for index, stage in enumerate(recipe.stages)]
+    return digest_json([drawn, train_tokenizer(recipe).get_vocab()])[:12]
+
+
+@torch.no_grad()
+def _store(model: PreTrainedModel, words: PreTrainedTokenizerBase, out: Path) -> None:
+    """Round the weights to 16 bits, which halves what ships, and save them; they are read back as 32 bits."""
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())
+    words.save_pretrained(out)
+    model.save_pretrained(out, state_dict={name: parameter.half() for name, parameter in model.named_parameters()})
 
 
 def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:

@@ -4,8 +4,8 @@
 
 Reading order: `words.py`, `scenes.py`, `topics.py`. What a model learns here: words for things, places and
 directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
-when a goal and a scene are given; `leaks` states that rule. One sample in `HELD_OUT` never trains, by a hash
-of its text, so probes ask what was not seen.
+when a goal and a scene are given; `leaks` states that rule. One long input in `HELD_OUT` never trains, by a hash of its
+text, so probes ask about scenes that were not seen; short ones are facts, to be known rather than inferred.
 Called from: `methods/pretraining.py`, `language/probes.py`.
 """
 
@@ -18,16 +18,30 @@ from typing import NamedTuple
 
 from numpy.random import Generator
 
-from groundlab.core.errors import unknown_name
+from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.corpus.topics import TOPICS, Breadth
 from groundlab.language.corpus.words import ACTION_PHRASES
 
-__all__ = ["ACTION_PHRASES", "HELD_OUT", "SPATIAL", "TOPICS", "Breadth", "Sample", "is_held_out", "leaks", "sample"]
+__all__ = [
+    "ACTION_PHRASES",
+    "FACT",
+    "HELD_OUT",
+    "SPATIAL",
+    "TOPICS",
+    "Breadth",
+    "Sample",
+    "is_held_out",
+    "leaks",
+    "sample",
+]
 
 HELD_OUT = 20
+FACT = 80  # characters: shorter inputs are facts ("green in french:"), all of them taught
 
 SPATIAL = ("sides", "affordances", "french_spatial")
 """The topics of a dose without spatial words: which way is which, and which word turns you where."""
+
+_TRIES = 10_000
 
 
 class Sample(NamedTuple):
@@ -42,17 +56,18 @@ def sample(
     rng: Generator,
     topics: Sequence[str] | Mapping[str, float] = tuple(TOPICS),
     breadth: Breadth | None = None,
-    held_out: bool = False,
+    held_out: bool | None = False,
 ) -> Sample:
-    """One sample of `topics` (names, or names with weights), from the held-out part or from the rest.
+    """One sample of `topics` (names, or names with weights): a trained one, a held-out one, or (None) any.
 
-    Raises GroundlabError for an unknown topic, naming the nearest one.
+    Raises GroundlabError for an unknown topic (naming the nearest one) and where a topic of facts only is held out.
     """
     topic = _draw_topic(rng, topics)
-    while True:
+    for _ in range(_TRIES):
         text, target = TOPICS[topic](rng, breadth or Breadth())
-        if is_held_out(text) == held_out:
+        if held_out is None or is_held_out(text) == held_out:
             return Sample(text, target, topic)
+    raise GroundlabError(f"topic {topic!r} has facts only, none of them held out; ask it with held_out=None")
 
 
 def _draw_topic(rng: Generator, topics: Sequence[str] | Mapping[str, float]) -> str:
@@ -66,7 +81,7 @@ def _draw_topic(rng: Generator, topics: Sequence[str] | Mapping[str, float]) -> 
 
 def is_held_out(text: str) -> bool:
     """Whether an input is one of the held-out ones."""
-    return zlib.crc32(text.encode()) % HELD_OUT == 0
+    return len(text) >= FACT and zlib.crc32(text.encode()) % HELD_OUT == 0
 
 
 _GOAL = re.compile(

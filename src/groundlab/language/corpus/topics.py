@@ -119,7 +119,7 @@ _ON_SIDE = {
 _FACING = {"left": "turn left", "right": "turn right", "forward": "go forward"}
 _MOVES = ("action:", "which move?", "which words bring you to face it?", "the move for that:")
 _HANDLING = (
-    ("pick up", ("something lies before you", "your hands are empty", "it lies at your feet"), ("what takes it?",)),
+    ("pick up", ("something lies before you", "it can be carried", "it lies at your feet"), ("what takes it?",)),
     ("drop", ("something is in your hands", "you hold it", "your hands are full"), ("what lets go of it?",)),
     ("toggle", ("something is shut", "it is closed", "a door is locked"), ("what changes that?",)),
 )
@@ -144,7 +144,7 @@ _MEANINGS = {
     "drop": ("you put down what you carry", "your hands are empty"),
     "toggle": ("a closed door opens", "the door changes from closed to open"),
 }
-_EFFECTS = ("you {}: what happens?", "what does {} do?", "{} means:", "you {}, \n then:")
+_EFFECTS = (("you {}: what happens?", "what does {} do?"), ("{} means:", "you {}, \n then:"))  # one pair a meaning
 _CAUSES = ("{}: what did you do?", "{}, \n after which move?", "{} \n because of:")
 
 
@@ -156,10 +156,11 @@ def _moved(action: str, right: int, ahead: int) -> tuple[int, int]:
 def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """What each verb does: in words, and to the place of one thing."""
     action = one_of(rng, words.ACTIONS)
-    said, meaning = one_of(rng, _NAMED[action]), one_of(rng, _MEANINGS[action])
+    said, which = one_of(rng, _NAMED[action]), int(rng.random() * 2)
+    meaning = _MEANINGS[action][which]
     draw = rng.random()
     if draw < 0.25:
-        return one_of(rng, _EFFECTS).format(said), meaning
+        return one_of(rng, _EFFECTS[which]).format(said), meaning
     if draw < 0.4:
         return one_of(rng, _CAUSES).format(meaning), action
     action = one_of(rng, ("turn left", "turn right", "go forward"))
@@ -176,7 +177,7 @@ def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     return f"{told}. now it is {scenes.place(*after)}, \n what did you do?", action
 
 
-_SAME = ("another word for {}:", "{} means the same as:", "say {} in another way:", "a synonym of {}?")
+_SAME = (("another word for {}:", "a synonym of {}?"), ("{} means the same as:", "say {} in another way:"))
 _PLAIN = ("what does {} mean?", "the usual word for {}:", "{} is:")
 
 
@@ -189,7 +190,8 @@ def synonyms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """Words that mean the same, alone and in questions about scenes."""
     draw, word = rng.random(), one_of(rng, tuple(SYNONYMS))
     if draw < 0.2:
-        return one_of(rng, _SAME).format(word), one_of(rng, SYNONYMS[word])
+        which = int(rng.random() * 2)
+        return one_of(rng, _SAME[which]).format(word), SYNONYMS[word][-which]
     if draw < 0.4:
         return one_of(rng, _PLAIN).format(one_of(rng, SYNONYMS[word])), word
     scene, thing = _scene(rng, breadth, Vocabulary())
@@ -268,7 +270,8 @@ def terms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """What the words of the trade mean: goal, observation, action, agent."""
     term, meaning = one_of(rng, tuple(_TERMS)), int(rng.random() * 2)
     if rng.random() < 0.5:
-        return one_of(rng, ("what is {}?", "{} is:", "{} means:")).format(term), _TERMS[term][meaning]
+        asked = one_of(rng, (("what is {}?", "{} is:"), ("{} means:", "what does {} mean?"))[meaning])
+        return asked.format(term), _TERMS[term][meaning]
     return one_of(rng, ("{} is called:", "a word for {}:", "{}: which word is that?")).format(
         _TERMS[term][meaning]
     ), term
