@@ -23,7 +23,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
-Metric = Literal["interactions", "steps", "success", "return"]
+Metric = Literal["interactions", "steps", "success", "return", "mismatches"]
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
@@ -47,7 +47,9 @@ class Selector(_Strict):
 
     method: str
     world: str
-    policy: Literal["rule", "sampled", "argmax"] = "rule"
+    policy: Literal["rule", "sampled", "argmax", "random", "first-finished", "bot", "facts"] = "rule"
+    kind: str | None = None
+    """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
     when: Literal["end", "worst test"] = "end"
     """The final evaluation, or for each seed the mean of its least successful test during training."""
@@ -62,8 +64,9 @@ class Selector(_Strict):
 
     def __str__(self) -> str:
         given = "".join(f", {key} {value}" for key, value in self.settings.items())
-        policy = "" if self.policy == "rule" else f", {self.policy}"
-        return f"{self.method} in {self.world}{policy}{given}"
+        policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
+        kind = f", {self.kind}" if self.kind else ""
+        return f"{self.method} in {self.world}{kind}{policy}{given}"
 
 
 class Comparison(_Strict):
@@ -88,6 +91,8 @@ class Claim(_Strict):
     command: str = ""
     scales: tuple[Scale, ...] = ("quick", "full", "paper")
     published: dict[Metric, Number] = {}
+    error_bar: dict[Metric, Number] = {}
+    """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
     reference: dict[Metric, Number] = {}
     """What the authors' released code gave when it was run again."""
     against: Literal["published", "reference"] = "published"

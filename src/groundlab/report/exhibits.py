@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
-from groundlab.report import mediator, style, tables
+from groundlab.report import mediator, style, tables, worlds
 from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
 
@@ -98,6 +98,22 @@ _ALL = (
         ("mediator", "hard-coded"),
         (),
         mediator.argmax,
+    ),
+    Exhibit(
+        "worlds-agents",
+        "worlds",
+        "What chance and a perfect planner reach on each level",
+        ("random",),
+        ("bot", "facts"),
+        worlds.agents,
+    ),
+    Exhibit(
+        "worlds-random",
+        "worlds",
+        "Success of random actions, and how the way of counting changes it",
+        ("random",),
+        (),
+        worlds.chance,
     ),
 )
 EXHIBITS = {exhibit.id: exhibit for exhibit in _ALL}

@@ -130,16 +130,20 @@ def _selectors(claim: Claim) -> list[Selector]:
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
     """The stored rows that a selector names: episodes of the final evaluation, or tests during training."""
     frame = records.evaluations if selector.when == "end" else records.tests
-    return select(
+    rows = select(
         frame, method=selector.method, world=selector.world, policy=selector.policy, settings=selector.settings
     )
+    return rows if selector.kind is None else rows.loc[rows.get("kind", pd.Series(index=rows.index)) == selector.kind]
 
 
 def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
-    """[seeds, layouts], or [seeds, 1] for the least successful test of each seed during training."""
+    """[seeds, layouts], or [seeds, 1] for the least successful test of each seed during training.
+
+    Episodes that were counted as they finished belong to no layout: they are taken in their order.
+    """
     rows = select_rows(records, selector)
     if selector.when == "end":
-        return table(rows, metric)
+        return table(rows, metric, columns="episode" if selector.policy == "first-finished" else "layout")
     worst = table(rows, "success", columns="iteration").argmin(axis=1)
     return np.take_along_axis(table(rows, metric, columns="iteration"), worst[:, None], 1)
 
@@ -259,7 +263,7 @@ def readable_row(verdict: Verdict) -> dict[str, str]:
     return {
         "claim": claim.locus,
         "statement": claim.statement,
-        "paper": _numbers(claim.published),
+        "paper": _numbers(claim.published, claim.error_bar),
         "original re-run": failed or _numbers(claim.reference),
         "here": _fresh(verdict),
         "seeds": str(verdict.seeds) if verdict.judged else "–",
@@ -267,10 +271,10 @@ def readable_row(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _numbers(values: dict[Any, Decimal]) -> str:
-    return (
-        "; ".join(f"{metric} {value}{' %' if metric == 'success' else ''}" for metric, value in values.items()) or "–"
-    )
+def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = None) -> str:
+    bars = {metric: f" ± {error}" for metric, error in (errors or {}).items()}
+    parts = [(metric, f"{value}{bars.get(metric, '')}") for metric, value in values.items()]
+    return "; ".join(f"{metric} {text}{' %' if metric == 'success' else ''}" for metric, text in parts) or "–"
 
 
 def _fresh(verdict: Verdict) -> str:

@@ -127,7 +127,11 @@ class _StoredRun:
     def evaluations(self) -> list[dict[str, Any]]:
         stored = storage.read_json(self.place / "evaluation.json")
         try:
-            rows = [{"policy": each["policy"], **row} for each in stored for row in each["rows"]]
+            rows = [
+                {"policy": each["policy"], "episode": number, **row}
+                for each in stored
+                for number, row in enumerate(each["rows"])
+            ]
             return [{**self.keys, **_in_percent(row)} for row in rows]
         except (TypeError, KeyError) as error:
             raise _foreign(self.place / "evaluation.json", error) from None

@@ -1,0 +1,134 @@
+"""The worlds as a page shows them: pictures beside words, the table of actions, what is hidden, the list of worlds.
+
+    from groundlab.lab import gallery
+    gallery.scene("BabyAI-GoToLocal-v0", seed=3)     # the level, the agent's view, and its text in two languages
+    gallery.listing("BabyAI-Go")                     # worlds by the start of their name
+    gallery.speed("BabyAI-GoToLocal-v0", 256)        # steps a second, now
+
+Each function gives an object that a notebook draws. Called from: notebooks/00_worlds.ipynb.
+Read next: `worlds/render.py` (pictures), `worlds/text.py` (words).
+"""
+
+import base64
+import html
+import io
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from groundlab import worlds
+from groundlab.worlds import render, text
+from groundlab.worlds.codes import COLOURS, TYPES
+
+_TILE = 28  # pixels
+_ACTIONS = (
+    ("turn left", "turns on the spot"),
+    ("turn right", "turns on the spot"),
+    ("go forward", "one cell ahead, if that is empty or an open door"),
+    ("pick up", "takes the key, ball or box ahead, if the hand is free"),
+    ("drop", "puts what is carried on the cell ahead, if that is empty"),
+    ("toggle", "opens or closes a door; unlocks one whose key is carried; breaks a box open"),
+    ("done", "nothing; costs a step. The papers' sixth action is toggle: this one is left out"),
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """HTML that a notebook shows, and the same in plain text."""
+
+    markup: str
+    plain: str
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+    def __str__(self) -> str:
+        return self.plain
+
+
+def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
+    """One level after some actions: drawn whole (the view lit), as the agent sees it, and told in two languages.
+
+    Door-key worlds show what has been seen so far; no text of BabyAI-Text belongs to them.
+    """
+    env = worlds.GridEnv(world)
+    observation, _ = env.reset(seed=seed)
+    for action in actions:
+        observation, *_ = env.step(action)
+    goal = observation["mission"]
+    if env.world.is_door_key:
+        return _page(world, seed, goal, [("what has been seen", render.as_picture(observation["image"], _TILE))], [])
+    pictures = [
+        ("the level (lit: in view)", render.level_picture(env.grids, tile=_TILE)),
+        ("what the agent sees", render.view_picture(observation["image"], _TILE)),
+    ]
+    told = [(name, text.describe(observation["image"], _carried(env), name)) for name in ("english", "french")]
+    return _page(world, seed, goal, pictures, told)
+
+
+def _carried(env: worlds.GridEnv) -> tuple[str, str] | None:
+    kind, colour = env.grids.carried[0, :2].tolist()
+    return (TYPES[kind], COLOURS[colour]) if kind else None
+
+
+def _page(
+    world: str, seed: int, goal: str, pictures: list[tuple[str, np.ndarray]], told: list[tuple[str, list[str]]]
+) -> Page:
+    drawn = "".join(_figure(caption, picture) for caption, picture in pictures)
+    words = "".join(_list(language, sentences) for language, sentences in told)
+    heading = f"<p><b>{html.escape(world)}</b>, layout {seed}. Goal: <i>{html.escape(goal)}</i></p>"
+    row = f'<div style="display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start">{drawn}{words}</div>'
+    lines = [f"{world}, layout {seed}. Goal: {goal}", *(sentence for _, sentences in told for sentence in sentences)]
+    return Page(heading + row, "\n".join(lines))
+
+
+def _figure(caption: str, picture: np.ndarray) -> str:
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    data = base64.b64encode(buffer.getvalue()).decode()
+    image = f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" style="max-width:none">'
+    return f'<figure style="margin:0">{image}<figcaption>{html.escape(caption)}</figcaption></figure>'
+
+
+def _list(language: str, sentences: list[str]) -> str:
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    return f'<div style="text-align:left"><b>{language.capitalize()}</b><ul style="margin-top:4px">{items}</ul></div>'
+
+
+def actions() -> Page:
+    """What an agent can do."""
+    rows = [(str(number), name, what) for number, (name, what) in enumerate(_ACTIONS)]
+    return _table(("index", "action", "what it does"), rows)
+
+
+def listing(start: str = "") -> Page:
+    """The worlds whose names begin so, with size, time limit and missions."""
+    chosen = [world for name, world in worlds.WORLDS.items() if name.startswith(start) and "/" not in name]
+    rows = [
+        (each.name, f"{each.width} x {each.height}", str(each.max_steps), each.mission, each.summary) for each in chosen
+    ]
+    return _table(("world", "cells", "steps", "mission", "what it is"), rows)
+
+
+def speed(world: str, num_envs: int, seconds: float = 1.0) -> str:
+    """Steps a second of a batch under random actions, on this machine now."""
+    env = worlds.make(world, num_envs, seed=0)
+    env.reset()
+    plan = np.random.default_rng(0).integers(0, 7, (64, num_envs))
+    env.step(plan[0])  # compiles
+    steps, start = 0, time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds:
+        for row in plan:
+            env.step(row)
+        steps += plan.size
+    return f"{world}, {num_envs} environments: {steps / passed:,.0f} steps a second on this machine now"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Page:
+    style = ' style="text-align:left"'
+    top = "".join(f"<th{style}>{html.escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td{style}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    plain = "\n".join("  ".join(row) for row in [head, *rows])
+    return Page(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>", plain)
