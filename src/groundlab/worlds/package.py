@@ -51,8 +51,9 @@ class PackageVectorEnv(gym.vector.VectorEnv):
     def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
         """Start new episodes where `options["reset_mask"]` is true (everywhere by default)."""
         mask = reset_mask(options, self.num_envs)
-        if seed is not None:
-            self._seeds = spread_seeds(seed, self.num_envs)
+        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
+            if mask[env] and each is not None:
+                self._seeds[env] = each
         self._restart(mask)
         self._finished = self._finished & ~mask
         return self._observations(), {}

@@ -30,6 +30,8 @@ class GridEnv(gym.Env):
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 3}  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(self, world: str, render_mode: str | None = None, **options):
+        if not isinstance(options.get("kinds", ""), str):
+            raise GroundlabError(f'one environment plays one kind; make {world}/KIND, or give kinds="per-episode"')
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise GroundlabError(f"unknown render mode {render_mode!r}; use rgb_array or ansi")
         self.world, self.render_mode = configure(find(world), **options), render_mode
@@ -46,13 +48,14 @@ class GridEnv(gym.Env):
         """Start an episode; a seed gives the level of the original with that seed."""
         if seed is not None:
             self.grids.random[0] = seed_row(spread_seeds(seed, 1)[0])
+        super().reset(seed=seed)  # Gymnasium's own generator, which nothing here draws from
         reset_envs(self.grids, self._yes, self._images)
         self._mission = mission_text(self.grids.missions[0])
         return self._observation(), {}
 
     def step(self, action):
         """(observation, reward, terminated, truncated, info) after one action."""
-        if not 0 <= action < len(ACTIONS):
+        if not (isinstance(action, int | np.integer) and 0 <= action < len(ACTIONS)):
             check_actions([action], 1)
         self._actions[0] = action
         terminated, truncated = self._flags

@@ -59,6 +59,8 @@ def spread_kinds(world: World, kinds: Kinds, count: int) -> list[int]:
     """Which level each of `count` environments starts with: i modulo their number, or as listed by name."""
     if isinstance(kinds, str):
         return [env % len(world.levels) for env in range(count)]
+    if not world.kinds:
+        raise GroundlabError(f"{world.name} has one kind of task; leave out kinds")
     if len(kinds) != count:
         raise GroundlabError(f"{len(kinds)} kinds for {count} environments; give one each")
     if unknown := set(kinds) - set(world.kinds):
@@ -113,7 +115,8 @@ def reset_mask(options: dict[str, Any] | None, count: int) -> np.ndarray:
 class GridVectorEnv(gym.vector.VectorEnv):
     """B copies of one world; see the module docstring for shapes.
 
-    reset(seed=int) seeds environment i with seed + i, a list gives each its own seed, reset() continues each stream;
+    reset(seed=int) seeds environment i with seed + i, a list gives each its own seed (None: its stream goes on),
+    reset() continues each stream;
     reset(options={"reset_mask": bool [B]}) restarts only those. Autoreset is Gymnasium's next-step mode unless
     `autoreset` says "same-step" or "disabled" (then a finished environment stands still until it is reset).
     Mixed worlds: environment i keeps kind i mod 5, balanced and seeded ("fixed-per-env"; the original draws it
@@ -142,9 +145,11 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._missions = [""] * num_envs
-        self._allocate(seed, spread_kinds(self.world, kinds, num_envs))
+        self._allocate(spread_kinds(self.world, kinds, num_envs))
+        for env, each in enumerate(spread_seeds(seed, num_envs)):
+            self.grids.random[env] = seed_row(each)
 
-    def _allocate(self, seed: int | None, kinds: list[int]) -> None:
+    def _allocate(self, kinds: list[int]) -> None:
         count = self.num_envs
         self.grids = empty_grids(count, self.world.width, self.world.height, self.world.levels, kinds)
         self._images = np.zeros((count, *self.world.image_shape), np.uint8)
@@ -152,12 +157,6 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self._terminated, self._truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         self._everyone, self._nobody = np.ones(count, np.bool_), np.zeros(count, np.bool_)
         self._step_envs = step_envs_parallel if count >= _PARALLEL_FROM else step_envs
-        self._seed_envs(seed, self._everyone)
-
-    def _seed_envs(self, seed: int | Sequence[int] | None, mask: np.ndarray) -> None:
-        seeds = spread_seeds(seed, self.num_envs)
-        for env in np.flatnonzero(mask):
-            self.grids.random[env] = seed_row(seeds[env])
 
     @property
     def kinds(self) -> list[str]:
@@ -168,8 +167,9 @@ class GridVectorEnv(gym.vector.VectorEnv):
     def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
         """Start new episodes; see the class docstring for `seed` and `options`."""
         mask = reset_mask(options, self.num_envs)
-        if seed is not None:
-            self._seed_envs(seed, mask)
+        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
+            if mask[env] and each is not None:
+                self.grids.random[env] = seed_row(each)
         self._restart(mask)
         self._finished = self._finished & ~mask
         return self._observations(), {}
@@ -217,11 +217,17 @@ class GridVectorEnv(gym.vector.VectorEnv):
 
     def save(self) -> dict[str, np.ndarray]:
         """Everything needed to continue exactly here, as arrays by name."""
-        return {**save_grids(self.grids), "images": self._images.copy(), "finished": self._finished.copy()}
+        ends = {"finished": self._finished, "terminated": self._terminated, "truncated": self._truncated}
+        return {
+            **save_grids(self.grids),
+            "images": self._images.copy(),
+            **{name: flags.copy() for name, flags in ends.items()},
+        }
 
     def load(self, saved: dict[str, np.ndarray]) -> None:
         """Continue from what `save` gave. Raises ValueError when the saved environments were others."""
         load_grids(self.grids, saved)
         self._images[...] = saved["images"]
         self._finished = saved["finished"].copy()
+        self._terminated[...], self._truncated[...] = saved["terminated"], saved["truncated"]
         self._read_missions(self._everyone)
