@@ -1,9 +1,15 @@
 """The batched and the single front: Gymnasium's rules, seeds, autoreset, saving, rendering, errors."""
 
+import hashlib
+import os
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -14,7 +20,9 @@ ACTIONS = np.random.default_rng(3).integers(0, 7, (250, 80))
 
 @pytest.mark.parametrize("world", worlds.WORLDS)
 def test_the_single_front_passes_gymnasiums_checker(world, recwarn):
-    check_env(gym.make(f"groundlab/{world}-v0", render_mode="rgb_array").unwrapped)
+    if "/" in world:  # a kind of a mixed world: Gymnasium's ids have one slash only
+        return check_env(worlds.GridEnv(world, render_mode="rgb_array"))
+    check_env(gym.make(worlds.find(world).gym_id, render_mode="rgb_array").unwrapped)
 
 
 def test_observations_are_as_the_original_draws_them(mediator_golden):
@@ -131,6 +139,183 @@ def test_renderings_show_only_what_was_seen():
     text = worlds.GridEnv("SimpleDoorKey", render_mode="ansi")
     text.reset(seed=0)
     assert "^^" in text.render() and "KG" not in text.render()
+
+
+# From here on: worlds whose missions differ from episode to episode.
+
+GOTO, MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
+
+
+def story(world: str, count: int, steps: int, **options) -> str:
+    """A digest of all that the first environment of a batch of `count` is told in `steps` steps."""
+    env, digest = worlds.make(world, count, seed=17, **options), hashlib.sha256()
+    actions = np.random.default_rng(1).integers(0, 7, (steps, 1)).repeat(count, axis=1)
+    results = [(env.reset()[0], [0.0], [False], [False]), *(env.step(row)[:4] for row in actions)]
+    for observation, reward, terminated, truncated in results:
+        told = (observation["mission"][0], int(observation["direction"][0]), float(reward[0]))
+        digest.update(repr((*told, bool(terminated[0]), bool(truncated[0]))).encode())
+        digest.update(observation["image"][0].tobytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("world", [GOTO, MIXED, "SimpleDoorKey"])
+def test_an_episode_does_not_depend_on_the_batch_it_is_played_in(world):
+    assert len({story(world, count, 300) for count in (1, 2, 63, 64, 150)}) == 1
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_another_process_with_one_thread_or_two_tells_the_same_story(threads, request):
+    code = f"import test_fronts; print(test_fronts.story({MIXED!r}, 128, 300, kinds='per-episode'))"
+    environment = {**os.environ, "NUMBA_NUM_THREADS": threads, "PYTHONPATH": str(request.path.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == story(MIXED, 128, 300, kinds="per-episode")
+
+
+@pytest.mark.parametrize("mode", ["next-step", "same-step"])
+def test_autoreset_is_gymnasiums(mode):
+    """Against Gymnasium's own vector environment around our single fronts, over hundreds of episodes."""
+    names = [f"{MIXED}/{kind}" for kind in worlds.find(MIXED).kinds]
+    ours = worlds.make(MIXED, 5, autoreset=mode)
+    makers = [lambda name=name: worlds.GridEnv(name) for name in names]
+    modes = {"next-step": AutoresetMode.NEXT_STEP, "same-step": AutoresetMode.SAME_STEP}
+    theirs = SyncVectorEnv(makers, autoreset_mode=modes[mode])
+    actions, endings = np.random.default_rng(0).choice([0, 1, 2, 2, 3, 5], (1500, 5)), 0
+    assert alike(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
+    for row in actions:
+        observations, *results, info = ours.step(row)
+        expected, *outcomes, expected_info = theirs.step(row)
+        assert alike(observations, expected)
+        for result, outcome in zip(results, outcomes, strict=True):
+            np.testing.assert_array_equal(result, outcome)
+        assert ("final_obs" in info) == ("final_obs" in expected_info)
+        if "final_obs" in info:
+            np.testing.assert_array_equal(info["_final_obs"], expected_info["_final_obs"])
+            for env in np.flatnonzero(info["_final_obs"]):
+                last, expected_last = last_of(info, env), last_of(expected_info, env)
+                assert last["mission"] == expected_last["mission"]
+                np.testing.assert_array_equal(last["image"], expected_last["image"])
+        endings += int((results[1] | results[2]).sum())
+    assert endings > 80
+
+
+def last_of(info: dict, env: int) -> dict:
+    """The final observation of one environment, whether they come as one dict of batches or one dict each."""
+    final = info["final_obs"]
+    return {name: values[env] for name, values in final.items()} if isinstance(final, dict) else final[env]
+
+
+def alike(ours: dict, theirs: dict) -> bool:
+    """Whether a batch of observations equals Gymnasium's."""
+    arrays = (np.array_equal(ours[name], theirs[name]) for name in ("image", "direction"))
+    return all(arrays) and list(ours["mission"]) == list(theirs["mission"])
+
+
+def test_a_partial_reset_keeps_missions_seeds_and_streams_of_the_others():
+    env, plain = worlds.make(GOTO, 6, seed=0), worlds.make(GOTO, 6, seed=0)
+    before, _ = env.reset()
+    plain.reset()
+    mask = np.array([True, False, False, True, False, False])
+    after, _ = env.reset(seed=[40, 41, 42, 43, 44, 45], options={"reset_mask": mask})
+    expected, _ = worlds.make(GOTO, 6).reset(seed=[40, 0, 0, 43, 0, 0])
+    for i, was_reset in enumerate(mask):
+        wanted = expected if was_reset else before
+        np.testing.assert_array_equal(after["image"][i], wanted["image"][i])
+        assert after["mission"][i] == wanted["mission"][i]
+    onwards, continued = plain.reset()[0], env.reset()[0]
+    np.testing.assert_array_equal(continued["image"][~mask], onwards["image"][~mask])
+
+
+def test_none_in_a_list_of_seeds_lets_that_stream_go_on():
+    env, plain = worlds.make(GOTO, 2, seed=0), worlds.make(GOTO, 2, seed=0)
+    env.reset(), plain.reset()
+    mixed, onwards = env.reset(seed=[9, None])[0], plain.reset()[0]
+    np.testing.assert_array_equal(mixed["image"][1], onwards["image"][1])
+    assert mixed["mission"] == [worlds.make(GOTO, 1).reset(seed=9)[0]["mission"][0], onwards["mission"][1]]
+
+
+def test_a_finished_environment_stands_still_without_autoreset():
+    env = worlds.make("BabyAI-GoToObjS4-v0", 2, seed=0, autoreset="disabled")
+    env.reset()
+    for _ in range(16):
+        env.step(np.full(2, 6))
+    before = env.save()
+    observations, rewards, _, truncated, _ = env.step(np.full(2, 1))
+    assert truncated.all() and not rewards.any()
+    assert all(np.array_equal(before[name], array) for name, array in env.save().items())
+    assert len(observations["mission"]) == 2
+
+
+@pytest.mark.parametrize("autoreset", ["next-step", "same-step", "disabled"])
+@pytest.mark.parametrize("kinds", ["fixed-per-env", "per-episode"])
+def test_a_saved_batch_of_missions_continues_exactly(kinds, autoreset):
+    env, other = (worlds.make(MIXED, 8, seed=seed, kinds=kinds, autoreset=autoreset) for seed in (1, 2))
+    env.reset(), other.reset()
+    rollout(env, ACTIONS[:100, :8])
+    other.load(env.save())
+    rows = [*ACTIONS[100:, :8], *ACTIONS[:, :8]]
+    for left, right in zip(missions(env, rows), missions(other, rows), strict=True):
+        assert left == right
+
+
+def missions(env: worlds.GridVectorEnv, rows: list[np.ndarray]) -> list[tuple]:
+    steps = (env.step(row) for row in rows)
+    return [(o["mission"], o["image"].tobytes(), o["direction"].tolist(), r.tolist()) for o, r, *_ in steps]
+
+
+def test_what_was_given_out_is_not_changed_later():
+    env = worlds.make(GOTO, 4, seed=0)
+    first, _ = env.reset()
+    kept = {name: np.array(value) for name, value in first.items()}
+    result = env.step(np.full(4, 2))
+    rewards = result[1].copy()
+    for row in ACTIONS[:200, :4]:
+        env.step(row)
+    for name, value in kept.items():
+        np.testing.assert_array_equal(value, first[name])
+    np.testing.assert_array_equal(rewards, result[1])
+
+
+def goto(count: int = 2) -> worlds.GridVectorEnv:
+    return worlds.GridVectorEnv(worlds.find(GOTO), count)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "fix"),
+    [
+        (lambda: worlds.make("BabyAI-GoToLocl-v0", 2), "did you mean 'BabyAI-GoToLocal-v0'"),
+        (lambda: worlds.make(GOTO, 2, autorest="disabled"), "did you mean 'autoreset'"),
+        (lambda: worlds.make(GOTO, 2, autoreset="never"), "use one of next-step, same-step, disabled"),
+        (lambda: worlds.make(GOTO, 2, num_dists=3), "has no option num_dists; Reasoning-"),
+        (lambda: worlds.make(GOTO, 2, kinds=["goto", "open"]), "has one kind of task; leave out kinds"),
+        (lambda: worlds.make(MIXED, 2, kinds=["goto", "opn"]), "did you mean 'open'"),
+        (lambda: worlds.make(MIXED, 3, kinds=["goto", "open"]), "2 kinds for 3 environments; give one each"),
+        (lambda: worlds.make(MIXED, 2, kinds="per-step"), "use one of fixed-per-env, per-episode"),
+        (lambda: worlds.GridEnv(MIXED, kinds=["open"]), "give kinds=.per-episode."),
+        (lambda: worlds.make(MIXED, 2, num_dists=19), "whole number from 0 to 18"),
+        (lambda: worlds.make(MIXED, 2, num_dists=2.0), "whole number from 0 to 18"),
+        (lambda: worlds.make(GOTO, 2.0), "give a whole number"),
+        (lambda: worlds.make(GOTO, 2, seed=-1), "seeds start at 0"),
+        (lambda: goto().reset(seed=1.5), "give an integer or a list of 2"),
+        (lambda: goto().reset(seed=True), "give an integer or a list of 2"),
+        (lambda: goto().reset(seed=[1]), "1 seeds for 2 environments; give one each"),
+        (lambda: goto().reset(seed=[1, -2]), "seeds start at 0"),
+        (lambda: goto().reset(seed=[1, 2.5]), "seed is 2.5; give an integer"),
+        (lambda: goto().reset(options={"mask": [True, True]}), "there is reset_mask, a bool .2."),
+        (lambda: goto().reset(options={"reset_mask": np.ones(3, bool)}), "give a bool .2."),
+        (lambda: goto().reset(options={"reset_mask": np.ones(2)}), "reset_mask is float64"),
+        (lambda: goto().step([0, 7]), "action 7 does not exist; use 0 left, 1 right, 2 forward"),
+        (lambda: goto().step([0, -1]), "action -1 does not exist"),
+        (lambda: goto().step([0.0, 1.0]), "actions are float64 of shape .2,.; give 2 integers"),
+        (lambda: goto().step([0, 1, 2]), "give 2 integers"),
+        (lambda: goto().step(3), "give 2 integers"),
+        (lambda: worlds.GridEnv(GOTO).step(7), "action 7 does not exist; use 0 left"),
+        (lambda: worlds.GridEnv(GOTO).step(1.5), "give 1 integers"),
+        (lambda: worlds.GridEnv(GOTO).reset(seed=-3), "seeds start at 0"),
+    ],
+)
+def test_mistakes_with_missions_are_answered_with_their_fix(mistake, fix):
+    with pytest.raises(GroundlabError, match=fix):
+        mistake()
 
 
 @pytest.mark.parametrize(
