@@ -98,7 +98,7 @@ def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp
     ratio = measured["GoToLocal, batch of 256"] / measured["minigrid GoToLocal, same run"]
     assert measured["GoToLocal, batch of 256 / minigrid"] == pytest.approx(ratio)
     assert measured["memory of 4,096 environments, MixedTrainLocal"] < 200
-    assert not any("first use" in name for name in measured)
+    assert not any("compiling" in name for name in measured)
 
 
 def test_the_benchmarks_views_are_all_different_and_real():
