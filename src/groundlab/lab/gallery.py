@@ -22,7 +22,7 @@ from groundlab import worlds
 from groundlab.worlds import render, text
 from groundlab.worlds.codes import COLOURS, TYPES
 
-_TILE = 28  # pixels
+_TILE, _WIDEST = 24, 400  # pixels: a cell, and a picture that is shown in smaller cells
 _ACTIONS = (
     ("turn left", "turns on the spot"),
     ("turn right", "turns on the spot"),
@@ -61,7 +61,7 @@ def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
     if env.world.is_door_key:
         return _page(world, seed, goal, [("what has been seen", render.as_picture(observation["image"], _TILE))], [])
     pictures = [
-        ("the level (lit: in view)", render.level_picture(env.grids, tile=_TILE)),
+        ("the level (lit: in view)", render.level_picture(env.grids, tile=min(_TILE, _WIDEST // env.world.width))),
         ("what the agent sees", render.view_picture(observation["image"], _TILE)),
     ]
     told = [(name, text.describe(observation["image"], _carried(env), name)) for name in ("english", "french")]
@@ -77,7 +77,7 @@ def _page(
     world: str, seed: int, goal: str, pictures: list[tuple[str, np.ndarray]], told: list[tuple[str, list[str]]]
 ) -> Page:
     drawn = "".join(_figure(caption, picture) for caption, picture in pictures)
-    words = "".join(_list(language, sentences) for language, sentences in told)
+    words = "<div>" + "".join(_list(language, sentences) for language, sentences in told) + "</div>"
     heading = f"<p><b>{html.escape(world)}</b>, layout {seed}. Goal: <i>{html.escape(goal)}</i></p>"
     row = f'<div style="display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start">{drawn}{words}</div>'
     lines = [f"{world}, layout {seed}. Goal: {goal}", *(sentence for _, sentences in told for sentence in sentences)]
@@ -94,7 +94,7 @@ def _figure(caption: str, picture: np.ndarray) -> str:
 
 def _list(language: str, sentences: list[str]) -> str:
     items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    return f'<div style="text-align:left"><b>{language.capitalize()}</b><ul style="margin-top:4px">{items}</ul></div>'
+    return f'<div style="text-align:left;line-height:1.3"><b>{language.capitalize()}</b><ul style="margin:2px 0 8px">{items}</ul></div>'
 
 
 def actions() -> Page:
