@@ -94,7 +94,8 @@ def _figure(caption: str, picture: np.ndarray) -> str:
 
 def _list(language: str, sentences: list[str]) -> str:
     items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    return f'<div style="text-align:left;line-height:1.3"><b>{language.capitalize()}</b><ul style="margin:2px 0 8px">{items}</ul></div>'
+    list_of = f'<ul style="margin:2px 0 8px">{items}</ul>'
+    return f'<div style="text-align:left;line-height:1.3"><b>{language.capitalize()}</b>{list_of}</div>'
 
 
 def actions() -> Page:
