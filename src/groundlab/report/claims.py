@@ -60,7 +60,7 @@ class Selector(_Strict):
         name = "ours" if self.method == "mediator" else self.method
         if self.settings.get("probability", 0.5) != 0.5:
             name = f"{name} (p = {self.settings['probability']:g})"
-        return name if self.policy in ("rule", "sampled") else f"{name} ({self.policy})"
+        return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:
         given = "".join(f", {key} {value}" for key, value in self.settings.items())
