@@ -3,8 +3,9 @@
 Which place words belong to the thing that the goal names is learnt late and suddenly, or not within minutes on a CPU,
 when a small T5 starts from the stock initialisation. `start` biases the draw, not the function class. The lower heads
 begin by looking back by 1, by 3 and by 4 to 7 tokens; the upper heads of later layers begin by comparing tokens with
-each other (equal key and query weights) but not with themselves; what these heads read weighs more than it would, and
-feed-forward blocks weigh less. Every arm that starts from random weights gets the same start.
+each other (equal, orthogonal key and query weights) but not with themselves. Layer by layer, what then matters weighs
+more than the rest: a noun reads its colour, names are compared, place words look back at the name. Every arm that
+starts from random weights gets the same start.
 Called from: `methods/pretraining.py`, and wherever a net of the same shape without pretraining is wanted.
 """
 
@@ -20,8 +21,13 @@ from groundlab.language.heads import seeded_weights
 
 _NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what heads 0, 1 and 2 begin by looking at
 _NEIGHBOUR_BIAS = 6.0  # logits; near e^6 = 400 times the weight of any other token
-_COMPARING_VARIANCE = 8.0  # of keys and queries, in units of 1 / (width * head width)
-_READING_GAIN, _FEED_FORWARD_GAIN = 2.5, 0.3  # on the output weights of those heads, and of feed-forward blocks
+_COMPARING_LOGIT = 8.0  # of a token with its like, the mean being 0
+_FIRST_GAIN, _READING_GAIN, _OTHER_GAIN = (
+    2.0,
+    4.0,
+    0.5,
+)  # on heads' output weights: of head 0 in layer 0, of heads in use
+_FEED_FORWARD_GAIN = 0.3  # on the output weights of feed-forward blocks
 
 
 class Architecture(BaseModel):
@@ -97,9 +103,8 @@ def start(model: nn.Module) -> None:
             attention = block.layer[0].SelfAttention
             if index > 0:
                 _compare(attention.q.weight, attention.k.weight, attention.n_heads, 1.0)
-            _weigh(
-                attention.o.weight, block.layer[1].DenseReluDense.wo.weight, attention.n_heads, comparing=index % 2 == 1
-            )
+            _weigh(attention.o.weight, attention.n_heads, index)
+            block.layer[1].DenseReluDense.wo.weight.data *= _FEED_FORWARD_GAIN
     elif isinstance(model, LlamaForCausalLM):
         for layer in [block.self_attn for block in network.model.layers][1:]:
             heads = model.config.num_attention_heads
@@ -122,15 +127,6 @@ def _look_at_neighbours(attention: Any) -> None:
     table[_bucket(attention, 0), lower:] -= _NEIGHBOUR_BIAS
 
 
-@torch.no_grad()
-def _weigh(output: Tensor, feed_forward: Tensor, heads: int, comparing: bool) -> None:
-    """Let the comparing (upper) or else the looking (lower) heads of a layer count more, its feed-forward less."""
-    upper = output.shape[1] // heads * (heads // 2)
-    columns = output[:, -upper:] if comparing else output[:, :-upper]
-    columns *= _READING_GAIN
-    feed_forward *= _FEED_FORWARD_GAIN
-
-
 def _bucket(attention: Any, offset: int) -> int:
     """The row of T5's table of relative biases that serves a distance, key minus query."""
     bucket = attention._relative_position_bucket(
@@ -147,6 +143,20 @@ def _compare(query: Tensor, key: Tensor, heads: int, scale: float) -> None:
     """Give the upper half of the heads equal key and query weights; `scale` undoes a division of the products."""
     rows, width = query.shape
     upper = rows // heads * (heads // 2)
-    variance = _COMPARING_VARIANCE * scale / (width * (rows // heads))
-    query[rows - upper :] = torch.randn(upper, width) * variance**0.5
+    size = max(upper, width)
+    orthogonal = torch.linalg.qr(torch.randn(size, size))[0][:upper, :width]
+    query[rows - upper :] = orthogonal * (_COMPARING_LOGIT * scale / (rows // heads)) ** 0.5
     key[rows - upper :] = query[rows - upper :]
+
+
+@torch.no_grad()
+def _weigh(output: Tensor, heads: int, layer: int) -> None:
+    """Let the heads that serve a layer's part count more: head 0 first, then the comparing, then the looking ones."""
+    lower, size = heads - heads // 2, output.shape[1] // heads
+    if layer == 0:
+        gains = [_FIRST_GAIN] + [_OTHER_GAIN] * (heads - 1)
+    elif layer % 2 == 1:
+        gains = [_OTHER_GAIN] * lower + [_READING_GAIN] * (heads - lower)
+    else:
+        gains = [_OTHER_GAIN] + [_READING_GAIN] * (lower - 1) + [_OTHER_GAIN] * (heads - lower)
+    output *= torch.tensor(gains).repeat_interleave(size)
