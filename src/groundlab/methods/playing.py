@@ -69,6 +69,7 @@ def play_layouts(
     for env in range(len(layouts)):
         player.start(env, one(observations, env))
     rows: list[Row] = [{} for _ in layouts]
+    remembers = not isinstance(player, Memoryless)
     active, steps = np.arange(len(layouts)), 0
     while len(active):
         if watch:
@@ -81,8 +82,9 @@ def play_layouts(
         for env in active[ended].tolist():
             rows[env] = _row(envs, env, layouts[env], steps, bool(terminated[env]), float(rewards[env]))
         active = active[~ended]
-        for env in active.tolist():
-            player.see(env, int(actions[env]), one(observations, env))
+        if remembers:
+            for env in active.tolist():
+                player.see(env, int(actions[env]), one(observations, env))
     return rows
 
 
@@ -105,6 +107,7 @@ def play_first_finished(
     for env in range(num_envs):
         player.start(env, one(observations, env))
     rows: list[Row] = []
+    remembers = not isinstance(player, Memoryless)
     while len(rows) < episodes:
         actions = player.act(observations, everyone)
         observations, rewards, terminated, truncated, _ = envs.step(actions)
@@ -114,7 +117,7 @@ def play_first_finished(
                 rows.append(_row(envs, env, seed + env, int(steps[env]), bool(terminated[env]), float(rewards[env])))
                 steps[env] = 0
                 player.start(env, one(observations, env))
-            else:
+            elif remembers:
                 player.see(env, int(actions[env]), one(observations, env))
     return rows[:episodes]
 
