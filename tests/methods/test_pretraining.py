@@ -120,13 +120,35 @@ def test_a_causal_model_is_asked_for_the_target_only():
     assert batch["attention_mask"][1].sum() == 3
 
 
-def test_equal_keys_and_queries_begin_in_later_layers_only():
-    model = build(Architecture(), 500, 0)
-    attention = [block.layer[0].SelfAttention for block in model.encoder.block]
-    equal = [(layer.q.weight == layer.k.weight).all(1).float().mean().item() for layer in attention]
-    assert equal == [0.0, 0.5, 0.5]
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_the_first_heads_begin_by_looking_one_and_three_tokens_back(family):
+    model = build(Architecture(family=family, width=96, heads=4, head_width=32), 500, 0)
+    model.set_attn_implementation("eager")
+    reader = model.encoder if family == "t5" else model.model
+    ids = torch.randint(4, 500, (4, 40), generator=torch.Generator().manual_seed(0))
+    weights = reader(input_ids=ids, output_attentions=True).attentions[0].mean(0)  # [heads, 40, 40]
+    for head, offset in enumerate((-1, -3)):
+        by_distance = {back: weights[head].diagonal(-back).mean().item() for back in range(8)}
+        assert max(by_distance, key=by_distance.__getitem__) == -offset and by_distance[-offset] > 0.5
+
+
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_the_upper_heads_of_the_second_layer_begin_by_finding_the_same_word(family):
+    model = build(Architecture(family=family, width=96, heads=4, head_width=32), 500, 0)
+    model.set_attn_implementation("eager")
+    reader = model.encoder if family == "t5" else model.model
+    rng = torch.Generator().manual_seed(0)
+    ids = torch.stack([torch.randperm(400, generator=rng)[:40] + 4 for _ in range(32)])
+    ids[:, 34:36] = ids[:, 4:6]  # the same two words
+    weights = reader(input_ids=ids, output_attentions=True).attentions[1][:, 2:, 35].mean(0)  # [2 heads, 40 places]
+    others = [place for place in range(40) if place not in (5, 35)]
+    assert (weights[:, 5] > 5 * weights[:, others].mean(1)).all()
+
+
+def test_without_the_binding_start_a_model_is_the_stock_one():
     stock = build(Architecture(binding_start=False), 500, 0)
-    assert not (stock.encoder.block[1].layer[0].SelfAttention.q.weight == attention[1].k.weight).any()
+    layer = stock.encoder.block[1].layer[0].SelfAttention
+    assert not (layer.q.weight == layer.k.weight).any()
 
 
 def test_the_temperature_starves_no_action_and_is_the_lowest_that_does_not():

@@ -19,7 +19,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Confi
 from groundlab.core.errors import GroundlabError
 from groundlab.language.heads import seeded_weights
 
-_NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what heads 0, 1 and 2 begin by looking at
+_NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what T5's heads 0, 1 and 2 begin by looking at
+_ROTARY_NEIGHBOURS = (-1, -3, -5)  # the same for Llama, which has no table of distances
 _NEIGHBOUR_BIAS = 6.0  # logits; near e^6 = 400 times the weight of any other token
 _COMPARING_LOGIT = 8.0  # of a token with its like, the mean being 0
 _FIRST_GAIN, _READING_GAIN, _OTHER_GAIN = (
@@ -28,6 +29,8 @@ _FIRST_GAIN, _READING_GAIN, _OTHER_GAIN = (
     0.5,
 )  # on heads' output weights: of head 0 in layer 0, of heads in use
 _FEED_FORWARD_GAIN = 0.3  # on the output weights of feed-forward blocks
+_LLAMA_SCALE = 0.1  # of the residual stream: tied embeddings make the logits, unscaled
+_FAST = 4  # how many of a head's fastest rotations tell near distances apart
 
 
 class Architecture(BaseModel):
@@ -87,6 +90,7 @@ def _llama(shape: Architecture, vocabulary: int) -> LlamaConfig:
         num_key_value_heads=shape.heads,
         head_dim=shape.head_width,
         max_position_embeddings=1024,
+        attention_bias=True,
         tie_word_embeddings=True,
         pad_token_id=0,
         bos_token_id=None,
@@ -102,13 +106,11 @@ def start(model: nn.Module) -> None:
         for index, block in enumerate(network.encoder.block):
             attention = block.layer[0].SelfAttention
             if index > 0:
-                _compare(attention.q.weight, attention.k.weight, attention.n_heads, 1.0)
+                _compare(attention.q.weight, attention.k.weight, attention.n_heads)
             _weigh(attention.o.weight, attention.n_heads, index)
             block.layer[1].DenseReluDense.wo.weight.data *= _FEED_FORWARD_GAIN
     elif isinstance(model, LlamaForCausalLM):
-        for layer in [block.self_attn for block in network.model.layers][1:]:
-            heads = model.config.num_attention_heads
-            _compare(layer.q_proj.weight, layer.k_proj.weight, heads, layer.head_dim**0.5)
+        _start_llama(network)
     else:
         raise GroundlabError(f"no binding start is known for {type(model).__name__}; set binding_start: false")
 
@@ -139,13 +141,13 @@ def _bucket(attention: Any, offset: int) -> int:
 
 
 @torch.no_grad()
-def _compare(query: Tensor, key: Tensor, heads: int, scale: float) -> None:
-    """Give the upper half of the heads equal key and query weights; `scale` undoes a division of the products."""
+def _compare(query: Tensor, key: Tensor, heads: int) -> None:
+    """Give the upper half of the heads equal key and query weights."""
     rows, width = query.shape
     upper = rows // heads * (heads // 2)
     size = max(upper, width)
-    orthogonal = torch.linalg.qr(torch.randn(size, size))[0][:upper, :width]
-    query[rows - upper :] = orthogonal * (_COMPARING_LOGIT * scale / (rows // heads)) ** 0.5
+    orthogonal = _orthogonal(size)[:upper, :width]
+    query[rows - upper :] = orthogonal * (_COMPARING_LOGIT / (rows // heads)) ** 0.5
     key[rows - upper :] = query[rows - upper :]
 
 
@@ -160,3 +162,49 @@ def _weigh(output: Tensor, heads: int, layer: int) -> None:
     else:
         gains = [_OTHER_GAIN] + [_READING_GAIN] * (lower - 1) + [_OTHER_GAIN] * (heads - lower)
     output *= torch.tensor(gains).repeat_interleave(size)
+
+
+def _orthogonal(size: int) -> Tensor:
+    """A random orthogonal matrix [size, size]."""
+    return torch.linalg.qr(torch.randn(size, size))[0]
+
+
+@torch.no_grad()
+def _start_llama(network: Any) -> None:
+    """The same parts for Llama: fast rotations of constant queries and keys find neighbours, slow ones compare."""
+    heads, width = network.config.num_attention_heads, network.config.hidden_size
+    lower, size = heads - heads // 2, network.config.head_dim
+    network.model.embed_tokens.weight.normal_(0, _LLAMA_SCALE)
+    for index, layer in enumerate(network.model.layers):
+        attention = layer.self_attn
+        for head, offset in enumerate(_ROTARY_NEIGHBOURS[:lower]):
+            rows = slice(head * size, (head + 1) * size)
+            _look_at_rotary(attention, rows, offset, network.model.rotary_emb.inv_freq)
+        for head in range(lower, heads) if index > 0 else ():
+            _compare_rotary(attention, slice(head * size, (head + 1) * size), width)
+        attention.v_proj.weight.normal_(0, width**-0.5)
+        attention.o_proj.weight.normal_(0, _LLAMA_SCALE * (heads * size) ** -0.5)
+        _weigh(attention.o_proj.weight, heads, index)
+        layer.mlp.down_proj.weight.normal_(0, _FEED_FORWARD_GAIN * _LLAMA_SCALE * width**-0.5)
+
+
+def _look_at_rotary(attention: Any, rows: slice, offset: int, frequencies: Tensor) -> None:
+    """Biases of one head whose product, once rotated, is largest at a key `offset` tokens from the query."""
+    size = rows.stop - rows.start
+    amplitude = (_COMPARING_LOGIT * size**0.5) ** 0.5
+    angles = frequencies[:_FAST] * offset
+    query, key = torch.zeros(size), torch.zeros(size)
+    query[:_FAST] = amplitude
+    key[:_FAST], key[size // 2 : size // 2 + _FAST] = amplitude * angles.cos(), -amplitude * angles.sin()
+    attention.q_proj.bias[rows], attention.k_proj.bias[rows] = query, key
+    for projection in (attention.q_proj, attention.k_proj):
+        projection.weight[rows] *= _FEED_FORWARD_GAIN
+
+
+def _compare_rotary(attention: Any, rows: slice, width: int) -> None:
+    """Equal key and query weights of one head, in the dimensions that rotate slowly."""
+    size = rows.stop - rows.start
+    slow = [row for row in range(size) if row % (size // 2) >= size // 4]
+    weights = torch.zeros(size, width)
+    weights[slow] = _orthogonal(width)[: len(slow)] * (_COMPARING_LOGIT * size**0.5 / len(slow)) ** 0.5
+    attention.q_proj.weight[rows], attention.k_proj.weight[rows] = weights, weights
