@@ -54,6 +54,15 @@ _METHODS = (
     Method("never", "mediator", "mediator.options_rl", "learns by PPO which option to run", learns=True),
     Method("random", "worlds", "random", "acts uniformly at random", door_key=False),
     Method("bot", "worlds", "bot", "minigrid's planner", door_key=False),
+    Method("glam", "glam", "glam.lm_ppo", "a language model tuned by PPO", learns=True, door_key=False),
+    Method("npae", "glam", "glam.lm_ppo", "its embeddings only, action head, PPO", learns=True, door_key=False),
+    Method("npe", "glam", "glam.lm_ppo", "its embeddings only, PPO", learns=True, door_key=False),
+    Method("npa", "glam", "glam.lm_ppo", "its architecture only, action head, PPO", learns=True, door_key=False),
+    Method("aflan", "glam", "glam.lm_ppo", "a language model with an action head, PPO", learns=True, door_key=False),
+    Method("zero-shot", "glam", "glam.zero_shot", "a language model as it is", door_key=False),
+    Method("drrn", "glam", "glam.drrn", "text Q-learning from scratch", learns=True, door_key=False),
+    Method("symbolic", "glam", "glam.symbolic", "recurrent PPO on the view's codes", learns=True, door_key=False),
+    Method("cloning", "glam", "glam.cloning", "a language model that imitates the bot", learns=True, door_key=False),
     Method("facts", "worlds", "facts", "counts differences from minigrid", door_key=False),
 )
 

@@ -1,0 +1,170 @@
+"""The agent as a run: it learns, it resumes to the same numbers, it is tested as it says."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.methods import registry
+from groundlab.methods.glam.lm_ppo import Learner, Settings, examine
+from groundlab.methods.glam.policy import Scores, sample
+from groundlab.methods.glam.variants import VARIANTS
+
+from .conftest import WORLD
+
+STORED = ("metrics.jsonl", "evaluation.json")
+
+
+def spec(resolved, method="glam", world=WORLD, seed=0, **given):
+    return RunSpec(method=method, world=world, seed=seed, settings=resolved(method, world, **given))
+
+
+def bytes_of(folder):
+    newest = max((folder / "checkpoint").iterdir(), key=lambda path: int(path.name))
+    weights = {file.name: file.read_bytes() for file in newest.iterdir()}
+    return {name: (folder / name).read_bytes() for name in STORED} | weights
+
+
+def metrics(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+HISTORY = {"nbr_obs": 3, "action_list": True}
+DROPOUT = {"fidelity": {"dropout": True}}
+
+
+@pytest.mark.parametrize(("method", "given"), [("glam", HISTORY), ("npae", {}), ("npe", DROPOUT)])
+def test_a_killed_run_goes_on_to_the_same_bytes(method, given, resolved, tmp_path):
+    whole, killed, stopped = (tmp_path / name for name in ("whole", "killed", "stopped"))
+    asked = spec(resolved, method, **given)
+
+    def copy_at_three(progress):  # what a kill in the fourth update leaves on the disk
+        if progress.step == 4:
+            shutil.copytree(whole, killed)
+
+    registry.execute(Run(whole, asked, report=copy_at_three))
+    registry.execute(Run(killed, asked))
+    steps = []
+    with pytest.raises(Unfinished):
+        registry.execute(Run(stopped, asked, report=lambda p: steps.append(p.step), stop=lambda: len(steps) > 2))
+    registry.execute(Run(stopped, asked))
+    assert bytes_of(whole) == bytes_of(killed) == bytes_of(stopped)
+    assert "resumed at iteration 3" in (killed / "log.txt").read_text()
+
+
+def test_each_update_leaves_a_record(resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved, probe_template=1)))
+    records = metrics(tmp_path)
+    assert [record["frames"] for record in records] == [32, 64, 96, 128, 160]
+    for record in records:
+        assert {"episodes", "entropy", "loss", "policy_loss", "value_loss", "grad_norm", "kl"} <= record.keys()
+        assert ("success" in record) == (record["episodes"] > 0)
+        assert len(record["probe"]) == 66 and sum(record["probe"][:6]) == pytest.approx(1, abs=1e-4)
+    assert records[0]["probe"] != records[1]["probe"]
+
+
+def test_a_checkpoint_is_evaluated_as_the_run_was(resolved, tmp_path):
+    asked = spec(resolved, tests=["synonyms", "no_meaning_words", "BabyAI-GoToObjS6-v1 fixed-mission"])
+    registry.execute(Run(tmp_path, asked))
+    checkpoint = load_checkpoint(tmp_path)
+    results = registry.evaluate(registry.Request(asked.method, WORLD, 0, asked.settings, checkpoint))
+    assert results == json.loads((tmp_path / "evaluation.json").read_text())
+    assert [result["policy"] for result in results] == [
+        *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"),
+        *("sampled synonyms", "sampled no_meaning_words", "sampled BabyAI-GoToObjS6-v1 fixed-mission"),
+    ]
+
+
+def test_an_agent_with_an_action_head_learns_a_tiny_room(resolved, tmp_path):
+    sizes = {"num_envs": 16, "frames_per_env": 16, "batch_size": 64, "epochs": 3, "frames": 3072}
+    asked = spec(resolved, "npae", lr=2e-3, fixed_mission="", layouts="0-99", **sizes)
+    registry.execute(Run(tmp_path, asked))
+    trained = json.loads((tmp_path / "evaluation.json").read_text())[0]["mean"]
+    untrained = Learner("npae", WORLD, 0, Settings(**asked.settings)).test()[0]["mean"]
+    assert trained["return"] > untrained["return"] + 0.3
+
+
+def test_a_prompt_is_read_once_until_the_weights_change():
+    asked = []
+
+    class Counting:
+        def __call__(self, prompts):
+            asked.extend(prompts)
+            return torch.tensor([[float(len(prompt)), 0.0] for prompt in prompts]), torch.zeros(len(prompts))
+
+    look = Scores(Counting())  # type: ignore[arg-type]
+    first, _ = look(["a", "bb", "a"])
+    second, _ = look(["bb", "a"])
+    assert asked == ["a", "bb"]
+    assert torch.equal(first[[1, 0]], second)
+    look.forget()
+    look(["a"])
+    assert asked == ["a", "bb", "a"]
+
+
+def test_samples_follow_the_policy_and_their_generator():
+    import numpy as np
+
+    log_probs = torch.tensor([[0.1, 0.6, 0.3], [0.0, 0.0, 1.0]]).log().repeat(20_000, 1)
+    drawn = sample(log_probs, np.random.default_rng(0))
+    assert np.array_equal(drawn, sample(log_probs, np.random.default_rng(0)))
+    assert np.bincount(drawn[::2]) / 20_000 == pytest.approx([0.1, 0.6, 0.3], abs=0.02)
+    assert set(drawn[1::2]) == {2}
+
+
+def test_dropout_is_off_unless_asked_for_and_never_on_pretrained_weights(resolved):
+    settings = Settings(**resolved(**DROPOUT))
+    assert {name: Learner(name, WORLD, 0, settings).scorer.dropout for name in VARIANTS} == {
+        name: name.startswith("np") for name in VARIANTS
+    }
+
+
+@pytest.mark.parametrize("method", ["glam", "npae"])
+def test_other_action_names_are_scored_with_the_same_weights(method, resolved):
+    settings = Settings(**resolved(method, tests=["synonyms"]))
+    learner = Learner(method, WORLD, 0, settings)
+    read = []
+    learner.scorer.model.encoder.register_forward_pre_hook(lambda *_: read.append(1))
+    results = examine(learner.scorer, WORLD, 0, settings)
+    assert read and results[-1]["policy"] == "sampled synonyms"
+
+
+def test_zero_shot_is_the_pretrained_model_at_both_temperatures(resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved, "zero-shot", tests=["adj_synonym"])))
+    results = json.loads((tmp_path / "evaluation.json").read_text())
+    assert [result["policy"] for result in results] == [
+        *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission", "sampled adj_synonym"),
+        *("sampled temperature-1", "sampled fixed-mission temperature-1"),
+    ]
+    untrained = Learner("glam", WORLD, 0, Settings(**resolved())).test()
+    assert results[:2] == untrained[:2]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"tests": ["adj_synonims"]}, "unknown word in tests 'adj_synonims'; did you mean 'adj_synonym'"),
+        ({"lr": 1e20}, "no number any more .* use an lr below 1e\\+20"),
+    ],
+)
+def test_misuse_is_told_in_one_line(given, line, resolved, tmp_path):
+    with pytest.raises(GroundlabError, match=line) as caught:
+        registry.execute(Run(tmp_path, spec(resolved, **given)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"action_space": 5}, "action_space must be one of 3, 6, 9, older"),
+        ({"learning_rate": 1}, "unknown key 'learning_rate'"),
+        ({"rule": "logprobs"}, "unknown value of rule 'logprobs'; did you mean 'logprob'"),
+        ({"temperature": 0}, "temperature"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(given, line):
+    with pytest.raises(GroundlabError, match=line):
+        registry.resolve_settings("glam", WORLD, given)
