@@ -42,11 +42,14 @@ def test_failed_runs_stand_on_the_page(results):
 
 
 def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
+    published = tmp_path / "results" / "quick-v1"
+    shutil.copytree(results, published)
+    (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
     readme = tmp_path / "README.md"
     readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nafter\n")
-    publish(results, tmp_path)
+    publish(published, tmp_path)
     once = readme.read_text()
-    publish(results, tmp_path)
+    publish(published, tmp_path)
     assert readme.read_text() == once
     assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
     assert "| Table 1, SimpleDoorKey, always |" in once
@@ -55,7 +58,7 @@ def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
 
 def test_a_readme_without_markers_is_left_alone(results):
     with pytest.raises(GroundlabError, match="markers"):
-        with_claims("# Title\n", claims_block(load(results)))
+        with_claims("# Title\n", claims_block(load(results), "mediator"))
 
 
 def test_smoke_results_are_never_published(results, tmp_path):

@@ -21,13 +21,14 @@ BEGIN, END = "<!-- claims:begin -->", "<!-- claims:end -->"
 def publish(folder: str | Path, root: Path) -> list[Path]:
     """Copy the figures of `folder` to `<root>/figures` and renew the claims in `<root>/README.md`; returns the files.
 
+    The claims are those of all published results, of `folder` and of those that `results/reference.json` names besides.
     Raises GroundlabError for smoke results, and for a README without its two markers.
     """
     records = load(folder)
     if records.scale == "smoke":
         raise GroundlabError(f"{folder} holds smoke results, which are never published; reproduce at scale quick")
     readme = root / "README.md"
-    text = with_claims(_read(readme), claims_block(records))
+    text = with_claims(_read(readme), claims_section(root / "results"))
     figures = [path for drawn in draw_all(records) for path in drawn.paths if path.parent.name == "figures"]
     copies = [root / "figures" / path.name for path in figures]
     for path, copy in zip(figures, copies, strict=True):
@@ -51,12 +52,23 @@ def with_claims(text: str, block: str) -> str:
     return f"{before}{BEGIN}\n{block}\n{END}{after}"
 
 
-def claims_block(records: Records) -> str:
-    """The verdicts of a results folder as compact Markdown, one row a claim, counts first.
+def claims_section(results: Path) -> str:
+    """A heading and a block of claims for each paper and scale that `<results>/reference.json` names."""
+    reference = storage.read_json(results / "reference.json")
+    parts = [
+        f"### {paper}, {scale}\n\n{claims_block(load(results / version), paper)}"
+        for paper, scales in reference.items()
+        for scale, version in scales.items()
+    ]
+    return "\n\n".join(parts)
+
+
+def claims_block(records: Records, paper: str) -> str:
+    """The verdicts of one paper in a results folder as compact Markdown, one row a claim, counts first.
 
     Rows of the released code show what that code gave when it was run again, the others what the paper prints.
     """
-    verdicts = Verdicts(each for each in judge(records) if each.claim.paper in records.papers)
+    verdicts = Verdicts(each for each in judge(records) if each.claim.paper == paper)
     counts = ", ".join(f"{count} {word}" for word, count in verdicts.counts().items())
     rows = pd.DataFrame([_row(each) for each in verdicts])
     return f"Results `{records.manifest.get('version', records.folder.name)}`: {counts}.\n\n{markdown(rows)}"
