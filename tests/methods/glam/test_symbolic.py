@@ -126,7 +126,8 @@ def test_a_gradient_runs_back_through_the_memory():
 
 
 def test_rewards_are_scaled_for_learning_and_not_in_records():
-    learner = Learner("BabyAI-GoToObjS4-v0", 0, Settings(**{**SMALL, "frames_per_env": 60, "gamma": 1.0, "lam": 1.0}))
+    changes = {"frames_per_env": 60, "gamma": 1.0, "lam": 1.0, "reward_scale": 20.0}
+    learner = Learner("BabyAI-GoToObjS4-v0", 0, Settings(**{**SMALL, **changes}))
     experience = learner.collect(np.random.default_rng(0))
     outcomes = learner._stream.outcomes()
     assert outcomes["episodes"] > 5 and 0 < outcomes["return"] <= 1

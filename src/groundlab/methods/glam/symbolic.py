@@ -62,8 +62,10 @@ class Settings(ReadingSettings):
     value_coefficient: float = Field(0.5, ge=0)
     max_grad_norm: float = Field(0.5, gt=0)
     epochs: int = Field(4, ge=1)
-    reward_scale: float = Field(20.0, gt=0)
-    normalise_advantages: bool = False
+    reward_scale: float = Field(1.0, gt=0)
+    """What rewards are multiplied by for learning (the original: 20)."""
+    normalise_advantages: bool = True
+    """Over the whole rollout; the original: not."""
 
     @property
     def frames_per_update(self) -> int:
@@ -144,8 +146,8 @@ class Learner:
         steps = [self._step(rng) for _ in range(self._settings.frames_per_env)]
         last_values = self._look()[2]
         images, missions, memories, masks, actions, log_probs, values, rewards, dones = zip(*steps, strict=True)
-        tensors = [torch.stack(field) for field in (rewards, values, dones)]
-        advantages, returns = gae(*tensors, last_values, self._settings.gamma, self._settings.lam)
+        scaled, known, ends = (torch.stack(field) for field in (rewards, values, dones))
+        advantages, returns = gae(scaled, known, ends, last_values, self._settings.gamma, self._settings.lam)
         words = word_numbers([missions[t][env] for env in range(self._settings.num_envs) for t in range(len(steps))])
         stacked = [torch.stack(field) for field in (images, memories, masks, actions, log_probs, values)]
         seen, *fields = (field.transpose(0, 1).flatten(0, 1) for field in (*stacked, advantages, returns))
