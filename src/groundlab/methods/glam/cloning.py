@@ -1,0 +1,209 @@
+"""Behavioural cloning: a language model learns, prompt by prompt, to say what the bot (or another agent) did.
+
+    groundlab run cloning --world BabyAI-GoToLocalS8N4-v0 --seed 0 --out runs/cloning
+
+Cross-entropy of the action's words and the end token, AdamW, a cosine that falls to nothing after a short warm-up; all
+weights are tuned. It is then tested as the agent that learnt by PPO is: the softmax over actions of how likely their
+words are. `demonstrations` names a folder of another agent's decisions (demonstrations.py). Source: spec glam-agents 5,
+glam-environment 7.3. Read next: `demonstrations.py`, `lm_ppo.py`.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run
+from groundlab.core.seeding import generator
+from groundlab.language.prompts import text_actions
+from groundlab.language.scoring import ActionScorer
+from groundlab.learning import checkpoints
+from groundlab.methods.glam import demonstrations, generalization, lm_ppo
+from groundlab.methods.glam.demonstrations import Pair
+from groundlab.methods.glam.policy import Scores
+from groundlab.methods.glam.settings import ModelSettings
+from groundlab.methods.glam.tuning import trained
+from groundlab.methods.glam.variants import VARIANTS, load_model, temperature
+from groundlab.methods.registry import Request
+from groundlab.methods.settings import Strict
+from groundlab.worlds import find
+
+__all__ = ["WORLDS", "Settings", "evaluate", "execute"]
+
+WORLDS = lm_ppo.WORLDS
+IGNORED = -100  # the label that cross-entropy leaves out
+
+
+class Fidelity(Strict):
+    """Quirks of the original, mended by default."""
+
+    pad_loss: bool = False
+    """The padding behind short actions is learnt as well (spec glam-agents Q21)."""
+    in_order: bool = False
+    """Pairs come in the order in which they were made, never shuffled (Q21)."""
+    stale_first_observation: bool = False
+    """The bot's episodes begin with the last observation of the one before (spec glam-environment Q12)."""
+
+
+class Settings(ModelSettings):
+    """Defaults are for 20,000 pairs; where the original's differ they are named (spec glam-agents 5)."""
+
+    demonstrations: str = "bot"
+    """"bot", or a folder that `demonstrations.write` made."""
+    frames: int = Field(20_000, ge=1)
+    """Decisions to learn from (the original: 400,000)."""
+    held_out: int = Field(1_000, ge=1)
+    """The decisions after those, on which accuracy is measured."""
+    lr: float = Field(5e-4, gt=0)
+    batch_size: int = Field(64, ge=1)
+    epochs: int = Field(1, ge=1)
+    warm_up: float = Field(0.01, ge=0, lt=1)
+    """Share of all steps in which the rate rises."""
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    steps_per_record: int = Field(50, ge=1)
+    """Gradient steps between two looks at the held-out decisions (the original: 250)."""
+    fidelity: Fidelity = Fidelity()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Gradient steps; the last batch of an epoch may be smaller."""
+        return math.ceil(self.frames / self.batch_size)
+
+    def input_files(self) -> list[Path]:
+        """The model's files and the stored demonstrations."""
+        folder = Path(self.demonstrations)
+        own = [] if self.demonstrations == "bot" else [folder / demonstrations.PAIRS, folder / demonstrations.ABOUT]
+        return [*super().input_files(), *own]
+
+
+def load_pairs(run: Run, settings: Settings) -> tuple[list[Pair], list[Pair]]:
+    """(training, held-out) pairs; the bot's are kept in the run's folder. Raises GroundlabError for too few."""
+    needed = settings.frames + settings.held_out
+    folder = run.folder / "demonstrations" if settings.demonstrations == "bot" else Path(settings.demonstrations)
+    if settings.demonstrations == "bot" and not (folder / demonstrations.ABOUT).is_file():
+        stale = settings.fidelity.stale_first_observation
+        pairs = demonstrations.of_bot(run.spec.world, settings, needed, run.spec.seed, stale)
+        demonstrations.write(folder, pairs, {"world": run.spec.world, "by": "bot", "seed": run.spec.seed})
+    pairs = demonstrations.read(folder)
+    if len(pairs) < needed:
+        raise GroundlabError(f"{folder} has {len(pairs)} pairs, not {needed}; lower frames or held_out")
+    return pairs[: settings.frames], pairs[settings.frames : needed]
+
+
+class Learner:
+    """A language model while it imitates."""
+
+    def __init__(self, world: str, seed: int, settings: Settings):
+        self._seed, self._settings = seed, settings
+        actions = text_actions(settings.action_space, find(world).language)
+        self._texts = dict(zip(text_actions(settings.action_space), actions, strict=True))
+        self.scorer = build_scorer(actions, settings, seed)
+        self.optimizer = torch.optim.AdamW(
+            trained(self.scorer), lr=settings.lr, weight_decay=settings.weight_decay, fused=settings.device == "cpu"
+        )
+
+    def improve(self, pairs: list[Pair], steps: range) -> float:
+        """The gradient steps of these numbers (from 0); their mean loss."""
+        losses = []
+        self.scorer.model.train()
+        with checkpoints.seeded_construction(self._seed, "dropout", steps.start):
+            for step in steps:
+                losses.append(self._step(self._batch(pairs, step), learning_rate(self._settings, step)))
+        self.scorer.model.eval()
+        if not math.isfinite(loss := float(np.mean(losses))):
+            raise GroundlabError(f"the loss is no number any more; use an lr below {self._settings.lr:g}")
+        return loss
+
+    def _batch(self, pairs: list[Pair], step: int) -> list[Pair]:
+        epoch, place = divmod(step, self._settings.steps_per_epoch)
+        size, in_order = self._settings.batch_size, self._settings.fidelity.in_order
+        order = range(len(pairs)) if in_order else generator(self._seed, "order", epoch).permutation(len(pairs))
+        return [pairs[index] for index in order[place * size : (place + 1) * size]]
+
+    def _step(self, pairs: list[Pair], rate: float) -> float:
+        self.optimizer.param_groups[0]["lr"] = rate
+        loss = self.loss(pairs)
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained(self.scorer), self._settings.max_grad_norm)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def loss(self, pairs: list[Pair]) -> Tensor:
+        """Mean cross-entropy over the tokens of the actions and their ends."""
+        words = self.scorer.tokenizer
+        prompts = words([pair.prompt for pair in pairs], add_special_tokens=False)["input_ids"]
+        said = [self._texts.get(pair.action, pair.action) for pair in pairs]
+        actions = [[*ids, words.eos_token_id] for ids in words(said, add_special_tokens=False)["input_ids"]]
+        labels = _padded(actions, words.pad_token_id if self._settings.fidelity.pad_loss else IGNORED)
+        model: Any = self.scorer.model
+        if not model.config.is_encoder_decoder:
+            rows = [prompt + action for prompt, action in zip(prompts, actions, strict=True)]
+            hidden = [[IGNORED] * len(prompt) for prompt in prompts]
+            labels = _padded([mask + action for mask, action in zip(hidden, actions, strict=True)], IGNORED)
+            prompts = rows
+        ids, mask = _padded(prompts, words.pad_token_id), _padded([[1] * len(row) for row in prompts], 0)
+        inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+        return model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).loss
+
+    def accuracy(self, pairs: list[Pair]) -> float:
+        """The share of decisions in which the demonstrated action is the policy's likeliest."""
+        log_probs, _ = Scores(self.scorer)([pair.prompt for pair in pairs])
+        wanted = [self.scorer.actions.index(self._texts.get(pair.action, pair.action)) for pair in pairs]
+        return float((log_probs.argmax(-1) == torch.tensor(wanted)).float().mean())
+
+
+def build_scorer(actions: tuple[str, ...], settings: Settings, seed: int) -> ActionScorer:
+    """The pretrained language model as policy, without a value head."""
+    model, tokenizer = load_model(VARIANTS["glam"], settings, seed)
+    options = {"rule": settings.rule, "temperature": temperature(settings), "token_budget": settings.token_budget}
+    return ActionScorer(model, tokenizer, actions, value_head=False, seed=seed, **options)
+
+
+def _padded(rows: list[list[int]], value: int) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
+
+
+def learning_rate(settings: Settings, step: int) -> float:
+    """The rate of a gradient step (from 0): a linear rise, then a cosine to 0 at the end."""
+    total = settings.steps_per_epoch * settings.epochs
+    rise = math.ceil(settings.warm_up * total)
+    if step < rise:
+        return settings.lr * (step + 1) / rise
+    return settings.lr * 0.5 * (1 + math.cos(math.pi * (step - rise) / (total - rise)))
+
+
+def execute(run: Run) -> None:
+    """Imitate, one record every `steps_per_record` steps, then store all evaluations."""
+    settings = Settings(**run.spec.settings)
+    list(generalization.planned(settings))  # a misspelt test is told before training
+    learner, (pairs, held_out) = Learner(run.spec.world, run.spec.seed, settings), load_pairs(run, settings)
+    checkpoint = run.restore()
+    if checkpoint is not None:
+        checkpoints.unpack(checkpoint.files, learner.scorer, learner.optimizer)
+    steps, each = settings.steps_per_epoch * settings.epochs, settings.steps_per_record
+    total = math.ceil(steps / each)
+    for number in range(checkpoint.step + 1 if checkpoint else 1, total + 1):
+        done = min(number * each, steps)
+        loss = learner.improve(pairs, range((number - 1) * each, done))
+        seen = min(done * settings.batch_size, settings.frames * settings.epochs)
+        record = {"iteration": number, "frames": seen, "loss": loss, "accuracy": learner.accuracy(held_out)}
+        run.log(record)
+        state = lambda: checkpoints.pack(learner.scorer, learner.optimizer, {})  # noqa: E731
+        run.advance(number, total, state, loss=loss, accuracy=record["accuracy"])
+    run.write_evaluation(lm_ppo.examine(learner.scorer, run.spec.world, run.spec.seed, settings))
+
+
+def evaluate(request: Request) -> list[dict[str, Any]]:
+    """A trained checkpoint on the test layouts."""
+    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
+    settings = Settings(**request.settings)
+    learner = Learner(request.world, request.seed, settings)
+    checkpoints.unpack(request.checkpoint.files, learner.scorer)
+    return lm_ppo.examine(learner.scorer, request.world, request.seed, settings)
