@@ -31,6 +31,8 @@ class Method:
     learns: bool = False
     door_key: bool = True
     """For the door-key worlds, or for all others."""
+    uses: tuple[str, ...] = ()
+    """Modules of other methods whose code decides what it computes."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,15 @@ _METHODS = (
     Method("zero-shot", "glam", "glam.zero_shot", "a language model as it is", door_key=False),
     Method("drrn", "glam", "glam.drrn", "text Q-learning from scratch", learns=True, door_key=False),
     Method("symbolic", "glam", "glam.symbolic", "recurrent PPO on the view's codes", learns=True, door_key=False),
-    Method("cloning", "glam", "glam.cloning", "a language model that imitates the bot", learns=True, door_key=False),
+    Method(
+        "cloning",
+        "glam",
+        "glam.cloning",
+        "a language model that imitates the bot",
+        learns=True,
+        door_key=False,
+        uses=("bot",),
+    ),
     Method("facts", "worlds", "facts", "counts differences from minigrid", door_key=False),
 )
 
@@ -94,9 +104,10 @@ def input_files(name: str, world: str, settings: dict[str, Any]) -> list[Path]:
 def source_files(name: str, world: str) -> list[Path]:
     """The source files whose content decides what a method computes: its own and those that all methods share."""
     home = Path(__file__).parent
-    first = get(name, world).module.split(".")[0]
+    method = get(name, world)
+    first = method.module.split(".")[0]
     own = sorted((home / first).rglob("*.py")) if (home / first).is_dir() else [home / f"{first}.py"]
-    return [*(home / f"{shared}.py" for shared in ("registry", "settings", "playing")), *own]
+    return [*(home / f"{shared}.py" for shared in ("registry", "settings", "playing", *method.uses)), *own]
 
 
 def check_world(name: str, world: str) -> None:

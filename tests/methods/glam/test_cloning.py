@@ -208,3 +208,5 @@ def test_stored_demonstrations_are_learnt_from_and_too_few_are_told(model, tmp_p
 
 def test_the_plan_knows_it():
     assert registry.get("cloning", WORLD).paper == "glam" and registry.get("cloning", WORLD).learns
+    names = {file.name for file in registry.source_files("cloning", WORLD)}
+    assert {"bot.py", "cloning.py"} <= names, "a change of the bot makes another run"
