@@ -263,3 +263,19 @@ def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
 def test_a_run_folder_is_never_given_to_another_run(groundlab, trained):
     code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--seed", 1, "--out", trained)
     assert code == 2 and "world SimpleDoorKey, not KeyInBox" in err and "choose another folder" in err
+
+
+def test_pretrain_writes_a_model_that_loads_by_its_folder(groundlab, tmp_path):
+    from groundlab.language import models
+
+    code, printed, _ = groundlab("pretrain", "smoke-t5", "--out", tmp_path / "lm", "--seed", 3)
+    assert code == 0 and "accuracy by topic" in printed
+    facts = json.loads((tmp_path / "lm" / "recipe.json").read_text())
+    assert facts["recipe"]["seed"] == 3
+    model, words = models.load(str(tmp_path / "lm"))
+    assert sum(parameter.numel() for parameter in model.parameters()) == facts["parameters"] and len(words) > 100
+
+
+def test_pretrain_names_the_recipe_that_was_meant(groundlab, tmp_path):
+    code, _, error = groundlab("pretrain", "quick-t6", "--out", tmp_path)
+    assert code == 2 and "did you mean 'quick-" in error

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 from rich.console import Console
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from groundlab import __version__
@@ -252,6 +253,29 @@ def play(world: Annotated[str, typer.Argument(help="A world, e.g. BabyAI-GoToLoc
     from groundlab.lab import terminal
 
     terminal.play(console, world, seed)
+
+
+@app.command()
+def pretrain(
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe, e.g. quick-t5, or smoke-t5 to try it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the model; the same command continues it.")],
+    seed: Seed = 0,
+) -> None:
+    """Pretrain a small language model on the corpus of grid-world language that the package draws."""
+    from groundlab.lab.worker import stop_on_signals
+    from groundlab.methods import pretraining
+
+    checked = pretraining.load_recipe(recipe, seed=seed)
+    with stop_on_signals() as asked, RichProgress(console=console, transient=True) as view:
+        bar = view.add_task(f"{recipe}, seed {seed}", total=None)
+        facts = pretraining.pretrain(
+            checked,
+            out,
+            report=lambda news: view.update(bar, completed=news.step, total=news.total),
+            stop=asked.is_set,
+        )
+    _print_means(f"{recipe}, seed {seed}, accuracy by topic", facts["probes"])
+    console.print(f"wrote {out}: {facts['parameters']:,} parameters", soft_wrap=True, highlight=False)
 
 
 def _version(wanted: bool) -> None:
