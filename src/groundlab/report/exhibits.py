@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
-from groundlab.report import mediator, style, tables, worlds
+from groundlab.report import glam, mediator, style, tables, worlds
 from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
 
@@ -114,6 +114,30 @@ _ALL = (
         ("random",),
         (),
         worlds.chance,
+    ),
+    Exhibit(
+        "glam-agents",
+        "glam",
+        "Success of every agent, the control of a fixed mission, and frames to learn",
+        ("glam",),
+        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
+        glam.agents_table,
+    ),
+    Exhibit(
+        "glam-curves",
+        "glam",
+        "Success while the agents learn",
+        ("glam",),
+        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
+        glam.curves,
+    ),
+    Exhibit(
+        "glam-generalization",
+        "glam",
+        "Other words, worlds and actions than in training",
+        ("glam",),
+        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
+        glam.generalization,
     ),
 )
 EXHIBITS = {exhibit.id: exhibit for exhibit in _ALL}

@@ -103,6 +103,9 @@ def test_a_prompt_is_read_once_until_the_weights_change():
     look.forget()
     look(["a"])
     assert asked == ["a", "bb", "a"]
+    drops = Scores(Counting(), remember=False)  # type: ignore[arg-type]
+    assert len(drops(["a", "a"])[0]) == len(drops(["a", "a"])[0]) == 2
+    assert asked[3:] == ["a"] * 4, "with dropout every look is another one"
 
 
 def test_samples_follow_the_policy_and_their_generator():

@@ -1,0 +1,98 @@
+"""GLAM's exhibits: sample efficiency over finished episodes, what the control costs, and what changed words cost."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from groundlab.report import glam
+from groundlab.report.exhibits import draw_all
+from groundlab.report.records import load
+
+WORLD = "BabyAI-GoToLocalS8N4-v0"
+
+
+def rows(rate: float) -> list[dict]:
+    return [
+        {"layout": layout, "steps": 20, "success": layout < 100 * rate, "return": 0.7 * (layout < 100 * rate)}
+        for layout in range(100)
+    ]
+
+
+def store(folder, method, seed, rates, successes=(), world=WORLD, **settings):
+    place = folder / "glam" / "runs" / f"{method}-{world}-s{seed}-{len(settings)}"
+    place.mkdir(parents=True)
+    config = {"method": method, "world": world, "seed": seed, "settings": {"nbr_obs": 1, **settings}}
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    records = [
+        {"iteration": k + 1, "frames": 1000 * (k + 1), "episodes": 100, "success": success}
+        for k, success in enumerate(successes)
+    ]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
+    evaluations = [{"policy": policy, "mean": {}, "rows": rows(rate)} for policy, rate in rates.items()]
+    (place / "evaluation.json").write_text(json.dumps(evaluations))
+    (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
+
+
+@pytest.fixture
+def glam_results(tmp_path):
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    read = {"sampled": 0.9, "greedy": 0.8, "sampled fixed-mission": 0.4, "sampled adj_synonym": 0.45}
+    for seed in range(3):
+        store(folder, "glam", seed, read, [0.2, 0.7, 0.9, 0.9])
+        store(folder, "npae", seed, {"sampled": 0.5, "sampled fixed-mission": 0.5}, [0.2, 0.3, 0.4, 0.5])
+    store(folder, "glam", 0, read, [0.9, 0.9], nbr_obs=3)
+    store(folder, "random", 0, {"random": 0.3})
+    store(folder, "random", 0, {"random": 0.25}, world=glam.EIGHT)
+    return folder
+
+
+def curve(*updates: tuple[int, float | None]) -> pd.DataFrame:
+    lines = [{"frames": 1000 * (k + 1), "episodes": n, "success": rate} for k, (n, rate) in enumerate(updates)]
+    return pd.DataFrame(lines)
+
+
+def test_running_success_counts_the_last_episodes_and_not_updates():
+    frames, success = glam.running_success(curve((100, 0.0), (0, None), (100, 50.0), (200, 80.0), (20, 0.0)))
+    assert frames.tolist() == [3000, 4000, 5000], "before, there are fewer than 200 episodes"
+    assert success == pytest.approx([25.0, 80.0, 200 * 80.0 / 220])
+
+
+def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
+    learning = curve((200, 10.0), (200, 85.0), (200, 70.0))
+    assert glam.frames_to(learning) == 2000
+    assert glam.frames_to(learning, 90) is None
+
+
+def test_the_agents_table_tells_what_the_control_costs_and_when_a_level_is_reached(glam_results):
+    table = glam.agents_table(load(glam_results)).readable.set_index("agent")
+    ours = table.loc["pretrained LM, PPO (GLAM)"]
+    assert ours["lost"].startswith("50 %") and ours["one mission"].startswith("40 %")
+    assert ours["frames to 80 %"] == "3.0k, 3.0k, 3.0k"
+    other = table.loc["embeddings only, action head (NPAE)"]
+    assert other["lost"].startswith("0 %") and other["frames to 80 %"].startswith("not in 4.0k")
+    chance = table.loc["random"]
+    assert chance["sampled"].startswith("30 %") and chance["8 objects"].startswith("25 %")
+    assert "pretrained LM, PPO (GLAM), nbr_obs 3" in table.index
+
+
+def test_the_generalisation_table_holds_what_was_played_and_its_change(glam_results):
+    table = glam.generalization(load(glam_results)).readable.set_index("test")
+    assert list(table.index) == ["the training task", "synonyms of the colours"]
+    cell = table.loc["synonyms of the colours", "pretrained LM, PPO (GLAM) (GoToLocalS8N4)"]
+    assert cell.startswith("45 % [") and cell.endswith("(-50 %)")
+
+
+def test_all_exhibits_are_drawn(glam_results):
+    drawn = {each.exhibit.id: each for each in draw_all(glam_results, "glam")}
+    assert set(drawn) == {"glam-agents", "glam-curves", "glam-generalization"}
+    assert not any(each.skipped for each in drawn.values())
+    assert all(path.stat().st_size > 200 for each in drawn.values() for path in each.paths)
+
+
+def test_success_is_not_interpolated_over_updates_without_episodes():
+    frames, success = glam.running_success(curve((200, 50.0), (0, None), (200, 100.0)))
+    assert np.array_equal(frames, [1000, 2000, 3000])
+    assert success == pytest.approx([50.0, 50.0, 100.0])
