@@ -108,6 +108,21 @@ def test_a_prompt_is_read_once_until_the_weights_change():
     assert asked[3:] == ["a"] * 4, "with dropout every look is another one"
 
 
+def test_a_second_temperature_divides_once_more():
+    scores = torch.tensor([[1.0, 0.0]])
+    look = Scores(lambda prompts: (scores, torch.zeros(1)), temperature=0.5)  # type: ignore[arg-type]
+    torch.testing.assert_close(look(["a"])[0], (2 * scores).log_softmax(-1))
+
+
+@pytest.mark.parametrize(("given", "reads"), [({}, {1, 2, 3, 4, 5, 6, 7, 8}), (DROPOUT, {9})])
+def test_nothing_is_remembered_where_activations_are_dropped(given, reads, resolved):
+    settings = {"num_envs": 1, "frames_per_env": 8, "fixed_mission": ""}
+    learner, counted = Learner("npe", WORLD, 0, Settings(**resolved(**settings, **given))), []
+    learner.scorer.model.encoder.register_forward_pre_hook(lambda *_: counted.append(torch.is_grad_enabled()))
+    learner.improve(1)
+    assert counted.count(False) in reads, "8 prompts and the one after them, some of them equal"
+
+
 def test_samples_follow_the_policy_and_their_generator():
     import numpy as np
 

@@ -9,7 +9,7 @@ from groundlab.language.architecture import build
 from groundlab.language.prompts import text_actions
 from groundlab.methods.glam import tuning
 from groundlab.methods.glam.lm_ppo import Settings
-from groundlab.methods.glam.variants import VARIANTS, build_scorer
+from groundlab.methods.glam.variants import VARIANTS, build_scorer, published_name
 
 from .conftest import SHAPE
 
@@ -76,3 +76,18 @@ def test_a_model_that_is_not_here_names_the_command_that_fetches_it():
     settings = Settings(model="google/flan-t5-small", revision="abc")
     with pytest.raises(GroundlabError, match="hf download google/flan-t5-small --revision abc"):
         build_scorer(VARIANTS["glam"], settings, ACTIONS, 0)
+
+
+def test_a_model_of_ours_that_is_not_here_names_the_command_that_pretrains_it():
+    with pytest.raises(GroundlabError, match=r"groundlab pretrain full-t5 --seed 99 --out .*full-t5-s99"):
+        build_scorer(VARIANTS["glam"], Settings(model="full-t5-s99"), ACTIONS, 0)
+
+
+def test_runs_have_the_originals_names():
+    settings = Settings(model="google/flan-t5-large", nbr_obs=3)
+    actions = "turn_left_turn_right_go_forward_pick_up_drop_toggle_shape_reward_beta_0_seed_1"
+    name = published_name("glam", "BabyAI-MixedTrainLocal-v0", settings, 1)
+    assert name == f"llm_mtrl_nbr_env_32_Flan_T5large_pretrained_True_nbr_actions_6_{actions}"
+    name = published_name("npae", "BabyAI-GoToLocal-v0", settings.model_copy(update={"nbr_obs": 6}), 1)
+    switches = "pretrained_False_load_embedding_True_use_action_heads_True_nbr_obs_6"
+    assert name == f"llm_gtl_nbr_env_32_Flan_T5large_{switches}_nbr_actions_6_{actions}"

@@ -30,7 +30,7 @@ from groundlab.methods.glam.policy import LanguagePlayer, Scores
 from groundlab.methods.glam.reading import Alteration, Reader
 from groundlab.methods.glam.rollouts import Collector, Rollout
 from groundlab.methods.glam.settings import TRAINING_LAYOUTS_FROM, ModelSettings, TrainingSettings
-from groundlab.methods.glam.variants import VARIANTS, build_scorer
+from groundlab.methods.glam.variants import VARIANTS, build_scorer, published_name
 from groundlab.methods.registry import Request
 from groundlab.worlds import GridVectorEnv
 
@@ -145,7 +145,10 @@ def execute(run: Run) -> None:
 def train(run: Run, learner: Learner, settings: TrainingSettings) -> None:
     """Train to the end (or to a stop), logging one record an update."""
     checkpoint = run.restore()
-    if checkpoint is not None:
+    if checkpoint is None:
+        spec = run.spec
+        run.say(f"by the original's naming: {published_name(spec.method, spec.world, settings, spec.seed)}")
+    else:
         learner.load_state(checkpoint.files)
     for number in range(checkpoint.step + 1 if checkpoint else 1, settings.updates + 1):
         frames = number * settings.num_envs * settings.frames_per_env

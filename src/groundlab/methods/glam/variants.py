@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 import torch
 
 from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
+from groundlab.language.prompts import text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.methods.glam.settings import ModelSettings
+from groundlab.methods.pretraining import MODELS, known_recipes
 
 
 class Variant(NamedTuple):
@@ -57,8 +60,39 @@ def temperature(settings: ModelSettings) -> float:
     return stored_facts(settings).get("temperature", 1.0) if settings.temperature == "stored" else settings.temperature
 
 
+_EXPERIMENTS = {
+    "BabyAI-MixedTrainLocal-v0": "mtrl",
+    "BabyAI-GoToLocal-v0": "gtl",
+    "BabyAI-GoToLocalS8N4-v0": "gtl_distractor_4",
+    "BabyAI-GoToLocalS8N16-v0": "gtl_distractor_16",
+    "BabyAI-GoToRedBall-v0": "gtrb",
+}
+
+
+def published_name(method: str, world: str, settings: ModelSettings, seed: int) -> str:
+    """What the original would call this run: the name of its folders and of the weights that it released."""
+    variant, actions = VARIANTS[method], [text.replace(" ", "_") for text in text_actions(settings.action_space)]
+    model = settings.model.rpartition("/")[2].title().replace("-", "_", 1).replace("-", "")
+    parts = [
+        f"llm_{_EXPERIMENTS.get(world, world)}_nbr_env_{settings.num_envs}_{model}_pretrained_{variant.pretrained}"
+    ]
+    parts += [f"load_embedding_{variant.load_embedding}"] if not variant.pretrained else []
+    parts += [f"use_action_heads_{variant.use_action_heads}"] if variant.use_action_heads else []
+    parts += [f"nbr_obs_{settings.nbr_obs}"] if settings.nbr_obs != 3 else []
+    return "_".join([*parts, f"nbr_actions_{len(actions)}", *actions, f"shape_reward_beta_0_seed_{seed}"])
+
+
+def _check_shipped(settings: ModelSettings) -> None:
+    """A model of our own that is not here cannot be fetched, only pretrained."""
+    recipe, _, seed = settings.model.rpartition("-s")
+    if settings.place == settings.model and recipe in known_recipes() and seed.isdigit():
+        command = f"groundlab pretrain {recipe} --seed {seed} --out {MODELS / settings.model}"
+        raise GroundlabError(f"{settings.model} is not on this machine; pretrain it with: {command}")
+
+
 def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[Any, Any]:
     """(model, tokenizer) with the weights that the variant has. Raises GroundlabError as `language.models.load`."""
+    _check_shipped(settings)
     recipe = {} if variant.pretrained else stored_facts(settings).get("recipe", {})
     own = bool(recipe)
     lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
