@@ -72,10 +72,10 @@ _EXPERIMENTS = {
 def published_name(method: str, world: str, settings: ModelSettings, seed: int) -> str:
     """What the original would call this run: the name of its folders and of the weights that it released."""
     variant, actions = VARIANTS[method], [text.replace(" ", "_") for text in text_actions(settings.action_space)]
-    model = settings.model.rpartition("/")[2].title().replace("-", "_", 1).replace("-", "")
-    parts = [
-        f"llm_{_EXPERIMENTS.get(world, world)}_nbr_env_{settings.num_envs}_{model}_pretrained_{variant.pretrained}"
-    ]
+    family, _, size = settings.model.rpartition("/")[2].partition("-")
+    model = f"{family.capitalize()}_{size.replace('-', '').capitalize()}"
+    parts = [f"llm_{_EXPERIMENTS.get(world, world)}_nbr_env_{settings.num_envs}", model]
+    parts += [f"pretrained_{variant.pretrained}"]
     parts += [f"load_embedding_{variant.load_embedding}"] if not variant.pretrained else []
     parts += [f"use_action_heads_{variant.use_action_heads}"] if variant.use_action_heads else []
     parts += [f"nbr_obs_{settings.nbr_obs}"] if settings.nbr_obs != 3 else []
