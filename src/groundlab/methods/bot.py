@@ -28,9 +28,9 @@ from minigrid.envs.babyai.core.verifier import (
 from minigrid.utils.baby_ai_bot import BabyAIBot
 
 from groundlab import worlds
-from groundlab.core.run import Run
 from groundlab.methods.playing import summary
 from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
 from groundlab.methods.settings import Layouts, Strict, parse_layouts
 from groundlab.worlds import missions, rules
 from groundlab.worlds.codes import EMPTY, WALL
@@ -153,12 +153,3 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
     settings = Settings(**request.settings)
     rows = play(request.world, parse_layouts(settings.layouts), settings.num_dists)
     return [summary("bot", rows)]
-
-
-def execute(run: Run) -> None:
-    """Evaluate once; there is nothing to train and nothing to resume."""
-    run.restore()
-    results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
-    run.log({"iteration": 1, **results[0]["mean"]})
-    run.write_evaluation(results)
-    run.advance(1, 1, dict, success=results[0]["mean"]["success"])

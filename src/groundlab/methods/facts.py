@@ -19,9 +19,9 @@ from minigrid.core.world_object import WorldObj
 from pydantic import Field
 
 from groundlab import worlds
-from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
 from groundlab.methods.settings import Strict
 from groundlab.worlds.package import package_ids
 
@@ -102,12 +102,3 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
     """The comparison as an evaluation of one row: policy "facts"."""
     counts = compare(request.world, Settings(**request.settings).states, request.seed)
     return [{"policy": "facts", "mean": counts, "rows": [{"layout": 0, **counts}]}]
-
-
-def execute(run: Run) -> None:
-    """Compare once; there is nothing to train and nothing to resume."""
-    run.restore()
-    results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
-    run.log({"iteration": 1, **results[0]["mean"]})
-    run.write_evaluation(results)
-    run.advance(1, 1, dict, mismatches=results[0]["mean"]["mismatches"])

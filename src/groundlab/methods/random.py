@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from groundlab import worlds
-from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.methods.playing import FIRST_FINISHED, Memoryless, play_first_finished, play_layouts, summary
 from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
 from groundlab.methods.settings import Layouts, Strict, parse_layouts
 
 __all__ = ["WORLDS", "RandomPlayer", "Settings", "evaluate", "execute"]
@@ -60,12 +60,3 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
         rows = play_first_finished(request.world, envs, count, request.seed, player, settings.num_dists)
         results.append(summary(FIRST_FINISHED, rows))
     return results
-
-
-def execute(run: Run) -> None:
-    """Evaluate once; there is nothing to train and nothing to resume."""
-    run.restore()
-    results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
-    run.log({"iteration": 1, **results[0]["mean"]})
-    run.write_evaluation(results)
-    run.advance(1, 1, dict, success=results[0]["mean"]["success"])

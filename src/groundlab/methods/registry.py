@@ -122,6 +122,17 @@ def execute(run: Run) -> None:
     load(run.spec.method, run.spec.world).execute(run)
 
 
+def evaluate_once(run: Run) -> None:
+    """The whole run of a method that follows a rule: evaluate; there is nothing to train and nothing to resume."""
+    run.restore()
+    spec = run.spec
+    results = evaluate(Request(spec.method, spec.world, spec.seed, spec.settings))
+    mean = results[0]["mean"]
+    run.log({"iteration": 1, **mean})
+    run.write_evaluation(results)
+    run.advance(1, 1, dict, **{name: mean[name] for name in ("success", "mismatches") if name in mean})
+
+
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """Play the test layouts: [{"policy", "mean", "rows"}, ...], one for each way the method can be played."""
     return load(request.method, request.world).evaluate(request)

@@ -11,12 +11,12 @@ from typing import Any
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run
 from groundlab.language.prompts import text_actions
 from groundlab.methods.glam import lm_ppo
 from groundlab.methods.glam.settings import ModelSettings
 from groundlab.methods.glam.variants import VARIANTS, build_scorer, temperature
 from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
 
 __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
 
@@ -40,13 +40,3 @@ def evaluate(request: Request) -> list[dict[str, Any]]:
 
 def _sampled(result: dict[str, Any]) -> bool:
     return result["policy"].startswith("sampled")
-
-
-def execute(run: Run) -> None:
-    """Evaluate once; there is nothing to train and nothing to resume."""
-    run.restore()
-    spec = run.spec
-    results = evaluate(Request(spec.method, spec.world, spec.seed, spec.settings))
-    run.log({"iteration": 1, **results[0]["mean"]})
-    run.write_evaluation(results)
-    run.advance(1, 1, dict, success=results[0]["mean"]["success"])

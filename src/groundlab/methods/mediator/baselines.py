@@ -15,11 +15,11 @@ from functools import partial
 import numpy as np
 from pydantic import Field
 
-from groundlab.core.run import Run
 from groundlab.methods.mediator import settings as mediator
 from groundlab.methods.mediator.episodes import Episode, Rules, evaluation, make_batch, play
 from groundlab.methods.mediator.ledger import planner_for
 from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
 from groundlab.methods.settings import parse_layouts
 
 __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
@@ -84,12 +84,3 @@ def evaluate(request: Request) -> list[dict]:
     watch = partial(request.watch, "rule") if request.watch else None
     episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, watch)
     return [evaluation("rule", episodes)]
-
-
-def execute(run: Run) -> None:
-    """Evaluate once; there is nothing to train and nothing to resume."""
-    run.restore()
-    results = evaluate(Request(run.spec.method, run.spec.world, run.spec.seed, run.spec.settings))
-    run.log({"iteration": 1, **results[0]["mean"]})
-    run.write_evaluation(results)
-    run.advance(1, 1, dict, success=results[0]["mean"]["success"])
