@@ -95,8 +95,24 @@ class Fidelity(Strict):
     """Q6: variants that are not pretrained drop activations, in rollouts and updates, as their configuration says."""
 
 
-class TrainingSettings(ModelSettings):
-    """What PPO takes besides (spec glam-agents 2.5)."""
+class PPOSettings(Strict):
+    """What PPO takes, of language models and of the symbolic agent alike (spec glam-agents 2.5)."""
+
+    adam_eps: float = Field(1e-5, gt=0)
+    gamma: float = Field(0.99, gt=0, le=1)
+    lam: float = Field(0.99, ge=0, le=1)
+    clip: float = Field(0.2, gt=0)
+    entropy_coefficient: float = Field(0.01, ge=0)
+    value_coefficient: float = Field(0.5, ge=0)
+    max_grad_norm: float = Field(0.5, gt=0)
+    reward_scale: float = Field(1.0, gt=0)
+    """What rewards are multiplied by for learning (the originals: 20)."""
+    normalise_advantages: bool = True
+    """Over the whole rollout; the originals: not."""
+
+
+class TrainingSettings(PPOSettings, ModelSettings):
+    """What a language model tuned by PPO takes besides."""
 
     frames: int = Field(20_000, ge=1)
     """Steps of all environments together; the last update is a whole one."""
@@ -105,20 +121,9 @@ class TrainingSettings(ModelSettings):
     frames_per_env: int = Field(32, ge=1)
     """Steps of each environment between two updates."""
     lr: float = Field(3e-4, gt=0)
-    adam_eps: float = Field(1e-5, gt=0)
-    gamma: float = Field(0.99, gt=0, le=1)
-    lam: float = Field(0.99, ge=0, le=1)
-    clip: float = Field(0.2, gt=0)
-    entropy_coefficient: float = Field(0.01, ge=0)
-    value_coefficient: float = Field(0.5, ge=0)
-    max_grad_norm: float = Field(0.5, gt=0)
     epochs: int = Field(3, ge=1)
     batch_size: int = Field(128, ge=1)
     """Prompts a gradient step; those left over in an epoch are dropped."""
-    reward_scale: float = Field(1.0, gt=0)
-    """What rewards are multiplied by for learning (the paper: 20)."""
-    normalise_advantages: bool = True
-    """Over the whole rollout; the paper: not."""
     timeouts: Literal["terminal", "bootstrap"] = "terminal"
     """What follows a time limit: nothing, as in the paper (Q17), or the value of the observation that it cut off."""
     probe_template: Literal[0, 1, 2] = 0

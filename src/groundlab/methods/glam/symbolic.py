@@ -30,7 +30,7 @@ from groundlab.methods.glam import generalization
 from groundlab.methods.glam.acmodel import MEMORY, ACModel, word_numbers
 from groundlab.methods.glam.policy import sample
 from groundlab.methods.glam.reading import Alteration
-from groundlab.methods.glam.settings import ReadingSettings
+from groundlab.methods.glam.settings import PPOSettings, ReadingSettings
 from groundlab.methods.glam.stream import Stream
 from groundlab.methods.registry import Request
 
@@ -39,7 +39,7 @@ __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
 WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 
 
-class Settings(ReadingSettings):
+class Settings(PPOSettings, ReadingSettings):
     """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
 
     frames: int = Field(20_000, ge=1)
@@ -54,18 +54,7 @@ class Settings(ReadingSettings):
     """Frames a gradient step (the original: 1,280)."""
     lr: float = Field(5e-4, gt=0)
     """The original: 1e-4."""
-    adam_eps: float = Field(1e-5, gt=0)
-    gamma: float = Field(0.99, gt=0, le=1)
-    lam: float = Field(0.99, ge=0, le=1)
-    clip: float = Field(0.2, gt=0)
-    entropy_coefficient: float = Field(0.01, ge=0)
-    value_coefficient: float = Field(0.5, ge=0)
-    max_grad_norm: float = Field(0.5, gt=0)
     epochs: int = Field(4, ge=1)
-    reward_scale: float = Field(1.0, gt=0)
-    """What rewards are multiplied by for learning (the original: 20)."""
-    normalise_advantages: bool = True
-    """Over the whole rollout; the original: not."""
 
     @property
     def frames_per_update(self) -> int:
