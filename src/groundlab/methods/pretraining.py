@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -34,17 +34,14 @@ from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
 from groundlab.learning import checkpoints
+from groundlab.methods.settings import Strict
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
 MODELS = Path(assets.__file__).parent / "models"
 """Where recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`) are."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Stage(_Strict):
+class Stage(Strict):
     """A part of the curriculum."""
 
     steps: int = Field(ge=1)
@@ -63,7 +60,7 @@ class Stage(_Strict):
         return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles)
 
 
-class Recipe(_Strict):
+class Recipe(Strict):
     """Everything that decides the weights."""
 
     name: str
@@ -72,7 +69,7 @@ class Recipe(_Strict):
     """Size of the tokenizer's vocabulary, at most."""
     architecture: Architecture = Architecture()
     stages: list[Stage]
-    leave_out: list[str] = []
+    leave_out: list[str] = Field(default=[])
     """Topics that are not taught: the other topics take their place in the mixture."""
     dose: float = Field(default=1.0, gt=0)
     """Share of the steps of every stage."""

@@ -8,6 +8,7 @@ An `Alteration` changes what is read without changing the world: words (the gene
 actions, or the mission (the control that shows whether a policy reads its goal). Read next: `policy.py`.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,7 @@ class Reader:
         self._history.load_state(state)
 
 
-class ReadingPlayer(Reader):
+class ReadingPlayer(Reader, ABC):
     """A Player (playing.py) that chooses among text actions: a subclass says how, in `choose`."""
 
     def __init__(
@@ -84,9 +85,9 @@ class ReadingPlayer(Reader):
         super().__init__(num_envs, world, settings, alteration)
         self._chosen = np.zeros(num_envs, np.int64)
 
+    @abstractmethod
     def choose(self, prompts: list[str]) -> np.ndarray:
         """Text action indices [P]."""
-        raise NotImplementedError
 
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
         """The environment's actions for the environments `active`."""
