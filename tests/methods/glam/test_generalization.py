@@ -100,6 +100,16 @@ def test_each_test_is_played_where_it_says_with_the_words_it_says():
     assert not any("turn left" in prompt for prompt in players["sampled synonyms"].read)
 
 
+def test_generalisation_tests_can_have_layouts_of_their_own_and_the_agents_own_world_keeps_its_own():
+    settings = Settings(
+        layouts="0-2", test_layouts="7-8", tests=["fixed-mission adj_synonym"], fixed_mission="go to a key"
+    )
+    results = examine(WORLD, settings, lambda w, a, g, n, p: Recorder(2, n, w, settings, a))
+    layouts = {result["policy"]: [row["layout"] for row in result["rows"]] for result in results}
+    assert layouts["sampled"] == layouts["greedy fixed-mission"] == [0, 1, 2]
+    assert layouts["sampled fixed-mission adj_synonym"] == [7, 8]
+
+
 def test_actions_that_the_world_lacks_are_told_as_they_were_chosen_and_do_nothing():
     settings = Settings(layouts="0-1", nbr_obs=2, action_space=9, fixed_mission="")
     players = []

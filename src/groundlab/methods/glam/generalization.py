@@ -80,15 +80,17 @@ def planned(settings: ReadingSettings) -> Iterator[tuple[Test, str]]:
 
 def examine(world: str, settings: ReadingSettings, player_for: PlayerFor) -> list[dict[str, Any]]:
     """Play all tests: a fixed list of layouts to their ends, and first-finished episodes where asked."""
-    layouts, results = parse_layouts(settings.layouts), []
+    own, results = parse_layouts(settings.layouts), []
+    others = parse_layouts(settings.test_layouts) if settings.test_layouts else own
     for test, choice in planned(settings):
         place, policy = test.world or world, test.policy(choice)
+        layouts = others if test.name in settings.tests else own
         player = player_for(place, test.alteration, choice == GREEDY, len(layouts), policy)
         distractors = settings.num_dists if place == world else None
         results.append(summary(policy, play_layouts(place, layouts, player, distractors)))
     if settings.first_finished:
         player = player_for(world, UNALTERED, False, settings.num_envs, FIRST_FINISHED)
-        count, seed = settings.first_finished, layouts[0]
+        count, seed = settings.first_finished, own[0]
         rows = play_first_finished(world, settings.num_envs, count, seed, player, settings.num_dists)
         results.append(summary(FIRST_FINISHED, rows))
     return results

@@ -48,6 +48,8 @@ class ReadingSettings(Strict):
     """The control: what every prompt names as goal, whatever the mission is; empty: not measured."""
     tests: list[str] = Field([])
     """Generalisation tests after training, in words of `generalization.py`, e.g. "adj_synonym"."""
+    test_layouts: Layouts | None = None
+    """Layouts of those tests, where they are not `layouts`."""
     first_finished: int = Field(0, ge=0)
     """Also count so many episodes as they finish, over `num_envs` restarting environments, as published; 0: not."""
     num_envs: int = Field(32, ge=1)
