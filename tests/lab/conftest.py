@@ -61,7 +61,7 @@ class Laboratory:
         self.write_notebook("07_review.ipynb", "folder = None", REVIEW)
 
     def write_config(self, runs: list[dict], scale: str = "smoke", **changes) -> None:
-        content = {"paper": "mediator", "scale": scale, "notebook": "02_mediator.ipynb", "runs": runs, **changes}
+        content = {"paper": "mediator", "scale": scale, "notebooks": ["02_mediator.ipynb"], "runs": runs, **changes}
         (self.root / "configs" / f"mediator-{scale}.yaml").write_text(yaml.safe_dump(content))
 
     def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:

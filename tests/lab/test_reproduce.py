@@ -28,7 +28,7 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
     assert code == 0, error
     (version,) = laboratory.versions()
     assert f"review page: {version / 'review.html'}" in out
-    assert (version / "mediator" / "executed.ipynb").is_file() and (version / "review.ipynb").is_file()
+    assert (version / "mediator" / "executed" / "02_mediator.ipynb").is_file() and (version / "review.ipynb").is_file()
     assert json.loads((version / "manifest.json").read_text())["command"] == "groundlab reproduce --scale smoke"
     code, out, _ = laboratory.reproduce()
     assert (code, laboratory.versions()) == (0, [version])

@@ -37,17 +37,22 @@ class Entry(_Strict):
     method: str
     worlds: list[str] = Field(min_length=1)
     seeds: int | None = Field(default=None, ge=1)
+    experiments: list[str] = []
+    """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
     settings: dict[str, Any] = {}
     estimate: Estimate
     note: str = ""
 
 
 class Experiment(_Strict):
-    """A paper at a scale: its runs, its notebook, and what this scale leaves out."""
+    """A paper at a scale: its runs, its pages, and what this scale leaves out."""
 
     paper: str
     scale: Scale
-    notebook: str
+    notebooks: list[str] = Field(min_length=1)
+    """Files in `notebooks/`, executed in this order."""
+    shared: dict[str, dict[str, Any]] = {}
+    """Settings that entries take over by YAML anchors; what a plan prints once for all of them."""
     runs: list[Entry]
     not_run: list[str] = []
 

@@ -19,11 +19,12 @@ from groundlab.core.paths import repository_root
 from groundlab.lab import runs, store
 from groundlab.lab.executor import EXECUTED_VARIABLE, Outcome, run
 from groundlab.lab.notebooks import check_parameters, run_notebook
-from groundlab.lab.plan import METHODS_VARIABLE, Plan
+from groundlab.lab.plan import EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan
 from groundlab.lab.plan import plan as make_plan
 
 EXECUTORS = ("local",)
 REVIEW_NOTEBOOK = "07_review.ipynb"
+Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
 
 
 def reproduce(
@@ -35,6 +36,7 @@ def reproduce(
     results: str | Path | None = None,
     dry_run: bool = False,
     executor: str = "local",
+    experiments: Sequence[str] | None = None,
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
@@ -44,7 +46,7 @@ def reproduce(
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
     console = Console()
-    plan = make_plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results)
+    plan = make_plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
     console.print(plan)
     if dry_run:
         return 0
@@ -57,10 +59,10 @@ def reproduce(
     if outcome.unfinished:
         console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    folder, command = store.begin_version(plan), _command(papers, scale, seeds)
+    folder, command = store.begin_version(plan), _command(papers, scale, seeds, experiments)
     store.collect(plan, folder)
     store.describe_version(plan, folder, outcome.failed, command)
-    _run_pages(plan, folder, seeds, methods)
+    _run_pages(plan, folder, seeds, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments})
     version = store.finish_version(plan, folder, outcome.failed, command)
     console.print(f"results: {version}", soft_wrap=True)
     return max(outcome.exit_code, _verdict(version, console))
@@ -70,7 +72,11 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict
     """Each notebook with its parameters and where its executed copy goes; the review comes last."""
     home = repository_root() / "notebooks"
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    pages = [(home / each.notebook, given, folder / each.paper / "executed.ipynb") for each in plan.experiments]
+    pages = [
+        (home / name, given, folder / each.paper / "executed" / name)
+        for each in plan.experiments
+        for name in each.notebooks
+    ]
     return [*pages, (home / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb")]
 
 
@@ -80,18 +86,18 @@ def _check_pages(plan: Plan) -> None:
         check_parameters(notebook, parameters)
 
 
-def _run_pages(plan: Plan, folder: Path, seeds: int | None, methods: Sequence[str] | None) -> None:
-    with _told_to_notebooks(plan, methods):
+def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
+    with _told_to_notebooks(plan, part):
         for notebook, parameters, output in _pages(plan, folder, seeds):
             run_notebook(notebook, parameters, output)
 
 
 @contextmanager
-def _told_to_notebooks(plan: Plan, methods: Sequence[str] | None) -> Iterator[None]:
+def _told_to_notebooks(plan: Plan, part: Part) -> Iterator[None]:
     """The same plan for the notebooks' own `lab.plan`, and nothing left to start for their `lab.run`."""
     told = {
         runs.RESULTS_VARIABLE: str(plan.results),
-        METHODS_VARIABLE: ",".join(methods or ()),
+        **{variable: ",".join(names or ()) for variable, names in part.items()},
         EXECUTED_VARIABLE: "1",
     }
     before = dict(os.environ)
@@ -128,7 +134,8 @@ def _verdict(version: Path, console: Console) -> int:
     return 1 if missed else 0
 
 
-def _command(papers: Sequence[str], scale: str, seeds: int | None) -> str:
+def _command(papers: Sequence[str], scale: str, seeds: int | None, experiments: Sequence[str] | None) -> str:
     """The command line that made a version."""
-    parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers), f"--scale {scale}"]
+    parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
+    parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
     return " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))

@@ -165,7 +165,7 @@ def _inputs(plan: Plan) -> dict[str, str]:
     """The configs, notebooks, pins and run inputs behind a version, by path, with their SHA-256."""
     root = repository_root()
     names = [f"configs/{paper}-{plan.scale}.yaml" for paper in plan.papers]
-    names += [f"notebooks/{experiment.notebook}" for experiment in plan.experiments]
+    names += [f"notebooks/{name}" for experiment in plan.experiments for name in experiment.notebooks]
     names += ["notebooks/07_review.ipynb", "configs/claims.yaml", "requirements/constraints.txt"]
     files = {name: digest_bytes((root / name).read_bytes()) for name in names if (root / name).is_file()}
     for run in plan.runs:
