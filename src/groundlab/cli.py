@@ -51,6 +51,7 @@ def _settings(pairs: list[str], **named: Any) -> dict[str, Any]:
 def reproduce(
     only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
     figure: Annotated[str | None, typer.Option("--figure", help="Only what one figure or table needs.")] = None,
+    experiment: Annotated[list[str], typer.Option("--experiment", help="Only runs of these, by their names.")] = [],  # noqa: B006
     scale: Annotated[str, typer.Option("--scale", help="smoke, quick, full or paper.")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds a run, instead of the scale's.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one a core by default.")] = None,
@@ -69,7 +70,7 @@ def reproduce(
             [report.EXHIBITS[figure].paper],
             [*report.EXHIBITS[figure].methods, *report.EXHIBITS[figure].beside],
         )
-    raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor))
+    raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor, experiment))
 
 
 @app.command()

@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import yaml
+
 import groundlab
 from groundlab import lab
+from groundlab.core.errors import GroundlabError
 from groundlab.lab import identity
 
 
@@ -36,6 +40,34 @@ def test_a_plan_can_be_limited_to_some_methods(laboratory, rule_entry, training_
     laboratory.write_config([rule_entry, training_entry])
     plan = lab.plan("mediator", scale="smoke", methods=["always"])
     assert [run.spec.method for run in plan.runs] == ["always"]
+
+
+def test_a_plan_can_be_limited_to_named_experiments(laboratory, rule_entry, training_entry):
+    laboratory.write_config([{**rule_entry, "experiments": ["E1", "E4"]}, {**training_entry, "experiments": ["E3"]}])
+    plan = lab.plan("mediator", scale="smoke", experiments=["E4"])
+    assert [run.spec.method for run in plan.runs] == ["always"] and plan.part
+    assert "E1 E4: SimpleDoorKey" in str(plan)
+    with pytest.raises(GroundlabError, match="unknown experiment of this plan 'E5'"):
+        lab.plan("mediator", scale="smoke", experiments=["E5"])
+
+
+def test_an_experiment_of_one_paper_leaves_the_others_out(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "experiments": ["E1"]}])
+    other = {"paper": "worlds", "scale": "smoke", "notebooks": ["02_mediator.ipynb"], "runs": []}
+    (laboratory.root / "configs" / "worlds-smoke.yaml").write_text(yaml.safe_dump(other))
+    assert lab.plan(scale="smoke").papers == ["mediator", "worlds"]
+    assert lab.plan(scale="smoke", experiments=["E1"]).papers == ["mediator"]
+
+
+def test_settings_that_entries_share_are_printed_once(laboratory, training_entry):
+    shared = {"iterations": 3, "trajectories": 2}
+    entries = [{**training_entry, "settings": {**shared, "layouts": text}} for text in ("0-4", "0-5")]
+    laboratory.write_config(entries, shared={"short": shared})
+    printed = str(lab.plan("mediator", scale="smoke"))
+    assert printed.count("iterations=3") == 1 and "shared settings, short: iterations=3" in printed
+    laboratory.write_config([{**training_entry, "settings": {**shared, "iterations": 7}}], shared={"short": shared})
+    plan = lab.plan("mediator", scale="smoke")
+    assert plan.runs[0].given == "iterations=7" and plan.runs[0].spec.settings["iterations"] == 7
 
 
 def test_the_printed_plan_counts_runs_time_and_disk_and_says_what_is_left_out(laboratory, training_entry):

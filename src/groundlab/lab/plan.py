@@ -28,11 +28,12 @@ from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 
 # Set by `reproduce` for the notebooks that it runs, so that their plan is the one it executed.
 METHODS_VARIABLE = "GROUNDLAB_METHODS"
+EXPERIMENTS_VARIABLE = "GROUNDLAB_EXPERIMENTS"
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a plan; `given` are the settings that its config names, `status` is what the store holds of it."""
+    """One run of a plan; `given` are the settings that only its entry names, `status` is what the store holds of it."""
 
     spec: RunSpec
     paper: str
@@ -41,6 +42,7 @@ class PlannedRun:
     status: runs.Status
     given: str = ""
     note: str = ""
+    experiments: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -57,7 +59,7 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     results: Path
     part: bool = False
-    """Only some methods: enough for a figure, never a version of the paper's results."""
+    """Only some methods or experiments: enough for a figure, never a version of the paper's results."""
 
     @property
     def papers(self) -> list[str]:
@@ -83,7 +85,7 @@ class Plan:
         return max(sum(seconds) / (workers or machine.core_count()), max(seconds, default=0.0))
 
     def __rich__(self) -> RenderableType:
-        return Group(_table(self), *(f"not run at this scale: {line}" for line in self.not_run))
+        return Group(_table(self), *self.notes)
 
     def __str__(self) -> str:
         console = Console(file=io.StringIO(), width=110)
@@ -95,13 +97,15 @@ class Plan:
         import pandas as pd  # only notebooks ask for HTML
 
         table = pd.DataFrame([*_rows(self), _totals(self)], columns=pd.Index(_HEADINGS)).to_html(index=False, border=0)
-        left_out = "".join(f"<li>not run at this scale: {html.escape(line)}</li>" for line in self.not_run)
-        return f"<p>{html.escape(_title(self))}</p>{table}<ul>{left_out}</ul>"
+        notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
+        return f"<p>{html.escape(_title(self))}</p>{table}<ul>{notes}</ul>"
 
     @property
-    def not_run(self) -> list[str]:
-        """What this scale leaves out, said by the configs."""
-        return [line for experiment in self.experiments for line in experiment.not_run]
+    def notes(self) -> list[str]:
+        """What the configs say below the table: settings that many entries share, and what this scale leaves out."""
+        blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
+        shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
+        return [*shared, *(f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)]
 
 
 def results_folder(given: str | Path | None = None) -> Path:
@@ -115,39 +119,51 @@ def plan(
     seeds: int | None = None,
     methods: Sequence[str] | None = None,
     results: str | Path | None = None,
+    experiments: Sequence[str] | None = None,
 ) -> Plan:
     """The plan of some papers (all by default) at a scale.
 
-    seeds: how many, instead of the config's, for runs that depend on the seed; methods: only these.
-    Raises GroundlabError for unknown papers, scales, methods, worlds and settings, naming the nearest.
+    seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
+    Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
     checked, folder = config.check_scale(scale), results_folder(results)
-    experiments = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
-    pairs = [(experiment.paper, entry) for experiment in experiments for entry in experiment.runs]
-    wanted = _wanted_methods(methods, [entry for _, entry in pairs])
+    files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
+    methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
+    chosen = _chosen(files, methods, experiments)
     measured, code = runs.measured_costs(folder), cache(identity.code_digest)
     planned = [
-        _planned_run(paper, entry, spec, folder, measured, code(spec.method, spec.world))
-        for paper, entry in pairs
-        if entry.method in wanted
+        _planned_run(file, entry, spec, folder, measured, code(spec.method, spec.world))
+        for file, entry in chosen
         for world in entry.worlds
         for seed in range(_seed_count(entry, seeds))
         for spec in (identity.resolve(entry.method, world, seed, entry.settings),)
     ]
-    return Plan(checked, experiments, tuple(planned), folder, part=_is_part(methods))
+    told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
+    return Plan(checked, told, tuple(planned), folder, part=bool(methods or experiments))
 
 
-def _is_part(methods: Sequence[str] | None) -> bool:
-    return bool(methods or os.environ.get(METHODS_VARIABLE))
+def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
+    """The names as given, else those that `reproduce` told its notebooks; empty for all."""
+    return list(given or (name for name in os.environ.get(variable, "").split(",") if name))
 
 
-def _wanted_methods(methods: Sequence[str] | None, entries: list[Entry]) -> list[str]:
-    known = sorted({entry.method for entry in entries})
-    asked = methods or [name for name in os.environ.get(METHODS_VARIABLE, "").split(",") if name] or known
+def _chosen(files: Sequence[Experiment], methods: list[str], experiments: list[str]) -> list[tuple[Experiment, Entry]]:
+    """The entries of these methods and experiments, each with its file."""
+    pairs = [(file, entry) for file in files for entry in file.runs]
+    _check_known("method", methods, {entry.method for _, entry in pairs})
+    _check_known("experiment", experiments, {name for _, entry in pairs for name in entry.experiments})
+    return [
+        (file, entry)
+        for file, entry in pairs
+        if (not methods or entry.method in methods)
+        and (not experiments or not set(experiments).isdisjoint(entry.experiments))
+    ]
+
+
+def _check_known(kind: str, asked: list[str], known: set[str]) -> None:
     for name in asked:
         if name not in known:
-            raise unknown_name("method of this plan", name, known)
-    return list(asked)
+            raise unknown_name(f"{kind} of this plan", name, sorted(known))
 
 
 def _seed_count(entry: Entry, seeds: int | None) -> int:
@@ -155,18 +171,25 @@ def _seed_count(entry: Entry, seeds: int | None) -> int:
 
 
 def _planned_run(
-    paper: str, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
+    file: Experiment, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
 ) -> PlannedRun:
     run_hash = identity.hash_run(spec, code)
     return PlannedRun(
         spec=spec,
-        paper=paper,
+        paper=file.paper,
         hash=run_hash,
         estimate=measured.get(runs.cost_key(spec.model_dump()), entry.estimate),
         status=runs.status_of(runs.run_folder(results, run_hash)),
-        given=_named_settings(entry.settings),
+        given=_named_settings(_own_settings(file, entry)),
         note=entry.note,
+        experiments=tuple(entry.experiments),
     )
+
+
+def _own_settings(file: Experiment, entry: Entry) -> dict[str, Any]:
+    """What an entry does not take over from a shared block as it is there."""
+    shared = [item for block in file.shared.values() for item in block.items()]
+    return {key: value for key, value in entry.settings.items() if (key, value) not in shared}
 
 
 def _named_settings(settings: dict[str, Any]) -> str:
@@ -181,7 +204,7 @@ def _title(the_plan: Plan) -> str:
 
 
 def _rows(the_plan: Plan) -> list[list[str]]:
-    groups = groupby(the_plan.runs, key=lambda run: (run.paper, run.spec.method, run.given))
+    groups = groupby(the_plan.runs, key=lambda run: (run.paper, run.spec.method, run.given, run.experiments))
     return [_row(list(group)) for _, group in groups]
 
 
@@ -212,9 +235,10 @@ def _row(group: list[PlannedRun]) -> list[str]:
     left = [run.estimate for run in group if run.status != "finished"]
     worlds = list(dict.fromkeys(run.spec.world for run in group))
     notes = [text for text in (group[0].given, group[0].note) if text]
+    named = f"{' '.join(group[0].experiments)}: " if group[0].experiments else ""
     return [
         group[0].spec.method,
-        "; ".join([", ".join(worlds), *notes]),
+        named + "; ".join([", ".join(worlds), *notes]),
         str(len(group)),
         str(len(group) - len(left)),
         duration(sum(cost.seconds for cost in left)),
