@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
@@ -27,6 +27,15 @@ Metric = Literal["interactions", "steps", "success", "return", "mismatches"]
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
+
+
+POLICIES = ("rule", "sampled", "greedy", "argmax", "random", "first-finished", "bot", "facts")
+
+
+def _played(policy: str) -> str:
+    if policy.split()[0] not in POLICIES:
+        raise ValueError(f"must begin with one of {', '.join(POLICIES)}")
+    return policy
 
 
 def _quoted(value: Any) -> Any:
@@ -47,12 +56,14 @@ class Selector(_Strict):
 
     method: str
     world: str
-    policy: Literal["rule", "sampled", "argmax", "random", "first-finished", "bot", "facts"] = "rule"
+    policy: Annotated[str, AfterValidator(_played)] = "rule"
+    """How it was played: a word of `POLICIES`, for language-model agents with a test's name after it."""
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
-    when: Literal["end", "worst test"] = "end"
-    """The final evaluation, or for each seed the mean of its least successful test during training."""
+    when: Literal["end", "worst test", "training"] = "end"
+    """The final evaluation; each seed's mean of its least successful test during training; or its training episodes,
+    averaged over all frames (the sample efficiency of spec glam-environment 5.2)."""
 
     @property
     def short(self) -> str:
@@ -60,22 +71,27 @@ class Selector(_Strict):
         name = "ours" if self.method == "mediator" else self.method
         if self.settings.get("probability", 0.5) != 0.5:
             name = f"{name} (p = {self.settings['probability']:g})"
+        if self.when == "training":
+            return f"{name} (training)"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:
         given = "".join(f", {key} {value}" for key, value in self.settings.items())
         policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
+        policy += "" if self.when == "end" else f", {self.when}"
         kind = f", {self.kind}" if self.kind else ""
         return f"{self.method} in {self.world}{kind}{policy}{given}"
 
 
 class Comparison(_Strict):
-    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`."""
+    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`; `by` so much, where given."""
 
     metric: Metric
     direction: Direction
     of: Selector
     than: Selector
+    by: Number = Decimal(0)
+    """What the difference itself must reach besides, in the unit of the metric."""
 
 
 class Claim(_Strict):

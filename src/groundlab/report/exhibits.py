@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
-from groundlab.report import glam, mediator, style, tables, worlds
+from groundlab.report import glam, glam_doses, glam_learning, mediator, style, tables, worlds
 from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
 
@@ -31,7 +31,8 @@ class Exhibit:
     methods: tuple[str, ...]
     beside: tuple[str, ...]
     """Methods that are shown too where they were run; `reproduce --figure` runs both."""
-    draw: Callable[[Records], Table | Figure]
+    draw: Callable[[Records], Table | Figure | None]
+    """None where the runs hold nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ _ALL = (
     Exhibit(
         "glam-agents",
         "glam",
-        "Success of every agent, the control of a fixed mission, and frames to learn",
+        "Success of every agent, and the control of a fixed mission",
         ("glam",),
         ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
         glam.agents_table,
@@ -129,7 +130,31 @@ _ALL = (
         "Success while the agents learn",
         ("glam",),
         ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
-        glam.curves,
+        glam_learning.curves,
+    ),
+    Exhibit(
+        "glam-efficiency",
+        "glam",
+        "Sample efficiency, and the frames that each agent needs",
+        ("glam",),
+        ("npae", "npe", "drrn", "symbolic"),
+        glam_learning.efficiency_table,
+    ),
+    Exhibit(
+        "glam-dose-curves",
+        "glam",
+        "The dose of prior knowledge: models pretrained on less, tuned by the same PPO",
+        ("glam",),
+        ("npe",),
+        glam_doses.doses_figure,
+    ),
+    Exhibit(
+        "glam-doses",
+        "glam",
+        "What each model knew, how fast it learnt, and what was left under other words",
+        ("glam",),
+        (),
+        glam_doses.doses_table,
     ),
     Exhibit(
         "glam-generalization",
@@ -154,6 +179,8 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
         return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")
     with style.house_style():
         result = exhibit.draw(records)
+    if result is None:
+        return Drawn(exhibit, skipped=f"{records.folder.name} holds nothing of it")
     home = records.folder / exhibit.paper
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))

@@ -1,9 +1,9 @@
-"""The exhibits of the GLAM paper: agents side by side, learning curves, the generalisation table.
+"""The exhibits of the GLAM paper: its agents side by side, and the generalisation table.
 
 A policy that reads its goal does worse when every prompt names one mission. That control stands in every table: what
 a policy loses by it tells whether its other scores mean anything. Published values are those that could be recovered
 from the paper's figures (spec glam-environment 5.3); they are of Flan-T5-large on MixedTrainLocal.
-Read first: `agents_table`; then `frames_to`, how sample efficiency is told.
+Read first: `Agent`, `agents_table`. Read next: `glam_learning.py` (curves, sample efficiency), `glam_doses.py`.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from groundlab.core.seeding import generator
 from groundlab.report.records import Records, table
-from groundlab.report.statistics import Estimate, band, difference_interval, mean, two_level_interval
-from groundlab.report.style import PUBLISHED_COLOUR, Look, new_figure
+from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
+from groundlab.report.style import PUBLISHED_COLOUR, Look
 from groundlab.report.tables import Table, measured
 
 LOOKS = {
@@ -35,10 +33,9 @@ LOOKS = {
 }
 EIGHT = "BabyAI-GoToLocal-v0"
 CONTROL = "fixed-mission"
-WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
-LEVEL = 80  # percent
+FIRST_FINISHED = "first-finished"
 _OWN_POLICY = {"random": "random", "bot": "bot"}
-_VARIED = ("model", "nbr_obs", "action_space", "action_list", "rule", "binding_start")
+_VARIED = ("model", "nbr_obs", "action_space", "action_list", "rule", "temperature", "binding_start")
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,11 @@ class Agent:
         return LOOKS[self.method].label + (f", {self.varied}" if self.varied else "")
 
     @property
+    def other_model(self) -> bool:
+        """Whether it starts from another language model than the usual agent."""
+        return "model " in self.varied
+
+    @property
     def policy(self) -> str:
         """The policy that stands for the agent."""
         return _OWN_POLICY.get(self.method, "sampled")
@@ -64,7 +66,8 @@ class Agent:
     def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
         """[seeds, layouts] of the final evaluation under a policy; None where it was not played."""
         rows = self.evaluations.loc[self.evaluations["policy"] == policy]
-        return None if rows.empty else table(rows, metric)
+        columns = "episode" if policy == FIRST_FINISHED else "layout"  # as they finish, episodes belong to no layout
+        return None if rows.empty else table(rows, metric, columns)
 
     def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
         """The mean with its 95 % interval over seeds and layouts."""
@@ -82,7 +85,7 @@ class Agent:
 def agents(records: Records) -> list[Agent]:
     """All agents of this paper that were run, in the order of `LOOKS`, then by world and settings."""
     runs = records.runs.loc[records.runs["paper"] == "glam"]
-    usual = next(iter(runs.loc[runs["method"] == "glam", "settings"]), {})
+    usual = _usual(list(runs.loc[runs["method"] == "glam", "settings"]))
     keys = {
         (method, world, _difference(settings, usual)): None
         for method in LOOKS
@@ -92,8 +95,13 @@ def agents(records: Records) -> list[Agent]:
     return [Agent(*key, *(_of_agent(frame, *key, usual) for frame in frames)) for key in keys]
 
 
+def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The settings that most runs have, the first of them in a tie."""
+    return max(of_runs, key=of_runs.count, default={})
+
+
 def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
-    """What is told about settings: how they differ from those of the first pretrained agent."""
+    """What is told about settings: how they differ from those of the usual pretrained agent."""
     differing = [key for key in _VARIED if key in settings and key in usual and settings[key] != usual[key]]
     return ", ".join(f"{key} {settings[key]}" for key in differing)
 
@@ -103,92 +111,11 @@ def _of_agent(frame: pd.DataFrame, method: str, world: str, varied: str, usual: 
     return rows.loc[[_difference(settings, usual) == varied for settings in rows["settings"]]]
 
 
-# --- Learning
-
-
-def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(frames, success in percent) of one run, each point over the updates that hold the last `WINDOW` episodes.
-
-    Points before there are so many episodes are left out. Short episodes finish first, so early points flatter.
-    """
-    curve = curve.sort_values("frames")
-    counts = curve["episodes"].to_numpy(dtype=float)
-    totals = np.nan_to_num(curve["success"].to_numpy(dtype=float)) * counts
-    ended, won = np.cumsum(counts), np.cumsum(totals)
-    first = np.searchsorted(ended, ended - WINDOW, side="right") - 1  # the last update that is not needed
-    before = np.where(first >= 0, ended[first], 0.0), np.where(first >= 0, won[first], 0.0)
-    full = ended >= WINDOW
-    return curve["frames"].to_numpy()[full], ((won - before[1]) / np.maximum(ended - before[0], 1))[full]
-
-
-def _learns(agent: Agent) -> bool:
-    """Whether there is a learning curve: records of training episodes."""
-    return "episodes" in agent.curves and bool(np.isfinite(agent.curves["episodes"].to_numpy(dtype=float)).any())
-
-
-def frames_to(curve: pd.DataFrame, level: float = LEVEL) -> float | None:
-    """The frames at which the running success of one run first reaches a level; None if it never did."""
-    frames, success = running_success(curve)
-    reached = np.flatnonzero(success >= level)
-    return float(frames[reached[0]]) if len(reached) else None
-
-
-def _frames_cell(agent: Agent, level: float = LEVEL) -> str:
-    """`5k, 6k, not in 16k`: one entry a seed."""
-    if not _learns(agent):
-        return "–"
-    cells = []
-    for _, curve in agent.curves.groupby("seed"):
-        found, last = frames_to(curve, level), float(curve["frames"].to_numpy().max())
-        cells.append(f"{found / 1000:.1f}k" if found else f"not in {last / 1000:.1f}k")
-    return ", ".join(cells)
-
-
-def curves(records: Records) -> Figure:
-    """Running success over frames, one panel a world: seeds thin, their mean thick, the band their 95 % interval."""
-    learners = [each for each in agents(records) if _learns(each)]
-    names = list(dict.fromkeys(each.world for each in learners))
-    figure, axes = new_figure(1.0 + 4.6 * len(names), 3.9, 1, len(names), sharey=True)
-    for axis, world in zip(axes[0], names, strict=True):
-        for agent in [each for each in learners if each.world == world]:
-            _draw_curve(axis, agent)
-        _reference_lines(axis, records, world)
-        axis.set(title=world, xlabel="frames", ylim=(0, 103))
-    axes[0, 0].set_ylabel(f"success of the last {WINDOW} episodes [%]")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    return figure
-
-
-def _draw_curve(axis: Axes, agent: Agent) -> None:
-    colour = LOOKS[agent.method].colour
-    seeds = [running_success(curve) for _, curve in agent.curves.groupby("seed")]
-    for frames, success in seeds:
-        axis.plot(frames, success, color=colour, linewidth=0.5, alpha=0.45)
-    starts = [frames[0] for frames, _ in seeds if len(frames)]
-    if len(starts) < len(seeds):
-        return  # a seed that finished too few episodes has no curve, and the others no mean
-    grid = np.unique(np.concatenate([frames for frames, _ in seeds]))
-    grid = grid[grid >= max(starts)]
-    stacked = np.stack([np.interp(grid, *seed) for seed in seeds])
-    middle, low, high = band(stacked, mean, generator(0, "band", agent.label, agent.world))
-    axis.fill_between(grid, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(grid, middle, color=colour, label=agent.label)
-
-
-def _reference_lines(axis: Axes, records: Records, world: str) -> None:
-    for agent in agents(records):
-        if agent.method in ("zero-shot", "random") and agent.world == world and not agent.varied:
-            level = agent.estimate(agent.policy)
-            if level:
-                axis.axhline(level.value, color=LOOKS[agent.method].colour, linestyle="--", label=agent.label)
-
-
 # --- Tables
 
 
 def agents_table(records: Records) -> Table:
-    """Agent by agent: success in its own world and among eight objects, each with the control; sample efficiency."""
+    """Agent by agent: success in its own world and among eight objects, each with the control."""
     played = [each for each in agents(records) if each.scores(each.policy) is not None]
     trained_in = {each.world for each in played if each.method == "glam"}
     found = [each for each in played if each.world in trained_in]
@@ -202,10 +129,6 @@ _NOTES = (
     "success in percent, mean [95 % interval] over seeds and layouts; sampled: actions are drawn from the policy",
     "one mission: the same evaluation when every prompt names one fixed mission; lost: the points that this costs. "
     "A policy that loses nothing does not read its goal",
-    f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
-    "first, so early values flatter all agents alike",
-    "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
-    "NPAE and DRRN stay below 20 % and symbolic PPO below 40 % at 1,500,000",
 )
 
 
@@ -227,7 +150,6 @@ def _agent_row(agent: Agent, on_eight: Agent | None) -> dict[str, str]:
         "8 objects": _cell(among_eight),
         "8, one mission": _cell(agent.estimate(f"{tested} {CONTROL}")),
         "8, lost": _cell(agent.loss(tested, f"{tested} {CONTROL}")),
-        f"frames to {LEVEL} %": _frames_cell(agent),
     }
 
 

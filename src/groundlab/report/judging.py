@@ -19,7 +19,7 @@ import pandas as pd
 
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims
-from groundlab.report.records import Records, load, select, table
+from groundlab.report.records import Records, load, select, table, training_means
 from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
 from groundlab.report.tables import markdown, measured
 
@@ -128,22 +128,23 @@ def _selectors(claim: Claim) -> list[Selector]:
 
 
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
-    """The stored rows that a selector names: episodes of the final evaluation, or tests during training."""
-    frame = records.evaluations if selector.when == "end" else records.tests
-    rows = select(
-        frame, method=selector.method, world=selector.world, policy=selector.policy, settings=selector.settings
-    )
+    """The stored rows that a selector names: episodes of the final evaluation, tests during training, or updates."""
+    frame = {"end": records.evaluations, "worst test": records.tests, "training": records.curves}[selector.when]
+    policy = None if selector.when == "training" else selector.policy
+    rows = select(frame, method=selector.method, world=selector.world, policy=policy, settings=selector.settings)
     return rows if selector.kind is None else rows.loc[rows.get("kind", pd.Series(index=rows.index)) == selector.kind]
 
 
 def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
-    """[seeds, layouts], or [seeds, 1] for the least successful test of each seed during training.
+    """[seeds, layouts], or [seeds, 1] for what is told of a seed's training: its least successful test, its success.
 
     Episodes that were counted as they finished belong to no layout: they are taken in their order.
     """
     rows = select_rows(records, selector)
     if selector.when == "end":
         return table(rows, metric, columns="episode" if selector.policy == "first-finished" else "layout")
+    if selector.when == "training":
+        return training_means(rows, metric)
     worst = table(rows, "success", columns="iteration").argmin(axis=1)
     return np.take_along_axis(table(rows, metric, columns="iteration"), worst[:, None], 1)
 
@@ -208,7 +209,7 @@ def _judge_order(claim: Claim, records: Records) -> Verdict:
         name = f"{each.metric}: {each.of.short} - {each.than.short}"
         fresh[name] = difference(each, records)
         parts[name] = HOLDS if _on_side(each, fresh[name]) else MISSED
-        reasons.append(f"{name} = {_signed(fresh[name])}, must be {each.direction}")
+        reasons.append(f"{name} = {_signed(fresh[name])}, must be {_wanted(each)}")
     return _conclude(claim, records, fresh, parts, reasons)
 
 
@@ -225,11 +226,15 @@ def _layouts(records: Records, selector: Selector) -> list[int]:
     return sorted(select_rows(records, selector)["layout"].unique())
 
 
+def _wanted(comparison: Comparison) -> str:
+    return comparison.direction + (f" by {comparison.by} at least" if comparison.by else "")
+
+
 def _on_side(comparison: Comparison, gap: Estimate) -> bool:
     """`lower` and `higher` need 0 outside the interval; the `not` forms only that the opposite is not shown."""
     return {
-        "lower": gap.high < 0,
-        "higher": gap.low > 0,
+        "lower": gap.high < 0 and gap.value <= -float(comparison.by),
+        "higher": gap.low > 0 and gap.value >= float(comparison.by),
         "not lower": gap.high >= 0,
         "not higher": gap.low <= 0,
     }[comparison.direction]

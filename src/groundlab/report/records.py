@@ -94,12 +94,30 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
 
     Raises GroundlabError when seeds differ in their columns, or when one seed was run twice with other settings.
     """
-    if rows.duplicated(["seed", columns]).any():
-        raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
+    _refuse_twice(rows, columns)
     pivot = rows.pivot(index="seed", columns=columns, values=metric)
     if pivot.isna().to_numpy().any():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
     return pivot.to_numpy(dtype=float)
+
+
+def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
+    """[seeds, 1]: a metric of training episodes, averaged over all frames; updates in which none ended are left out.
+
+    Raises GroundlabError when one seed was run twice with other settings.
+    """
+    _refuse_twice(curves, "iteration")
+    means = []
+    for _, curve in curves.sort_values("frames").groupby("seed"):
+        frames, values = np.diff(curve["frames"], prepend=0), curve[metric].to_numpy(dtype=float)
+        told = np.isfinite(values)
+        means.append([np.average(values[told], weights=frames[told]) if told.any() else 0.0])
+    return np.array(means)
+
+
+def _refuse_twice(rows: pd.DataFrame, columns: str) -> None:
+    if rows.duplicated(["seed", columns]).any():
+        raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
 
 
 def iterations(rows: pd.DataFrame) -> np.ndarray:

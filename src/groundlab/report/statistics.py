@@ -102,6 +102,15 @@ def difference_interval(
     return Estimate(float(ours.mean() - theirs.mean()), float(low), float(high))
 
 
+def ratio_interval(
+    ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """The mean of `ours` [seeds] over that of `theirs` [seeds], both resampled; positive values."""
+    means = [each[rng.integers(len(each), size=(resamples, len(each)))].mean(axis=1) for each in (ours, theirs)]
+    low, high = percentile_interval(means[0] / means[1])
+    return Estimate(float(ours.mean() / theirs.mean()), float(low), float(high))
+
+
 def _seed_means(table: np.ndarray, rng: np.random.Generator, resamples: int) -> np.ndarray:
     """Layout means over resampled seeds: [resamples, layouts]."""
     return table[rng.integers(len(table), size=(resamples, len(table)))].mean(axis=1)
