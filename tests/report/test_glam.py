@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from groundlab.report import glam, glam_doses, glam_learning
+from groundlab.report.claims import Claim
 from groundlab.report.exhibits import draw_all
-from groundlab.report.records import load
+from groundlab.report.judging import judge_claim
+from groundlab.report.records import load, training_means
 
 WORLD = "BabyAI-GoToLocalS8N4-v0"
 
@@ -139,3 +141,36 @@ def test_success_is_not_interpolated_over_updates_without_episodes():
     frames, success = glam_learning.running_success(curve((200, 50.0), (0, None), (200, 100.0)))
     assert np.array_equal(frames, [1000, 2000, 3000])
     assert success == pytest.approx([50.0, 50.0, 100.0])
+
+
+def comparison(direction: str, by: str = "0", **of) -> Claim:
+    than = {"method": "npae", "world": WORLD, "policy": "sampled", **({"when": of["when"]} if "when" in of else {})}
+    compared = {"metric": "success", "direction": direction, "by": by, "than": than}
+    compared |= {"of": {"method": "glam", "world": WORLD, "policy": "sampled", "settings": {"nbr_obs": 1}, **of}}
+    facts = {"id": "a", "paper": "glam", "locus": "x", "statement": "s", "source": "t", "command": "c"}
+    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [compared]})
+
+
+def test_agents_are_ordered_by_the_success_of_their_training(glam_results):
+    verdict = judge_claim(comparison("higher", when="training"), load(glam_results))
+    assert verdict.verdict == "ordering holds"
+    (gap,) = verdict.fresh.values()
+    assert gap.value == pytest.approx((20 + 70 + 90 + 90) / 4 - 35)
+
+
+@pytest.mark.parametrize(("by", "verdict"), [("40", "ordering holds"), ("41", "not reproduced")])
+def test_an_ordering_can_demand_a_margin(glam_results, by, verdict):
+    assert judge_claim(comparison("higher", by), load(glam_results)).verdict == verdict
+
+
+def test_tests_of_a_policy_are_selected_by_their_name(glam_results):
+    judged = judge_claim(comparison("lower", policy="sampled adj_synonym"), load(glam_results))
+    assert next(iter(judged.fresh.values())).value == pytest.approx(45 - 50)
+    with pytest.raises(ValueError, match="must begin with one of"):
+        comparison("lower", policy="sampeld adj_synonym")
+
+
+def test_training_success_is_weighted_by_frames_and_updates_without_episodes_are_left_out():
+    told = {"frames": [1000, 2000, 5000], "success": [np.nan, 20.0, 60.0]}
+    curve = pd.DataFrame({"seed": 0, "iteration": [1, 2, 3], **told})
+    assert training_means(curve) == pytest.approx(np.array([[(20 * 1000 + 60 * 3000) / 4000]]))
