@@ -35,6 +35,21 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
     assert f"nothing to do: {version}" in out
 
 
+def test_the_pages_of_a_paper_are_executed_in_the_order_of_its_config(laboratory, rule_entry):
+    first, second = "03_second_by_name.ipynb", "02_mediator.ipynb"
+    laboratory.write_config([rule_entry], notebooks=[first, second])
+    parameters = "scale = 'quick'\nseeds = None\nfolder = None"
+    laboratory.write_notebook(first, parameters, ["print(folder)"])
+    seen = f"assert Path(folder, 'mediator', 'executed', {first!r}).is_file()"
+    laboratory.write_notebook(second, parameters, ["from pathlib import Path", seen])
+    code, _, error = laboratory.reproduce()
+    assert code == 0, error
+    (version,) = laboratory.versions()
+    assert {page.name for page in (version / "mediator" / "executed").iterdir()} == {first, second}
+    inputs = json.loads((version / "manifest.json").read_text())["inputs"]
+    assert {f"notebooks/{first}", f"notebooks/{second}"} <= inputs.keys()
+
+
 def test_a_dry_run_prints_the_plan_and_starts_nothing(laboratory):
     code, out, _ = laboratory.reproduce(dry_run=True)
     assert code == 0 and "always" in out

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import groundlab
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import machine, store
@@ -62,6 +63,18 @@ def test_a_complete_version_of_the_same_plan_is_found_and_an_incomplete_one_is_n
         file.unlink()
     (version / run["folder"]).rmdir()
     assert store.find_version(finished_plan) is None
+
+
+def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_again(laboratory, tmp_path, monkeypatch):
+    recipe = tmp_path / "groundlab" / "assets" / "models" / "quick-t5-s0" / "recipe.json"
+    recipe.parent.mkdir(parents=True)
+    plan = lab.plan("mediator", scale="smoke", results=laboratory.results)
+    monkeypatch.setattr(groundlab, "__file__", str(tmp_path / "groundlab" / "__init__.py"))
+    digests = set()
+    for accuracy in (0.5, 0.6):
+        recipe.write_text(json.dumps({"probes": {"places": accuracy}}))
+        digests.add(store.version_digest(plan))
+    assert len(digests) == 2
 
 
 def test_the_manifest_says_where_every_number_came_from(finished_plan):

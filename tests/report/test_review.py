@@ -18,6 +18,17 @@ def test_the_page_needs_nothing_from_outside(results):
     assert "url(" not in page and "@import" not in page and "<script" not in page
 
 
+@pytest.mark.parametrize("pages", [["02_mediator.ipynb", "04_more.ipynb", "05_most.ipynb"], ["executed.ipynb"]])
+def test_the_page_links_to_every_executed_notebook_of_its_folder_in_their_order(results, pages):
+    home = results / "mediator" / ("executed" if len(pages) > 1 else "")
+    home.mkdir(exist_ok=True)
+    for name in reversed(pages):
+        (home / name).write_text("{}")
+    links = re.findall(r"""href="([^"#]*)">([^<]*)<""", review(results).page.read_text())
+    assert [name for _, name in links] == pages
+    assert [(results / link).resolve() for link, _ in links] == [home / name for name in pages]
+
+
 def test_failed_exact_claims_are_reported_and_stored(results):
     found = review(results)
     assert "mediator-table1-SimpleDoorKey-always" in [each.claim.id for each in found.exact_failed]

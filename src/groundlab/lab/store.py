@@ -58,10 +58,11 @@ def home_of(plan: Plan) -> Path:
 
 
 def version_digest(plan: Plan) -> str:
-    """SHA-256 over all that a version shows: its runs, the notebooks, and the code and claims behind its pages."""
+    """SHA-256 over all that a version shows: its runs, notebooks, claims, the code of its pages, and shipped models."""
     root, package = repository_root(), Path(groundlab.__file__).parent
     pages = [*(root / "notebooks").glob("*.ipynb"), *(root / "configs").glob("claims.yaml")]
     report = [file for file in (package / "report").rglob("*") if file.suffix in (".py", ".j2")]
+    report += (package / "assets" / "models").glob("*/recipe.json")
     return digest_json([plan.digest, digest_files(pages, root), digest_files(report, package)])
 
 

@@ -3,8 +3,9 @@
     page = review("results/0.1.0-quick-20261121-ab12cd3")     # writes review.html and claims.json into the folder
     page.exact_failed                                         # the claims that make `groundlab review` exit with 1
 
-It draws and judges what is stored and trains nothing. The page is one file without links to anything outside, so it
-can be sent and read offline. Called from: the command line, notebooks/07_review.ipynb. Layout: review.html.j2.
+It draws and judges what is stored and trains nothing. The page is one file that needs no other, so it can be sent and
+read offline; it points to the executed notebooks in its own folder.
+Called from: the command line, notebooks/07_review.ipynb. Layout: review.html.j2.
 """
 
 import base64
@@ -64,7 +65,10 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
         scale=records.scale,
         counts=[(SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
         exact_failed=verdicts.exact_failed,
-        papers=[_paper(paper, verdicts, exhibits, *references[paper]) for paper in records.papers],
+        papers=[
+            _paper(paper, verdicts, exhibits, *references[paper]) | {"pages": _pages(records.folder, paper)}
+            for paper in records.papers
+        ],
         origin=_origin(records),
         runs=_runs(records),
     )
@@ -80,6 +84,12 @@ def _paper(paper: str, verdicts: Verdicts, exhibits: Gallery, reference: Path | 
         "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
         "skipped": [(each.exhibit.title, each.skipped) for each in mine if each.skipped],
     }
+
+
+def _pages(folder: Path, paper: str) -> list[tuple[str, str]]:
+    """(link, name) of a paper's executed notebooks in their order; early versions have a single `executed.ipynb`."""
+    files = [*folder.glob(f"{paper}/executed.ipynb"), *sorted(folder.glob(f"{paper}/executed/*.ipynb"))]
+    return [(file.relative_to(folder).as_posix(), file.name) for file in files]
 
 
 def _claim(verdict: Verdict) -> dict[str, Any]:
