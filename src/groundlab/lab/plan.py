@@ -193,7 +193,12 @@ def _own_settings(file: Experiment, entry: Entry) -> dict[str, Any]:
 
 
 def _named_settings(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+    return ", ".join(f"{key}={_shown(value)}" for key, value in settings.items())
+
+
+def _shown(value: Any) -> str:
+    """A value as plans print it; of a long list, how many there are."""
+    return f"({len(value)} of them)" if isinstance(value, list) and len(value) > 2 else str(value)
 
 
 _HEADINGS = ("method", "worlds and settings", "runs", "finished", "time left", "disk")
