@@ -16,14 +16,14 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
-from groundlab.report import glam, glam_doses, glam_learning, mediator, style, tables, worlds
-from groundlab.report.records import Records, load
+from groundlab.report import glam, glam_doses, glam_learning, language, mediator, style, tables, worlds
+from groundlab.report.records import Records, load, without_runs
 from groundlab.report.tables import Table
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure: `draw` makes it from records that hold runs of all `methods`."""
+    """A table or figure: `draw` makes it from records that hold runs of all `methods` (none: of what ships)."""
 
     id: str
     paper: str
@@ -117,6 +117,22 @@ _ALL = (
         worlds.chance,
     ),
     Exhibit(
+        "glam-models",
+        "glam",
+        "The language models that ship, and how each was made",
+        (),
+        (),
+        language.models,
+    ),
+    Exhibit(
+        "glam-probes",
+        "glam",
+        "What each shipped language model knows: held-out questions of its corpus, answered right",
+        (),
+        (),
+        language.probes,
+    ),
+    Exhibit(
         "glam-agents",
         "glam",
         "Success of every agent, and the control of a fixed mission",
@@ -172,8 +188,8 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
     if id not in EXHIBITS:
         raise unknown_name("table or figure", id, EXHIBITS)
-    records = folder if isinstance(folder, Records) else load(folder)
     exhibit = EXHIBITS[id]
+    records = folder if isinstance(folder, Records) else load(folder) if exhibit.methods else without_runs(folder)
     missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
     if missing:
         return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")

@@ -70,6 +70,12 @@ def load(folder: str | Path) -> Records:
     )
 
 
+def without_runs(folder: str | Path) -> Records:
+    """The records of a folder where nothing was run: for exhibits that show what ships."""
+    nothing = _frame([])
+    return Records(Path(folder), nothing, nothing, nothing, nothing, {})
+
+
 def select(
     frame: pd.DataFrame,
     *,
