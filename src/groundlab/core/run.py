@@ -141,6 +141,11 @@ class Run:
         self.say(f"resumed at iteration {checkpoint.step}")
         return checkpoint
 
+    def part(self, name: str, spec: RunSpec) -> "Run":
+        """Another run that this one needs first, in the folder `name` inside its own; it stops and resumes with it."""
+        seconds = self._checkpoint_seconds
+        return Run(self.folder / name, spec, report=self._report, stop=self._stop, checkpoint_seconds=seconds)
+
     def say(self, line: str) -> None:
         """Add a line to the run's log."""
         with storage.clear_disk_errors(self.folder), (self.folder / "log.txt").open("a") as file:

@@ -14,9 +14,10 @@ from groundlab.language import tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.prompts import glam_prompt, text_actions
 from groundlab.methods import registry
-from groundlab.methods.glam import cloning, demonstrations
+from groundlab.methods.glam import cloning, demonstrations, lm_ppo
 from groundlab.methods.glam.cloning import Learner, Settings, learning_rate
 from groundlab.methods.glam.demonstrations import Pair, of_bot, of_player
+from groundlab.methods.glam.policy import Scores
 from groundlab.methods.glam.settings import TRAINING_LAYOUTS_FROM, ReadingSettings
 from groundlab.methods.playing import play_layouts
 from groundlab.methods.random import RandomPlayer
@@ -204,6 +205,51 @@ def test_stored_demonstrations_are_learnt_from_and_too_few_are_told(model, tmp_p
     assert {file.name for file in settings.input_files()} >= {demonstrations.PAIRS, demonstrations.ABOUT}
     with pytest.raises(GroundlabError, match="has 100 pairs, not 236"):
         cloning.execute(run_of(tmp_path / "other", small(model, demonstrations=str(tmp_path / "pairs"), held_out=36)))
+
+
+def taught(model: Path, **changes) -> Settings:
+    """Settings of a clone whose teacher learns four updates."""
+    teacher = {"model": str(model), "num_envs": 4, "frames_per_env": 8, "frames": 128, "batch_size": 16, "lr": 3e-3}
+    return small(model, demonstrations="agent", teacher=teacher, nbr_obs=3, action_list=True, **changes)
+
+
+def test_a_trained_agent_demonstrates_what_its_trained_policy_does(model, tmp_path):
+    settings = taught(model)
+    assert settings.teacher is not None
+    pairs = [pair for part in cloning.load_pairs(run_of(tmp_path, settings), settings) for pair in part]
+    assert len(pairs) == 250 and all(pair.layout >= TRAINING_LAYOUTS_FROM for pair in pairs)
+    for episode in episodes_of(pairs)[:-1]:
+        assert [pair.prompt for pair in episode] == replayed(WORLD, episode)
+    untrained = lm_ppo.Learner("glam", WORLD, 0, settings.teacher)
+    trained = lm_ppo.Learner("glam", WORLD, 0, settings.teacher)
+    trained.load_state(load_checkpoint(tmp_path / "teacher").files)
+    first = [pair for pair in pairs if pair.step == 0]  # the teacher reads one observation and no list of actions
+    seen = [worlds.GridEnv(WORLD).reset(seed=pair.layout)[0] for pair in first]
+    prompts = [glam_prompt(each["mission"], (), describe_batch(each["image"][None]), []) for each in seen]
+    likelihood = [
+        np.mean([float(row[text_actions(6).index(pair.action)]) for row, pair in zip(rows, first, strict=True)])
+        for rows in (Scores(each.scorer)(prompts)[0] for each in (trained, untrained))
+    ]
+    assert likelihood[0] > likelihood[1] + 0.02
+
+
+def test_a_clone_stopped_while_its_teacher_learns_ends_with_the_same_numbers(model, tmp_path):
+    cloning.execute(run_of(tmp_path / "whole", taught(model)))
+    asked = iter([False, True])
+    with pytest.raises(Unfinished):
+        cloning.execute(run_of(tmp_path / "parts", taught(model), stop=lambda: next(asked)))
+    assert not (tmp_path / "parts" / "demonstrations").exists()
+    cloning.execute(run_of(tmp_path / "parts", taught(model)))
+    for name in ("metrics.jsonl", "evaluation.json", "teacher/metrics.jsonl", "demonstrations/pairs.jsonl.gz"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    about = json.loads((tmp_path / "parts" / "demonstrations" / "demonstrations.json").read_text())
+    assert (about["by"], about["pairs"]) == ("agent", 250)
+
+
+def test_a_teacher_without_its_settings_or_beside_the_bot_is_refused(model):
+    for wrong in ({"demonstrations": "agent"}, {"teacher": {}}):
+        with pytest.raises(GroundlabError, match="demonstrations: agent and the teacher's settings together"):
+            registry.resolve_settings("cloning", WORLD, {"model": str(model), **wrong})
 
 
 def test_the_plan_knows_it():

@@ -4,29 +4,29 @@
 
 Cross-entropy of the action's words and the end token, AdamW, a cosine that falls to nothing after a short warm-up; all
 weights are tuned. It is then tested as the agent that learnt by PPO is: the softmax over actions of how likely their
-words are. `demonstrations` names a folder of another agent's decisions (demonstrations.py). Source: spec glam-agents 5,
-glam-environment 7.3. Read next: `demonstrations.py`, `lm_ppo.py`.
+words are. With `demonstrations: agent` the bot's place is taken by a GLAM agent that the run trains first (teacher.py).
+Source: spec glam-agents 5, glam-environment 7.3. Read next: `demonstrations.py`, `lm_ppo.py`.
 """
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run
+from groundlab.core.run import Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
-from groundlab.methods.glam import demonstrations, generalization, lm_ppo
+from groundlab.methods.glam import demonstrations, generalization, lm_ppo, teacher
 from groundlab.methods.glam.demonstrations import Pair
 from groundlab.methods.glam.policy import Scores
-from groundlab.methods.glam.settings import ModelSettings
+from groundlab.methods.glam.settings import ModelSettings, TrainingSettings
 from groundlab.methods.glam.tuning import trained
 from groundlab.methods.glam.variants import VARIANTS, load_model, temperature
 from groundlab.methods.registry import Request
@@ -54,7 +54,9 @@ class Settings(ModelSettings):
     """Defaults are for 20,000 pairs; where the original's differ they are named (spec glam-agents 5)."""
 
     demonstrations: str = "bot"
-    """"bot", or a folder that `demonstrations.write` made."""
+    """Whose: "bot", "agent", or a folder that `demonstrations.write` made, such as that of another run."""
+    teacher: TrainingSettings | None = None
+    """The settings of "agent": GLAM, trained first, inside this run."""
     frames: int = Field(20_000, ge=1)
     """Decisions to learn from (the original: 400,000)."""
     held_out: int = Field(1_000, ge=1)
@@ -70,6 +72,12 @@ class Settings(ModelSettings):
     """Gradient steps between two looks at the held-out decisions (the original: 250)."""
     fidelity: Fidelity = Fidelity()
 
+    @model_validator(mode="after")
+    def _one_teacher(self) -> Self:
+        if (self.demonstrations == "agent") != (self.teacher is not None):
+            raise ValueError("needs demonstrations: agent and the teacher's settings together, or neither")
+        return self
+
     @property
     def steps_per_epoch(self) -> int:
         """Gradient steps; the last batch of an epoch may be smaller."""
@@ -77,23 +85,38 @@ class Settings(ModelSettings):
 
     def input_files(self) -> list[Path]:
         """The model's files and the stored demonstrations."""
-        folder = Path(self.demonstrations)
-        own = [] if self.demonstrations == "bot" else [folder / demonstrations.PAIRS, folder / demonstrations.ABOUT]
-        return [*super().input_files(), *own]
+        folder, teacher = Path(self.demonstrations), self.teacher.input_files() if self.teacher else []
+        stored = [] if self.makes_its_own else [folder / demonstrations.PAIRS, folder / demonstrations.ABOUT]
+        return [*super().input_files(), *stored, *teacher]
+
+    @property
+    def makes_its_own(self) -> bool:
+        """Whether the run makes its demonstrations, and does not find them."""
+        return self.demonstrations in ("bot", "agent")
 
 
 def load_pairs(run: Run, settings: Settings) -> tuple[list[Pair], list[Pair]]:
-    """(training, held-out) pairs; the bot's are kept in the run's folder. Raises GroundlabError for too few."""
+    """(training, held-out) pairs; those that the run makes are kept in it. Raises GroundlabError for too few."""
     needed = settings.frames + settings.held_out
-    folder = run.folder / "demonstrations" if settings.demonstrations == "bot" else Path(settings.demonstrations)
-    if settings.demonstrations == "bot" and not (folder / demonstrations.ABOUT).is_file():
-        stale = settings.fidelity.stale_first_observation
-        pairs = demonstrations.of_bot(run.spec.world, settings, needed, run.spec.seed, stale)
-        demonstrations.write(folder, pairs, {"world": run.spec.world, "by": "bot", "seed": run.spec.seed})
+    folder = run.folder / "demonstrations" if settings.makes_its_own else Path(settings.demonstrations)
+    if settings.makes_its_own and not (folder / demonstrations.ABOUT).is_file():
+        about = {"world": run.spec.world, "by": settings.demonstrations, "seed": run.spec.seed}
+        demonstrations.write(folder, _make_pairs(run, settings, needed), about)
     pairs = demonstrations.read(folder)
     if len(pairs) < needed:
         raise GroundlabError(f"{folder} has {len(pairs)} pairs, not {needed}; lower frames or held_out")
     return pairs[: settings.frames], pairs[settings.frames : needed]
+
+
+def _make_pairs(run: Run, settings: Settings, count: int) -> list[Pair]:
+    spec = run.spec
+    if settings.teacher is None:
+        stale = settings.fidelity.stale_first_observation
+        return demonstrations.of_bot(spec.world, settings, count, spec.seed, stale)
+    learning = RunSpec(
+        method="glam", world=spec.world, seed=spec.seed, settings=settings.teacher.model_dump(mode="json")
+    )
+    return teacher.demonstrate(run.part("teacher", learning), settings.teacher, settings, count)
 
 
 class Learner:
@@ -183,7 +206,8 @@ def execute(run: Run) -> None:
     """Imitate, one record every `steps_per_record` steps, then store all evaluations."""
     settings = Settings(**run.spec.settings)
     list(generalization.planned(settings))  # a misspelt test is told before training
-    learner, (pairs, held_out) = Learner(run.spec.world, run.spec.seed, settings), load_pairs(run, settings)
+    pairs, held_out = load_pairs(run, settings)
+    learner = Learner(run.spec.world, run.spec.seed, settings)
     checkpoint = run.restore()
     if checkpoint is not None:
         checkpoints.unpack(checkpoint.files, learner.scorer, learner.optimizer)
