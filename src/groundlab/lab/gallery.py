@@ -6,7 +6,7 @@
     gallery.speed("BabyAI-GoToLocal-v0", 256)        # steps a second, now
 
 Each function gives an object that a notebook draws. Called from: notebooks/00_worlds.ipynb.
-Read next: `worlds/render.py` (pictures), `worlds/text.py` (words).
+Read next: `worlds/render.py` (pictures), `worlds/text.py` (words); `language_gallery.py`, the same for language models.
 """
 
 import base64
@@ -101,7 +101,7 @@ def _list(language: str, sentences: list[str]) -> str:
 def actions() -> Page:
     """What an agent can do."""
     rows = [(str(number), name, what) for number, (name, what) in enumerate(_ACTIONS)]
-    return _table(("index", "action", "what it does"), rows)
+    return table(("index", "action", "what it does"), rows)
 
 
 def listing(start: str = "") -> Page:
@@ -110,7 +110,7 @@ def listing(start: str = "") -> Page:
     rows = [
         (each.name, f"{each.width} x {each.height}", str(each.max_steps), each.mission, each.summary) for each in chosen
     ]
-    return _table(("world", "cells", "steps", "mission", "what it is"), rows)
+    return table(("world", "cells", "steps", "mission", "what it is"), rows)
 
 
 def speed(world: str, num_envs: int, seconds: float = 1.0) -> str:
@@ -127,7 +127,8 @@ def speed(world: str, num_envs: int, seconds: float = 1.0) -> str:
     return f"{world}, {num_envs} environments: {steps / passed:,.0f} steps a second on this machine now"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Page:
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Page:
+    """Rows of text under their headings."""
     style = ' style="text-align:left"'
     top = "".join(f"<th{style}>{html.escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td{style}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)

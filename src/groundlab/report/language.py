@@ -54,9 +54,10 @@ class Model:
 
     @property
     def differs(self) -> str:
-        """What its recipe leaves out or changes: "without affordances", "0.25 of the steps"; "" when nothing."""
-        parts = [f"without {topic.replace('_', ' ')}" for topic in self.recipe["leave_out"]]
-        parts += [f"{self.recipe['dose']:g} of the steps"] * (self.recipe["dose"] != 1)
+        """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
+        left_out = ", ".join(self.recipe["leave_out"]).replace("_", " ")
+        parts = [f"no {left_out}"] * bool(left_out)
+        parts += [f"{self.recipe['dose']:.0%} of the steps"] * (self.recipe["dose"] != 1)
         parts += ["stock initial values"] * (not self.recipe["architecture"]["binding_start"])
         return ", ".join(parts)
 
@@ -122,21 +123,21 @@ def probe_figure(models: list[Model]) -> Figure:
     """Two panels of cells, models by probes: topics of the corpus, and the binding probes."""
     asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
     panels = [
-        ("held-out questions by topic", [probe for probe in asked if not probe.startswith(_BINDING)]),
+        ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING)]),
         ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING)]),
     ]
     panels = [(title, chosen) for title, chosen in panels if chosen]
-    widths = [len(chosen) for _, chosen in panels]
-    figure, axes = new_figure(
-        2.4 + 0.56 * sum(widths), 1.7 + 0.42 * len(models), 1, len(panels), sharey=True, width_ratios=widths
-    )
+    widths, labels = [len(chosen) for _, chosen in panels], [_label(model) for model in models]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 1.7 + 0.42 * len(models)
+    figure, axes = new_figure(width, height, 1, len(panels), sharey=True, width_ratios=widths)
     for axis, (title, chosen) in zip(axes[0], panels, strict=True):
         _cells(axis, models, chosen)
         axis.set_title(title)
-    axes[0, 0].set_yticks(range(len(models)), [_label(model) for model in models])
+    axes[0, 0].set_yticks(range(len(models)), labels)
     figure.legend(
         handles=[Patch(**_UNTAUGHT, label="the model was not taught this topic")],
-        title="percent of answers that are right to the last word",
+        title="number in a cell: percent of answers that are right to the last word",
         loc="outside lower center",
     )
     return figure
@@ -151,9 +152,10 @@ def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
     values = np.array([[model.probes.get(probe, np.nan) for probe in chosen] for model in models])
     axis.imshow(values, cmap=_COLOURS, vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
-        if not np.isnan(value):
-            colour = "white" if value > 100 * _DARK else "black"
-            axis.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
+        if np.isnan(value):
+            continue
+        colour = "white" if value > 100 * _DARK else "black"
+        axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
         if not chosen[column].startswith(_BINDING) and chosen[column] not in models[row].taught:
             axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
     names = [probe.removeprefix(_BINDING).replace("_", "\n").replace(", ", "\n") for probe in chosen]
