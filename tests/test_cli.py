@@ -217,6 +217,7 @@ MISTAKES = [
     (("reproduce", "--scale", "quik", "--dry-run"), "did you mean 'quick'?"),
     (("reproduce", "--only", "mediatr", "--dry-run"), "did you mean 'mediator'?"),
     (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
+    (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run; it is redrawn by: groundlab figures"),
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
     (("bench", "world"), "did you mean 'worlds'?"),
     (("bench", "scorin"), "did you mean 'scoring'?"),

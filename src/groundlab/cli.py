@@ -66,6 +66,8 @@ def reproduce(
     if figure is not None:
         if figure not in report.EXHIBITS:
             raise unknown_name("table or figure", figure, report.EXHIBITS)
+        if not report.EXHIBITS[figure].methods:
+            raise GroundlabError(f"{figure} shows what ships and needs no run; it is redrawn by: groundlab figures")
         only, methods = (
             [report.EXHIBITS[figure].paper],
             [*report.EXHIBITS[figure].methods, *report.EXHIBITS[figure].beside],
