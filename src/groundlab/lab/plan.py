@@ -197,8 +197,8 @@ def _named_settings(settings: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as plans print it; of a long list, how many there are."""
-    return f"({len(value)} of them)" if isinstance(value, list) and len(value) > 2 else str(value)
+    """A value as plans print it; of a long list or many settings, how many there are."""
+    return f"({len(value)} of them)" if isinstance(value, list | dict) and len(value) > 2 else str(value)
 
 
 _HEADINGS = ("method", "worlds and settings", "runs", "finished", "time left", "disk")
@@ -222,7 +222,7 @@ def _totals(the_plan: Plan) -> list[str]:
         str(len(the_plan.runs)),
         str(len(the_plan.runs) - len(left)),
         duration(the_plan.estimated_seconds()),
-        f"{sum(cost.megabytes for cost in left):.1f} MB",
+        _size(sum(cost.megabytes for cost in left)),
     ]
 
 
@@ -247,8 +247,13 @@ def _row(group: list[PlannedRun]) -> list[str]:
         str(len(group)),
         str(len(group) - len(left)),
         duration(sum(cost.seconds for cost in left)),
-        f"{sum(cost.megabytes for cost in left):.1f} MB",
+        _size(sum(cost.megabytes for cost in left)),
     ]
+
+
+def _size(megabytes: float) -> str:
+    """`2.0 MB`, `43.5 GB`."""
+    return f"{megabytes:.1f} MB" if megabytes < 1000 else f"{megabytes / 1000:.1f} GB"
 
 
 def duration(seconds: float) -> str:
