@@ -1,0 +1,115 @@
+"""The exhibits of the shipped language models: whatever ships is there, and cells hold what pretraining wrote."""
+
+import copy
+import json
+
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle
+
+from groundlab.report import language
+from groundlab.report.exhibits import draw
+
+FACTS = {
+    "recipe": {
+        "name": "quick-t5",
+        "seed": 0,
+        "architecture": {"family": "t5", "width": 96, "layers": 3, "decoder_layers": 1, "binding_start": True},
+        "stages": [{"topics": {"places": 1.0}}, {"topics": {"places": 1.0, "verbs": 0.5}}],
+        "leave_out": [],
+        "dose": 1.0,
+        "probe_samples": 400,
+    },
+    "parameters": 632736,
+    "probes": {"places": 0.845, "verbs": 0.98, "binding: places, 8 things": 0.3},
+    "temperature": 2.1436,
+    "cpu_seconds": 605,
+    "date": "2026-11-21",
+    "hardware": "2-core Test",
+}
+
+
+def store(home, folder, probes=None, architecture=None, **recipe):
+    facts = copy.deepcopy(FACTS)
+    facts["recipe"].update(recipe)
+    facts["recipe"]["architecture"].update(architecture or {})
+    facts["probes"].update(probes or {})
+    (home / folder).mkdir(parents=True)
+    (home / folder / "recipe.json").write_text(json.dumps(facts))
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Three models: one that met everything, one without verbs, and one of another kind with a probe of its own."""
+    store(tmp_path, "a-no-verbs-s0", {"verbs": 0.03}, name="a-no-verbs", leave_out=["verbs"])
+    store(tmp_path, "quick-t5-s0")
+    store(tmp_path, "z-llama-s3", {"dialogue": 0.5}, {"family": "llama"}, name="z-llama", seed=3)
+    (tmp_path / "quick-t5.yaml").write_text("no model")
+    return tmp_path
+
+
+def test_every_folder_of_weights_that_ships_is_shown_with_a_recipe_that_ships():
+    weights = {file.parent.name for file in language.MODELS.glob("*/model.safetensors")}
+    models = language.shipped()
+    assert {model.name for model in models} == weights >= {"quick-t5-s0", "quick-t5-s1"}
+    recipes = {file.stem for file in language.MODELS.glob("*.yaml")}
+    assert {model.command.split()[2] for model in models} <= recipes
+
+
+def test_models_that_were_taught_everything_come_first_and_the_others_say_what_they_lack(home):
+    store(home, "b-s1", {}, {"binding_start": False}, dose=0.25, leave_out=["sides", "french_spatial"])
+    assert [(model.name, model.differs) for model in language.shipped(home)] == [
+        ("quick-t5-s0", ""),
+        ("z-llama-s3", ""),
+        ("a-no-verbs-s0", "no verbs"),
+        ("b-s1", "no sides, french spatial, 25% of the steps, stock initial values"),
+    ]
+
+
+def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
+    rows = language.models_table(language.shipped(home)).readable.set_index("model")
+    ours = rows.loc["quick-t5-s0"]
+    assert (ours["recipe"], ours["temperature"], ours["CPU"], ours["parameters"]) == (
+        "everything",
+        "2.14",
+        "605 s",
+        "632,736",
+    )
+    assert rows.loc["z-llama-s3", "again"] == "`groundlab pretrain z-llama --seed 3 --out out/z-llama-s3`"
+    assert rows.loc["z-llama-s3", "architecture"] == "llama, 3 layers, width 96"
+
+
+def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_nothing_was_asked(home):
+    topics, binding = language.probe_figure(language.shipped(home)).axes
+    names = [text.get_text() for text in topics.get_xticklabels()]
+    labels = [text.get_text() for text in topics.get_yticklabels()]
+    cells = {(labels[y], names[x]): text.get_text() for text in topics.texts for x, y in [text.get_position()]}
+    assert cells == {
+        ("quick-t5-s0", "places"): "85",
+        ("quick-t5-s0", "verbs"): "98",
+        ("z-llama-s3", "places"): "85",
+        ("z-llama-s3", "verbs"): "98",
+        ("z-llama-s3", "dialogue"): "50",
+        ("a-no-verbs-s0\nno verbs", "places"): "85",
+        ("a-no-verbs-s0\nno verbs", "verbs"): "3",
+    }
+    assert [text.get_text() for text in binding.texts] == ["30"] * 3
+
+
+def test_only_topics_that_a_model_was_asked_but_never_taught_are_framed(home):
+    models = language.shipped(home)
+    topics, binding = language.probe_figure(models).axes
+    frames = [patch for patch in topics.patches if isinstance(patch, Rectangle)]
+    places = {(round(frame.get_x() + 0.47), round(frame.get_y() + 0.46)) for frame in frames}
+    names = [text.get_text() for text in topics.get_xticklabels()]
+    framed = {(models[row].name, names[column]) for column, row in places}
+    assert framed == {("a-no-verbs-s0", "verbs"), ("z-llama-s3", "dialogue")}
+    assert not binding.patches
+
+
+def test_both_are_drawn_into_a_folder_that_holds_no_run(tmp_path):
+    assert draw("glam-probes", tmp_path).path("png").stat().st_size > 1000
+    data = pd.read_csv(draw("glam-models", tmp_path).path("csv"))
+    stored = json.loads((language.MODELS / "quick-t5-s1" / "recipe.json").read_text())["probes"]
+    ours = data[data["model"] == "quick-t5-s1"].set_index("probe")["success"]
+    assert ours.to_dict() == pytest.approx({probe: 100 * share for probe, share in stored.items()})
