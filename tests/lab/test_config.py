@@ -4,7 +4,9 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
 from groundlab.lab import config
+from groundlab.lab.notebooks import check_parameters
 
 
 def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
@@ -17,6 +19,26 @@ def test_a_misspelt_key_is_answered_with_the_nearest_one(laboratory, rule_entry)
     with pytest.raises(
         GroundlabError, match=r"configs/mediator-smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"
     ):
+        lab.plan("mediator", scale="smoke")
+
+
+def test_every_shipped_config_names_pages_that_take_what_reproduce_gives():
+    papers = [config.load(paper, scale) for paper in config.known_papers() for scale in config.SCALES]
+    pages = {name for paper in papers for name in paper.notebooks}
+    assert {"01_language_model.ipynb", "02_mediator.ipynb", "04_glam_generalization.ipynb"} <= pages
+    for name in pages:
+        check_parameters(repository_root() / "notebooks" / name, {"scale": "smoke", "seeds": None, "folder": "x"})
+
+
+def test_the_old_key_of_a_single_page_is_answered_with_the_new_one(laboratory, rule_entry):
+    laboratory.write_config([rule_entry], notebook="02_mediator.ipynb")
+    with pytest.raises(GroundlabError, match="'notebook'; did you mean 'notebooks'"):
+        lab.plan("mediator", scale="smoke")
+
+
+def test_a_paper_without_a_page_is_refused(laboratory, rule_entry):
+    laboratory.write_config([rule_entry], notebooks=[])
+    with pytest.raises(GroundlabError, match=r"configs/mediator-smoke\.yaml: notebooks"):
         lab.plan("mediator", scale="smoke")
 
 
