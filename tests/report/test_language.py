@@ -75,7 +75,7 @@ def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
         "605 s",
         "632,736",
     )
-    assert rows.loc["z-llama-s3", "again"] == "`groundlab pretrain z-llama --seed 3 --out out/z-llama-s3`"
+    assert rows.loc["z-llama-s3", "again"] == "groundlab pretrain z-llama --seed 3 --out out/z-llama-s3"
     assert rows.loc["z-llama-s3", "architecture"] == "llama, 3 layers, width 96"
 
 
