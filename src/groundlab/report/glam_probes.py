@@ -80,7 +80,9 @@ def probe_actions(records: Records) -> Figure | None:
     for axis in axes[:, 0]:
         axis.set_ylabel("probability")
     handles, labels = panels[0].get_legend_handles_labels()
-    panels[found.shape[2]].legend(handles, labels, loc="center", title=f"{agent.label}\n{agent.world}")
+    legend = panels[found.shape[2]].legend(handles, labels, loc="center", title=f"{agent.label}\n{agent.world}")
+    for line in legend.get_lines():
+        line.set_linewidth(1.6)
     return figure
 
 
