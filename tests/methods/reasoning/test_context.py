@@ -1,0 +1,97 @@
+"""The model reads the last observations and its own replies, and nothing that a tokenizer chokes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from groundlab.methods.reasoning.context import HIDDEN, LONGEST_REPLY, Contexts, told
+from groundlab.methods.reasoning.settings import TalkingSettings
+
+TOKENIZER = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "golden" / "tiny_t5")
+
+
+def talk(window, observations, **options):
+    """A conversation of observations u0, u1, ... with the replies a0, a1, ... between them."""
+    contexts = Contexts(1, True, TalkingSettings(context_window=window, **options))
+    contexts.start(0, "go to the red box", ["u0"])
+    for number in range(1, observations):
+        contexts.step(0, f"a{number - 1}", [f"u{number}"])
+    return contexts
+
+
+def contents(contexts):
+    system, *turns = contexts.messages(0)
+    assert system["role"] == "system" and "go to the red box" in system["content"]
+    roles = [message["role"] for message in turns]
+    assert roles == ["user", *["assistant", "user"] * (len(turns) // 2)]
+    return [message["content"] for message in turns]
+
+
+@pytest.mark.parametrize(
+    ("window", "observations", "expected"),
+    [
+        (5, 6, "u1 a1 u2 a2 u3 a3 u4 a4 u5"),
+        (5, 5, "u0 a0 u1 a1 u2 a2 u3 a3 u4"),
+        (1, 2, "u1"),
+        (2, 6, "u4 a4 u5"),
+        (3, 1, "u0"),
+    ],
+)
+def test_the_window_holds_the_last_observations_and_the_replies_between_them(window, observations, expected):
+    assert contents(talk(window, observations)) == expected.split()
+
+
+def test_an_observation_is_its_sentences_one_a_line_and_may_be_empty():
+    contexts = talk(2, 1)
+    contexts.step(0, "a", ["You see a wall 2 steps left", "You see a red box 1 step forward"])
+    contexts.step(0, "b", [])
+    assert contents(contexts) == ["You see a wall 2 steps left\nYou see a red box 1 step forward", "b", ""]
+
+
+@pytest.mark.parametrize(("hidden", "shown"), [(True, HIDDEN), (False, "nonsense")])
+def test_an_invalid_reply_is_hidden_or_shown_and_answered_by_the_error(hidden, shown):
+    contexts = talk(2, 2, hide_invalid=hidden)
+    contexts.reject(0, "nonsense", "Invalid format")
+    assert contents(contexts) == ["u1", shown, "Invalid format"]
+
+
+def test_a_new_episode_forgets_the_last():
+    contexts = talk(5, 4)
+    contexts.start(0, "go to the red box", ["new"])
+    assert contents(contexts) == ["new"]
+
+
+def test_conversations_do_not_mix_and_go_through_a_checkpoint():
+    contexts = Contexts(2, False, TalkingSettings(context_window=3))
+    for env, mission in enumerate(["go to a key", "pick up a ball"]):
+        contexts.start(env, mission, [f"seen by {env}"])
+    contexts.step(1, "go forward", ["moved"])
+    other = Contexts(2, False, TalkingSettings(context_window=3))
+    other.load_state(json.loads(json.dumps(contexts.state())))
+    for env in range(2):
+        assert other.messages(env) == contexts.messages(env)
+    assert len(contexts.messages(0)) == 2 and "pick up a ball" in contexts.messages(1)[0]["content"]
+    with pytest.raises(ValueError):
+        Contexts(1, False, TalkingSettings()).load_state(contexts.state())
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_any_reply_can_be_kept_told_and_tokenised(reply):
+    contexts = talk(2, 1)
+    contexts.step(0, reply, ["u1"])
+    kept = contents(contexts)[1]
+    kept.encode()
+    TOKENIZER(kept)
+    assert not any(ord(character) < 32 and character != "\n" for character in kept)
+
+
+def test_an_endless_reply_keeps_its_beginning_and_words_stay_as_they_are():
+    assert told("go " * 10**6) == ("go " * 10**6)[:LONGEST_REPLY]
+    assert told("I see it.\nfinal answer: go forward") == "I see it.\nfinal answer: go forward"
+    assert told("a\x00b\tc\ud800d") == "a b c d"
+    assert told("日本語 привет") == "日本語 привет"

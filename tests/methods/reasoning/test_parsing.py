@@ -1,0 +1,195 @@
+"""Replies mean what the original's parsers say; prompts tell what they must; no reply stops anything."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groundlab.methods.reasoning.parsing import ACTIONS, Referee, error_text, parse, system_prompt, thought
+from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+
+SETTINGS = TalkingSettings()
+REPLIES = st.one_of(
+    st.text(st.characters()),  # halves of characters and control characters too
+    st.lists(
+        st.sampled_from(
+            [
+                *ACTIONS,
+                "final answer:",
+                "Final Answer",
+                "I think",
+                ".",
+                " ",
+                "\n",
+                "\x00",
+                "\u202e",
+                "**",
+                "日本",
+                "ﬁnal",
+            ]
+        )
+    ).map("".join),
+)
+
+
+def test_a_reasoning_episode_is_judged_as_by_the_original():
+    referee = Referee(1, True, SETTINGS)
+    for reply, valid, streak in [
+        ("I go.\nfinal answer: go forward", True, 0),
+        ("final answer: Go Forward", False, 1),
+        ("Final answer: go forward", False, 2),
+        ("final answer: go forward.", False, 3),
+        ("go forward", False, 4),
+        ("final answer: x final answer: turn left  ", True, 0),
+        ("final answer:turn left", True, 0),
+    ]:
+        ruling = referee.judge(0, reply)
+        assert (ruling.valid, ruling.penalty, ruling.ends) == (valid, 0.0 if valid else -1.0, False), reply
+        assert referee.state() == [streak]
+
+
+def test_a_direct_reply_is_an_action_to_the_letter():
+    for reply in ("go forward", "toggle", "drop", "turn left", "turn right", "pick up"):
+        assert ACTIONS[parse(reply, thinks=False)] == reply
+    for reply in (" go forward", "Go forward", "done", "go forward.", "go  forward", "", "go forward\n"):
+        assert parse(reply, thinks=False) is None
+
+
+def test_the_fifth_invalid_reply_in_a_row_ends_the_episode():
+    referee = Referee(2, False, SETTINGS)
+    rulings = [referee.judge(1, "done") for _ in range(5)]
+    assert [ruling.ends for ruling in rulings] == [False] * 4 + [True]
+    assert {ruling.penalty for ruling in rulings} == {-1.0}
+    assert referee.state() == [0, 5]
+    referee.start(1)
+    assert not referee.judge(1, "done").ends
+
+
+def test_limit_and_penalty_are_settings():
+    referee = Referee(1, False, TalkingSettings(invalid_penalty=-0.1, invalid_limit=1))
+    ruling = referee.judge(0, "?")
+    assert (ruling.penalty, ruling.ends) == (-0.1, True)
+
+
+def test_streaks_go_through_a_checkpoint():
+    first, second = Referee(2, True, SETTINGS), Referee(2, True, SETTINGS)
+    for _ in range(4):
+        first.judge(0, "")
+    second.load_state(first.state())
+    assert second.judge(0, "").ends and not second.judge(1, "").ends
+    with pytest.raises(ValueError, match="of 1 environments, not of 2"):
+        first.load_state([0])
+
+
+@pytest.mark.parametrize(
+    ("reply", "thinks", "action"),
+    [
+        ("Go Forward.", False, "go forward"),
+        ("**Turn left**", False, "turn left"),
+        ("I will pick up the key", False, "pick up"),
+        ("turn left or turn right", False, None),
+        ("dropped", False, None),
+        ("", False, None),
+        ("Final Answer: [Go forward].", True, "go forward"),
+        ("final answer - `toggle`, since the door is closed", True, "toggle"),
+        ("FINAL\nANSWER:\nPick  up", True, "pick up"),
+        ("final answer: drop. Final answer: turn right", True, "turn right"),
+        ("final answer: I will go forward", True, None),
+        ("go forward", True, None),
+        ("ﬁnal answer: go forward", True, "go forward"),  # the ligature of f and i
+    ],
+)
+def test_the_lenient_parser_takes_what_a_person_would(reply, thinks, action):
+    found = parse(reply, thinks, "lenient")
+    assert (None if found is None else ACTIONS[found]) == action
+
+
+@settings(deadline=None)
+@given(REPLIES, st.booleans(), st.sampled_from(["strict", "lenient"]))
+def test_any_string_is_judged(reply, thinks, parser):
+    ruling = Referee(1, thinks, TalkingSettings(parser=parser)).judge(0, reply)
+    assert ruling.valid == (ruling.action in range(6)) == (ruling.error == "")
+
+
+@settings(deadline=None)
+@given(REPLIES, st.booleans())
+def test_what_the_strict_parser_takes_the_lenient_takes_alike(reply, thinks):
+    strict = parse(reply, thinks)
+    assert strict is None or parse(reply, thinks, "lenient") == strict
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["a", "final answer: ", "go forward ", "\n", "日"]), st.booleans())
+def test_an_endless_reply_is_judged_at_once(part, thinks):
+    for parser in ("strict", "lenient"):
+        parse(part * 200_000, thinks, parser)
+
+
+def test_a_thought_is_what_comes_before_the_last_answer():
+    assert thought("It is left.\nfinal answer: x final answer: turn left", True) == "It is left.\nfinal answer: x"
+    assert thought("It is left.", True) == thought("turn left", False) == ""
+
+
+@pytest.mark.parametrize("thinks", [False, True])
+def test_the_system_prompt_tells_goal_view_actions_and_format_in_this_order(thinks):
+    text = system_prompt("go to the red box", thinks)
+    bullet = "- " if thinks else ""
+    listed = "\n".join(f"{bullet}{action}" for action in ACTIONS)
+    parts = ["You are an agent", "**go to the red box**", "grid", "ahead"]
+    if thinks:
+        parts += ["think step by step", "10 words", "final answer: [answer]", listed]
+    else:
+        parts += [listed, "one of these actions", "two words at most", "nothing else"]
+    places = [text.index(part) for part in [*parts, "start"]]
+    assert places == sorted(places)
+    assert len(text.split()) == pytest.approx(90 if thinks else 60, abs=10)
+    assert "{" not in text
+
+
+def test_a_mission_with_braces_is_told_as_it_is():
+    assert "**go to {goal} {0}**" in system_prompt("go to {goal} {0}", True)
+
+
+def test_error_texts_list_the_actions_and_the_format():
+    direct, reasoning = error_text(False), error_text(True)
+    assert direct.startswith("Invalid action") and len(direct.splitlines()) == 2
+    assert re.search(r"one of them and nothing else", direct)
+    assert reasoning.startswith("Invalid format") and len(reasoning.splitlines()) == 1
+    assert reasoning.index("step by step") < reasoning.index("final answer: [answer]") < reasoning.index(ACTIONS[0])
+    for text in (direct, reasoning):
+        assert ", ".join(ACTIONS) in text
+
+
+@pytest.mark.parametrize("thinks", [False, True])
+def test_short_prompts_are_a_line_that_still_names_goal_and_format(thinks):
+    text, error = system_prompt("go to the red box", thinks, short=True), error_text(thinks, short=True)
+    assert len(text.split()) <= 16 and "go to the red box" in text
+    assert len(error.split()) <= 9 and error.startswith("Invalid")
+    assert ("final answer:" in text) == ("final answer:" in error) == thinks
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"estimator": "grpo"}, "episodes=whole"),
+        ({"estimator": "gigpo", "episodes": "whole", "num_envs": 12}, "no multiple of group_size 8"),
+        ({"kl": "loss"}, "kl_estimator=k3"),
+        ({"temperature": 0}, "above 0"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_with_the_fix(given, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingSettings(**given)
+
+
+def test_what_the_update_reads_follows_from_the_settings():
+    adaptive, loss = TrainingSettings(), TrainingSettings(kl="loss", kl_estimator="k3", kl_coefficient=0.1)
+    assert (adaptive.kl_controller().coefficient, adaptive.kl_loss_coefficient) == (0.2, 0.0)
+    assert (loss.kl_controller().coefficient, loss.kl_loss_coefficient) == (0.0, 0.1)
+    assert TrainingSettings(kl="fixed").kl_controller().target is None
+    grouped = TrainingSettings(estimator="rloo", episodes="whole")
+    assert grouped.compares and grouped.critic_coefficient == 0.0 < adaptive.critic_coefficient
+    tempered = {"temperature": 0.7}
+    assert TrainingSettings(**tempered).learning_temperature == 0.7
+    assert TrainingSettings(**tempered, fidelity={"untempered": True}).learning_temperature == 1.0
