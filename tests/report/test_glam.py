@@ -174,3 +174,12 @@ def test_training_success_is_weighted_by_frames_and_updates_without_episodes_are
     told = {"frames": [1000, 2000, 5000], "success": [np.nan, 20.0, 60.0]}
     curve = pd.DataFrame({"seed": 0, "iteration": [1, 2, 3], **told})
     assert training_means(curve) == pytest.approx(np.array([[(20 * 1000 + 60 * 3000) / 4000]]))
+
+
+def test_arms_of_one_method_are_told_apart_by_what_varies_within_it(tmp_path):
+    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+    store(folder, "glam", 0, {"sampled": 0.9}, [0.2], temperature="stored")
+    for seed in (0, 1):
+        store(folder, "cloning", seed, {"sampled": 0.8}, demonstrations="bot", temperature=0.05)
+    store(folder, "cloning", 0, {"sampled": 0.7}, demonstrations="agent", temperature=0.05, epochs=1)
+    assert [each.varied for each in glam.agents(load(folder))] == ["", "", "demonstrations agent"]

@@ -35,7 +35,17 @@ EIGHT = "BabyAI-GoToLocal-v0"
 CONTROL = "fixed-mission"
 FIRST_FINISHED = "first-finished"
 _OWN_POLICY = {"random": "random", "bot": "bot"}
-_VARIED = ("model", "nbr_obs", "action_space", "action_list", "rule", "temperature", "binding_start")
+_VARIED = (
+    "model",
+    "nbr_obs",
+    "action_space",
+    "action_list",
+    "rule",
+    "temperature",
+    "binding_start",
+    "demonstrations",
+    "fidelity",
+)
 
 
 @dataclass(frozen=True)
@@ -85,14 +95,14 @@ class Agent:
 def agents(records: Records) -> list[Agent]:
     """All agents of this paper that were run, in the order of `LOOKS`, then by world and settings."""
     runs = records.runs.loc[records.runs["paper"] == "glam"]
-    usual = _usual(list(runs.loc[runs["method"] == "glam", "settings"]))
+    usual = {method: _usual(list(runs.loc[runs["method"] == method, "settings"])) for method in LOOKS}
     keys = {
-        (method, world, _difference(settings, usual)): None
+        (method, world, _difference(settings, usual[method])): None
         for method in LOOKS
         for world, settings in runs.loc[runs["method"] == method, ["world", "settings"]].itertuples(index=False)
     }
     frames = records.evaluations, records.curves
-    return [Agent(*key, *(_of_agent(frame, *key, usual) for frame in frames)) for key in keys]
+    return [Agent(*key, *(_of_agent(frame, *key, usual[key[0]]) for frame in frames)) for key in keys]
 
 
 def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -101,8 +111,8 @@ def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
-    """What is told about settings: how they differ from those of the usual pretrained agent."""
-    differing = [key for key in _VARIED if key in settings and key in usual and settings[key] != usual[key]]
+    """What is told about settings: how they differ from those that most runs of the method have."""
+    differing = [key for key in _VARIED if settings.get(key) != usual.get(key)]
     return ", ".join(f"{key} {settings[key]}" for key in differing)
 
 
