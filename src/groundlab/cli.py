@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from groundlab import __version__
+from groundlab import __version__, cli_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, unknown_name
 
@@ -39,12 +39,18 @@ def _settings(pairs: list[str], **named: Any) -> dict[str, Any]:
         key, separator, value = pair.partition("=")
         if not separator:
             raise GroundlabError(f"--set {pair!r} has no value; write --set key=value")
-        *path, last = key.split(".")
-        inner = settings
-        for part in path:
-            inner = inner.setdefault(part, {})
-        inner[last] = yaml.safe_load(value)
-    return settings | {key: value for key, value in named.items() if value is not None}
+        _put(settings, key, yaml.safe_load(value))
+    for key, value in named.items():
+        if value is not None:
+            _put(settings, key, value)
+    return settings
+
+
+def _put(settings: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        settings = settings.setdefault(part, {})
+    settings[last] = value
 
 
 @app.command()
@@ -84,12 +90,19 @@ def run(
     set_: Set = [],  # noqa: B006
     plans: Plans = None,
     epsilon: Epsilon = None,
+    planner: cli_model.Planner = None,
+    model: cli_model.Model = None,
+    ledger: cli_model.LedgerFile = None,
+    base_url: cli_model.BaseUrl = None,
+    prices: cli_model.Prices = None,
+    budget: cli_model.Budget = None,
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
     from groundlab.lab import identity
 
-    spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon))
+    asked = cli_model.settings(planner, model, ledger, base_url, prices, budget)
+    spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon, **asked))
     lab.run_one(spec, out)
     for result in storage.read_json(out / "evaluation.json"):
         _print_means(f"{spec.label}, {result['policy']}", result["mean"])
@@ -108,13 +121,20 @@ def evaluate(
     set_: Set = [],  # noqa: B006
     plans: Plans = None,
     epsilon: Epsilon = None,
+    planner: cli_model.Planner = None,
+    model: cli_model.Model = None,
+    ledger: cli_model.LedgerFile = None,
+    base_url: cli_model.BaseUrl = None,
+    prices: cli_model.Prices = None,
+    budget: cli_model.Budget = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
     from groundlab.methods import registry
     from groundlab.methods.mediator.recording import Dialogue, Recorder
 
     registry.check_world(method, world)
-    given = _settings(set_, plans=plans, epsilon=epsilon, layouts=layouts)
+    asked = cli_model.settings(planner, model, ledger, base_url, prices, budget)
+    given = _settings(set_, plans=plans, epsilon=epsilon, layouts=layouts, **asked)
     trained = _trained(method, world, checkpoint)
     if trained is not None:
         given = {**trained.spec.settings, **given}
@@ -279,6 +299,12 @@ def pretrain(
         )
     _print_means(f"{recipe}, seed {seed}, accuracy by topic", facts["probes"])
     console.print(f"wrote {out}: {facts['parameters']:,} parameters", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -> None:
+    """What the replies of a ledger took: tokens and cost of each model."""
+    cli_model.print_accounts(console, file)
 
 
 def _version(wanted: bool) -> None:

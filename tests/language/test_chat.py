@@ -1,11 +1,17 @@
-"""The ledger: nothing is asked twice, broken files are told, a line cut short by a kill is skipped."""
+"""The ledger: nothing is asked twice, whoever asks; broken files are told, a line cut short by a kill is ignored."""
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import chat_server as serving
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat import Ledger, Recorded, Recording, Sampling, Scripted
+from groundlab.language.chat import Budget, Ledger, Recorded, Recording, Reply, Sampling, Scripted, Tokens
+from groundlab.language.chat.making import ChatSettings, chat_model
 
 QUESTION = [{"role": "system", "content": "s"}, {"role": "user", "content": "what now?"}]
 
@@ -51,15 +57,158 @@ def test_records_hold_who_said_what_under_which_sampling(tmp_path):
     assert {"key", "messages_sha256", "sampling", "tokens", "cost", "created"} <= record.keys()
 
 
-def test_a_last_line_cut_short_is_skipped_and_a_broken_one_is_told(tmp_path):
+def test_a_last_line_cut_short_is_ignored_with_one_warning_and_mended_by_the_next_reply(tmp_path, caplog):
     file = tmp_path / "ledger.jsonl"
     Recording(Counting(), Ledger(file), "test").reply(QUESTION, Sampling())
     whole = file.read_text()
     file.write_text(whole + whole[:40])
-    assert Ledger(file).find("counting", QUESTION, Sampling()) == "reply 1"
-    file.write_text("not json\n" + whole)
-    with pytest.raises(GroundlabError, match=r"ledger\.jsonl:1 .*delete that line"):
-        Ledger(file)
-    file.write_text('{"key": "x"}\n' + whole)
-    with pytest.raises(GroundlabError, match="lacks model, reply"):
-        Ledger(file)
+    ledger, maker = Ledger(file), Counting()
+    assert ledger.find("counting", QUESTION, Sampling()) == "reply 1"
+    for seed in range(3):
+        Recording(maker, ledger, "test").reply(QUESTION, Sampling(1.0, seed))
+    assert [record.message for record in caplog.records] == [
+        f"{file}: the last line was cut short (by a kill?) and is ignored"
+    ]
+    assert file.read_text().startswith(whole) and len(file.read_text().splitlines()) == 4
+    assert Ledger(file).account().replies == 4
+
+
+def test_a_broken_line_before_the_last_is_told(tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    Recording(Counting(), Ledger(file), "test").reply(QUESTION, Sampling())
+    whole = file.read_text()
+    for broken, told in (
+        ("not json\n", r"ledger\.jsonl:1 is not valid JSON; delete that line"),
+        ("[1]\n", r"ledger\.jsonl:1 is not valid JSON"),
+        ('{"key": "x"}\n', r"ledger\.jsonl:1 lacks model, reply"),
+    ):
+        file.write_text(broken + whole)
+        with pytest.raises(GroundlabError, match=told):
+            Ledger(file)
+
+
+def test_a_read_only_ledger_is_replayed_and_nothing_is_written_beside_it(tmp_path):
+    file = tmp_path / "shipped" / "ledger.jsonl"
+    Ledger(file).add("counting", QUESTION, Sampling(), "reply 1", "test")
+    for other in file.parent.iterdir():
+        if other != file:
+            other.unlink()
+    assert Recorded("counting", Ledger(file)).reply(QUESTION, Sampling()) == "reply 1"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_accounts_are_kept_by_model_and_a_rule_takes_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.add("big", QUESTION, Sampling(), Reply("a", Tokens(100, 20), 0.5), "openai")
+    ledger.add("big", QUESTION, Sampling(1.0, 1), Reply("b", Tokens(10, 2), 0.25), "openai")
+    ledger.add("mute", QUESTION, Sampling(), Reply("c"), "openai")
+    ledger.add("rule", QUESTION, Sampling(), "d", "scripted")
+    for read in (ledger, Ledger(ledger.path)):
+        big = read.accounts["big"]
+        assert (big.replies, big.prompt_tokens, big.completion_tokens, big.cost) == (2, 110, 22, 0.75)
+        assert (read.accounts["mute"].uncounted, read.accounts["rule"].uncounted) == (1, 0)
+        assert (read.account().replies, read.account().tokens, read.account().uncounted) == (4, 132, 1)
+
+
+ASKS = """
+import sys
+from pathlib import Path
+from groundlab.language.chat import Ledger, Recording, Sampling, reach
+from groundlab.language.chat.server import Server
+
+file, base_url, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+recording = Recording(Server("tiny", reach.Connection(base_url)), Ledger(file), "openai")
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(20):
+    number = (first + turn) % 20
+    reply = recording.reply([{"role": "user", "content": f"question {number}"}], Sampling())
+    assert reply == f"QUESTION {number}", reply
+"""
+
+
+def test_two_processes_share_a_ledger_and_no_question_is_paid_twice(tmp_path):
+    """Both ask the same twenty questions at the same time, of a server that takes a moment for each."""
+
+    def slowly(text: str) -> str:
+        time.sleep(0.05)
+        return text.upper()
+
+    file = tmp_path / "ledger.jsonl"
+    with serving.ChatServer(serving.rule(slowly)) as server:
+        command = [sys.executable, "-c", ASKS, str(file), server.base_url]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        both = [subprocess.Popen([*command, first], **pipes) for first in ("0", "3")]
+        for process in both:
+            assert process.stdout.readline() == "ready\n"
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.close()
+        assert [process.wait(200) for process in both] == [0, 0]
+        asked = [request.body["messages"][0]["content"] for request in server.requests]
+    assert sorted(asked) == sorted(f"question {number}" for number in range(20))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len({line["key"] for line in lines}) == len(lines) == 20
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from groundlab.language.chat import Ledger, Sampling
+
+ledger, seed = Ledger(Path(sys.argv[1])), 0
+while True:
+    ledger.add("writer", [{"role": "user", "content": "q"}], Sampling(1.0, seed), "long " * 20_000, "test")
+    seed += 1
+"""
+
+
+def test_after_kill_9_every_whole_reply_is_there_and_the_next_process_goes_on(tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    with subprocess.Popen([sys.executable, "-c", WRITES, str(file)]) as process:
+        while not file.exists() or file.stat().st_size < 1_000_000:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    content = file.read_bytes()
+    whole = content.count(b"\n")
+    assert Ledger(file).account().replies == whole
+    file.write_bytes(content[: content.rindex(b"\n")])  # wherever the kill has struck, now it has struck in a line
+    ledger = Ledger(file)
+    assert ledger.account().replies == whole - 1
+    ledger.add("reader", QUESTION, Sampling(), "next", "test")
+    assert Ledger(file).account().replies == whole
+
+
+def test_above_temperature_0_draws_and_seeds_tell_questions_apart():
+    settings, other = ChatSettings(temperature=0.7), ChatSettings(temperature=0.7, seed=1)
+    seeds = [chosen.sampling(draw).seed for chosen in (settings, other) for draw in (*range(500), 2**40)]
+    assert len(set(seeds)) == len(seeds) and all(0 <= seed < 2**31 for seed in seeds)
+    assert settings.sampling(3) == settings.sampling(3)
+    assert ChatSettings().sampling(3) == ChatSettings().sampling(4) == Sampling(0.0, None, 128)
+
+
+@pytest.mark.parametrize(
+    ("maker", "settings", "ledger", "told"),
+    [
+        ("openai", {}, "l.jsonl", "openai needs a model; give --model NAME"),
+        ("local", {"model": "m"}, None, "local needs a ledger.*give --ledger FILE"),
+        ("recorded", {"model": "m"}, "l.jsonl", "recorded needs the ledger 'l.jsonl', which does not exist"),
+        ("openai", {"model": "m"}, "l.jsonl", "no server is named; give --base-url"),
+        ("local", {"model": "no/such"}, "l.jsonl", "no/such is not on this machine; fetch it with: hf download"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path, monkeypatch, maker, settings, ledger, told):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(GroundlabError, match=told):
+        chat = chat_model(maker, ChatSettings(**settings), ledger and Path(ledger))
+        chat.reply(QUESTION, Sampling())
+
+
+def test_a_budget_counts_what_earlier_processes_spent(tmp_path):
+    file, maker = tmp_path / "ledger.jsonl", Counting()
+    Ledger(file).add("other", QUESTION, Sampling(), Reply("a", Tokens(100, 20)), "openai")
+    with pytest.raises(GroundlabError, match=r"the budget of 120 tokens is used up \(.*holds 120 tokens"):
+        Recording(maker, Ledger(file), "test", Budget(tokens=120)).reply(QUESTION, Sampling())
+    assert maker.asked == 0

@@ -7,12 +7,15 @@
 LLM-driven baselines come out to the second decimal. Read next: `episodes.py`, which asks.
 """
 
+import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from groundlab.assets import read_text
 from groundlab.core.seeding import generator
-from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
+from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted, Unanswered
 from groundlab.methods.mediator.skills import (
     DROP_OBJECT,
     EXPLORE,
@@ -25,6 +28,7 @@ from groundlab.methods.mediator.skills import (
 )
 from groundlab.methods.mediator.translator import OBJECT_CODES, Coordinates, has_box
 
+_log = logging.getLogger(__name__)
 _ACTION_WORDS = (
     ("explore", EXPLORE),
     ("go to", GO_TO),
@@ -34,6 +38,8 @@ _ACTION_WORDS = (
 )
 FALLBACK: Plan = (Option(EXPLORE),)
 ATTEMPTS = 3  # questions to the model before the fallback plan (the original asks for ever, Q5)
+REMINDER = "That was no plan. Answer with a list of actions in braces, as in the examples, and with nothing else."
+_LONGEST_SHOWN = 1000  # characters of an illegal reply that the model gets to see again
 
 
 def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
@@ -41,10 +47,20 @@ def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
 
     An object that was never seen gives an option that the executive skips (the original crashes, Q6).
     """
-    group = re.search(r"\{(.*?)\}", reply)
+    group = _first_group(reply)
     if group is None:
         return None
-    return tuple(_parse_option(piece, world, coordinates) for piece in group[1].split(","))
+    return tuple(_parse_option(piece, world, coordinates) for piece in group.split(","))
+
+
+def _first_group(reply: str) -> str | None:
+    """What the pattern {(.*?)} finds first, in a time that grows with the reply's length, not with its square."""
+    for line in reply.split("\n"):
+        _, opened, rest = line.partition("{")
+        inside, closed, _ = rest.partition("}")
+        if opened and closed:
+            return inside
+    return None
 
 
 def _parse_option(piece: str, world: str, coordinates: Coordinates) -> Option:
@@ -67,13 +83,19 @@ def _coloured_name(piece: str) -> str:
     return " ".join(words[-2:])
 
 
+def _plainly(draw: int) -> Sampling:
+    return Sampling()
+
+
 @dataclass(frozen=True)
 class Planner:
-    """Asks a chat model for plans in one world; `temperature` above 0 draws replies by the seed."""
+    """Asks a chat model for plans in one world; `sampling` says how the reply to the n-th draw is drawn."""
 
     world: str
     chat: ChatModel
-    temperature: float = 0.0
+    sampling: Callable[[int], Sampling] = _plainly
+    survives: bool = False
+    """Takes the fallback where the model gave no usable answer, instead of ending the run."""
 
     @property
     def system_prompt(self) -> str:
@@ -82,19 +104,35 @@ class Planner:
         return read_text(f"prompts/mediator/{name}.txt")
 
     def plan(self, text: str, coordinates: Coordinates, seed: int) -> tuple[str, Plan]:
-        """(reply, plan) for an observation text; an illegal reply is asked again, then `FALLBACK` is taken."""
+        """(reply, plan) for an observation text; an illegal reply is asked again, then `FALLBACK` is taken.
+
+        Asked again means drawn again; where replies are not drawn (temperature 0), the model is told what was wrong.
+        """
         messages: Messages = [
             {"role": "system", "content": self.system_prompt},
             {"role": "user", "content": text},
         ]
         reply = ""
         for attempt in range(ATTEMPTS):
-            sampling = Sampling(self.temperature, seed * ATTEMPTS + attempt) if self.temperature > 0 else Sampling()
-            reply = self.chat.reply(messages, sampling)
+            sampling = self.sampling(seed * ATTEMPTS + attempt)
+            try:
+                reply = self.chat.reply(messages, sampling)
+            except Unanswered as error:
+                if not self.survives:
+                    raise
+                _log.warning("%s; the plan is to explore", error)
+                return "", FALLBACK
             plan = parse_plan(reply, self.world, coordinates)
             if plan is not None:
                 return reply, plan
+            if sampling.temperature == 0:
+                messages = [*messages, *_correction(reply, text)]
         return reply, FALLBACK
+
+
+def _correction(reply: str, text: str) -> Messages:
+    shown = reply[:_LONGEST_SHOWN]
+    return [{"role": "assistant", "content": shown}, {"role": "user", "content": f"{REMINDER}\n{text}"}]
 
 
 _TAKE_KEY = "go to the key, pick up the key"
@@ -173,4 +211,5 @@ def scripted_planner(world: str, plans: str = "head", epsilon: float = 0.0) -> P
             return perfect_reply(world, text, plans)
         return _noisy_reply(world, text, plans, epsilon, sampling.seed)
 
-    return Planner(world, Scripted(f"scripted-{plans}-{epsilon:g}", rule), temperature=1.0 if epsilon > 0 else 0.0)
+    chat = Scripted(f"scripted-{plans}-{epsilon:g}", rule)
+    return Planner(world, chat, partial(Sampling, 1.0)) if epsilon > 0 else Planner(world, chat)

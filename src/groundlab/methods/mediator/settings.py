@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from groundlab.language.chat.making import ChatSettings
 from groundlab.methods.settings import Layouts, Strict
 
 TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never trained on
@@ -44,9 +45,12 @@ class Settings(Strict):
     """Tables of the scripted planner: the released prompts', or those of the first commit (spec 4.1)."""
     epsilon: float = Field(0.0, ge=0, le=1)
     """Probability that the scripted planner errs."""
-    planner: Literal["scripted", "recorded"] = "scripted"
+    planner: Literal["scripted", "recorded", "openai", "local"] = "scripted"
+    """Who answers: the tables, a ledger of past replies, a server (language/chat/reach.py), a model in this process."""
+    chat: ChatSettings = ChatSettings()
+    """Which model, for `openai`, `local`, and for `recorded` where the ledger holds one's replies."""
     ledger: str | None = None
-    """File of recorded replies (from the current folder): read by `planner=recorded`, filled by `planner=scripted`."""
+    """File of replies (from the current folder): read by `planner=recorded`, read and filled by the others."""
     ask_lambda: float = Field(0.01, ge=0)
     """Communication penalty of an ask, before f (spec 5.1)."""
     fidelity: Fidelity = Fidelity()

@@ -1,0 +1,52 @@
+"""The command line's options for a language model that is really asked: which one, where it is, what it may cost.
+
+`run` and `evaluate` (cli.py) share them. Read next: `language/chat/reach.py`, the same by environment variables.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from groundlab.core.errors import GroundlabError
+
+Planner = Annotated[str | None, typer.Option("--planner", help="Who plans: scripted, recorded, openai or local.")]
+Model = Annotated[str | None, typer.Option("--model", help="The language model that plans.")]
+LedgerFile = Annotated[str | None, typer.Option("--ledger", help="File where its replies are kept.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Its OpenAI-compatible server, http://HOST:PORT/v1.")]
+Prices = Annotated[str | None, typer.Option("--prices", help="Per million tokens: PROMPT,COMPLETION.")]
+Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger may come to hold: tokens=N,cost=X.")]
+
+
+def settings(
+    planner: str | None,
+    model: str | None,
+    ledger: str | None,
+    base_url: str | None,
+    prices: str | None,
+    budget: str | None,
+) -> dict[str, Any]:
+    """What of the options belongs to a run, as settings; the rest goes to the environment, also of workers."""
+    from groundlab.language.chat import reach
+
+    reached = {reach.ADDRESS: base_url, reach.PRICES: prices, reach.BUDGET: budget}
+    os.environ.update({name: value for name, value in reached.items() if value is not None})
+    return {"planner": planner, "ledger": ledger, "chat.model": model}
+
+
+def print_accounts(console: Console, file: Path) -> None:
+    """What the replies of a ledger took, by model. Raises GroundlabError when there is no such file."""
+    from groundlab.language.chat import Ledger
+
+    if not file.is_file():
+        raise GroundlabError(f"{file} does not exist; give the file that --ledger named")
+    table = Table()
+    for heading in ("model", "replies", "prompt tokens", "completion tokens", "cost"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for name, took in Ledger(file).accounts.items():
+        counts = (took.replies, took.prompt_tokens, took.completion_tokens)
+        table.add_row(name, *(f"{count:,}" for count in counts), f"{took.cost:.4f}")
+    console.print(table)

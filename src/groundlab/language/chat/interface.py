@@ -1,0 +1,68 @@
+"""What a question to a language model is, what a reply is, and what answers.
+
+`Scripted` is the smallest chat model: a stated rule. Read next: `ledger.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from groundlab.core.errors import GroundlabError
+
+Messages = list[dict[str, str]]  # {"role": "system" | "user" | "assistant", "content": text}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a reply is drawn. The seed counts only above temperature 0, where it tells draws apart."""
+
+    temperature: float = 0.0
+    seed: int | None = None
+    max_tokens: int | None = None
+    """Length at which a reply is cut; None leaves it to the model."""
+
+
+class Tokens(NamedTuple):
+    """What a reply took, as its model counts."""
+
+    prompt: int
+    completion: int
+
+
+class Reply(str):
+    """A reply is its text; one that a model has worked for also says what that took.
+
+    tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices.
+    """
+
+    tokens: Tokens | None
+    cost: float
+
+    def __new__(cls, text: str, tokens: Tokens | None = None, cost: float = 0.0) -> "Reply":
+        reply = super().__new__(cls, text)
+        reply.tokens, reply.cost = tokens, cost
+        return reply
+
+
+class ChatModel(Protocol):
+    """Anything that answers a chat; `model` is the name that goes into ledgers."""
+
+    @property
+    def model(self) -> str: ...
+
+    def reply(self, messages: Messages, sampling: Sampling) -> str: ...
+
+
+class Unanswered(GroundlabError):
+    """A model gave no usable answer within its stated attempts."""
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Answers the last message by a rule; the rule gets the sampling so that noise can be seeded."""
+
+    model: str
+    rule: Callable[[str, Sampling], str]
+
+    def reply(self, messages: Messages, sampling: Sampling) -> str:
+        return self.rule(messages[-1]["content"], sampling)

@@ -1,0 +1,76 @@
+"""The `local` maker: a transformers causal model in this process, no server.
+
+    Local("path/of/a/model").reply(messages, Sampling(max_tokens=64))
+
+Messages are written by the tokenizer's chat template; without one, one below the other. Every sampling value is given
+outright, so a model's own generation defaults never count. Read next: `../models.py`, which loads it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language import models
+from groundlab.language.chat.interface import Messages, Reply, Sampling, Tokens
+
+DEFAULT_LENGTH = 128  # tokens of a reply whose sampling names no length
+
+
+@dataclass(frozen=True)
+class Local:
+    """A causal model of this machine's disk; `revision` pins one of the hub's."""
+
+    name: str
+    revision: str | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+
+    @property
+    def model(self) -> str:
+        """The name under which its replies are filed."""
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        return models.load(self.name, self.revision, kind="causal", device=self.device, dtype=self.dtype)
+
+    def reply(self, messages: Messages, sampling: Sampling) -> Reply:
+        """The model's reply and its tokens; it costs nothing. Raises GroundlabError for a prompt that does not fit."""
+        model, tokenizer = self._loaded
+        length = sampling.max_tokens or DEFAULT_LENGTH
+        inputs = _encode(tokenizer, messages).to(model.device)
+        prompt = inputs["input_ids"].shape[1]
+        room = getattr(model.config, "max_position_embeddings", None)
+        if room is not None and prompt + length > room:
+            raise GroundlabError(f"{prompt} tokens of prompt and {length} of reply do not fit {self.name} ({room})")
+        with torch.inference_mode(), torch.random.fork_rng():  # generate() draws from torch's global generator
+            torch.manual_seed(sampling.seed or 0)
+            output = model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                **_drawing(sampling.temperature),
+                num_beams=1,
+                repetition_penalty=1.0,
+                max_new_tokens=length,
+                pad_token_id=tokenizer.pad_token_id,
+            )
+        reply = output[0, prompt:]
+        return Reply(tokenizer.decode(reply, skip_special_tokens=True), Tokens(prompt, len(reply)))
+
+
+def _drawing(temperature: float) -> dict[str, Any]:
+    if temperature == 0:
+        return {"do_sample": False}
+    return {"do_sample": True, "temperature": temperature, "top_p": 1.0, "top_k": 0}
+
+
+def _encode(tokenizer: Any, messages: Messages) -> Any:
+    """One prompt as tensors [1, T]."""
+    if tokenizer.chat_template:
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    else:
+        text = "".join(message["content"] + "\n" for message in messages)
+    return tokenizer(text, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)

@@ -1,0 +1,141 @@
+"""How this machine reaches a chat server. All of it comes from the environment, none of it is part of a run.
+
+    OPENAI_BASE_URL         where the server is, e.g. http://127.0.0.1:8000/v1
+    OPENAI_API_KEY          its key, where it wants one; read here and nowhere else
+    GROUNDLAB_LLM_TIMEOUT   seconds that one answer may take, 60
+    GROUNDLAB_LLM_ATTEMPTS  times that one question is put before the run stops, 5
+    GROUNDLAB_LLM_PRICES    "0.15,0.60": per million prompt and completion tokens, in any currency
+    GROUNDLAB_LLM_BUDGET    "tokens=200000", "cost=2.5" or both, with a comma: what the ledger may come to hold
+
+A run is named by the model and the sampling, so it continues when its server has moved to another port or its budget
+was raised. The command line's --base-url, --prices and --budget set these variables. Read next: `server.py`.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.chat.interface import Tokens
+from groundlab.language.chat.ledger import Budget
+
+ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+TIMEOUT, ATTEMPTS = "GROUNDLAB_LLM_TIMEOUT", "GROUNDLAB_LLM_ATTEMPTS"
+PRICES, BUDGET = "GROUNDLAB_LLM_PRICES", "GROUNDLAB_LLM_BUDGET"
+_MILLION = 1e6
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Per million tokens."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+
+    def cost(self, tokens: Tokens) -> float:
+        """What these tokens cost."""
+        return (tokens.prompt * self.prompt + tokens.completion * self.completion) / _MILLION
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Address, key, patience and prices of one server. The key is never shown, printed or stored."""
+
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+    timeout: float = 60.0
+    attempts: int = 5
+    prices: Prices = Prices()
+    backoff: float = 1.0
+    """Seconds before the second attempt; doubles with each further one, up to `longest_backoff`."""
+    longest_backoff: float = 30.0
+    longest_wait: float = 120.0
+    """Seconds that a server's Retry-After is honoured; one that asks for more ends the run."""
+    longest_answer: int = 1 << 20
+    """Bytes of one HTTP answer; a longer one is not read to its end."""
+
+    def __post_init__(self):
+        _check_address(self.base_url)
+        _check_key(self.key)
+
+    def without_key(self, text: str) -> str:
+        """The text with the key struck out: servers repeat it in errors, and could in replies."""
+        return text.replace(self.key, "[key]") if self.key else text
+
+
+def connection(environment: Mapping[str, str] = os.environ) -> Connection:
+    """The connection that the environment describes. Raises GroundlabError, which never repeats a key."""
+    address = environment.get(ADDRESS, "").strip()
+    if not address:
+        raise GroundlabError(f"no server is named; give --base-url http://HOST:PORT/v1 or set {ADDRESS}")
+    return Connection(
+        base_url=address,
+        key=environment.get(KEY, "").strip() or None,
+        timeout=_positive(environment, TIMEOUT, float, 60.0),
+        attempts=_positive(environment, ATTEMPTS, int, 5),
+        prices=_prices(environment.get(PRICES, "")),
+    )
+
+
+def budget(environment: Mapping[str, str] = os.environ) -> Budget:
+    """The budget that the environment sets. Raises GroundlabError for a broken one."""
+    limits: dict[str, Any] = {}
+    for part in filter(None, environment.get(BUDGET, "").replace(" ", "").split(",")):
+        name, _, value = part.partition("=")
+        kinds: dict[str, Callable[[str], float]] = {"tokens": int, "cost": float}
+        if name not in kinds:
+            raise unknown_name("budget", name, kinds, hint="as in --budget tokens=200000,cost=2.5")
+        limits[name] = _number(value, kinds[name], f"the budget {part!r}")
+    if limits.get("cost") is not None and _prices(environment.get(PRICES, "")) == Prices():
+        raise GroundlabError(f"a budget of cost needs prices; give --prices PROMPT,COMPLETION or set {PRICES}")
+    return Budget(**limits)
+
+
+def _positive(environment: Mapping[str, str], name: str, kind: Callable[[str], Number], default: Number) -> Number:
+    text = environment.get(name, "").strip()
+    return _number(text, kind, f"{name}={text}") if text else default
+
+
+def _number(text: str, kind: Callable[[str], Number], where: str) -> Number:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = kind("0")
+    if not 0 < value < float("inf"):
+        raise GroundlabError(f"{where} is no number above 0")
+    return value
+
+
+def _prices(text: str) -> Prices:
+    if not text.strip():
+        return Prices()
+    try:
+        prices = Prices(*(float(part) for part in text.split(",")))
+    except (TypeError, ValueError):
+        prices = Prices(-1.0)
+    if not (0 <= prices.prompt < float("inf") and 0 <= prices.completion < float("inf")):
+        raise GroundlabError(f"{text!r} are no prices; give PROMPT,COMPLETION per million tokens, as in 0.15,0.60")
+    return prices
+
+
+def _check_address(address: str) -> None:
+    """Refuse what is no plain address, without repeating it: a secret may be in it."""
+    try:
+        parts = urlsplit(address)
+        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+    except ValueError:
+        raise GroundlabError("the server's address cannot be read; give http://HOST:PORT/v1") from None
+    if not plain:
+        raise GroundlabError("the server's address is none; give http://HOST:PORT/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise GroundlabError(
+            f"the server's address holds a password or a query; give http://HOST:PORT/v1, and its key in {KEY}"
+        )
+
+
+def _check_key(key: str | None) -> None:
+    if key is not None and (not key.isascii() or not key.isprintable() or " " in key):
+        raise GroundlabError(f"{KEY} holds characters that no key has (a line break, perhaps); set it again")
