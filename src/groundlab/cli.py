@@ -62,7 +62,9 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds a run, instead of the scale's.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one a core by default.")] = None,
     results: Results = None,
-    executor: Annotated[str, typer.Option("--executor", help="Where runs are executed: local.")] = "local",
+    executor: Annotated[str, typer.Option("--executor", help="Where runs are executed: local or slurm.")] = "local",
+    slurm: Annotated[Path | None, typer.Option("--slurm", help="Slurm's settings, as in configs/slurm.yaml.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Slurm: watch the tasks, or return at once.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
@@ -78,7 +80,10 @@ def reproduce(
             [report.EXHIBITS[figure].paper],
             [*report.EXHIBITS[figure].methods, *report.EXHIBITS[figure].beside],
         )
-    raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, executor, experiment))
+    cluster = {"executor": executor, "slurm_file": slurm, "wait": wait}
+    raise typer.Exit(
+        lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, experiments=experiment, **cluster)
+    )
 
 
 @app.command()

@@ -121,8 +121,8 @@ def test_a_notebook_without_the_parameters_is_refused_before_anything_runs(labor
 
 
 def test_an_unknown_executor_is_refused():
-    with pytest.raises(GroundlabError, match="unknown executor 'slurm'"):
-        reproduce(["mediator"], executor="slurm")
+    with pytest.raises(GroundlabError, match="unknown executor 'slum'; did you mean 'slurm'"):
+        reproduce(["mediator"], executor="slum")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ Read next: `worker.py`, the other end of the pipe; `view.py`, what a person sees
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -58,13 +58,13 @@ def run(plan: Plan, workers: int | None = None) -> Outcome:
         raise GroundlabError(f"workers must be at least 1, not {workers}")
     pending = {each.hash: each for each in plan.pending()}
     if not pending or os.environ.get(EXECUTED_VARIABLE):
-        return _outcome(plan, {})
+        return outcome_of(plan, {})
     compile_worlds()
     longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
     with stop_on_signals() as asked, progress_view(longest_first) as view:
         pool = Pool(plan, longest_first, workers or machine.core_count(), view, asked.is_set)
         pool.work()
-    return _outcome(plan, pool.failed)
+    return outcome_of(plan, pool.failed)
 
 
 def compile_worlds() -> None:
@@ -91,15 +91,19 @@ def run_one(spec: RunSpec, folder: Path) -> runs.Manifest:
     return manifest
 
 
-def _outcome(plan: Plan, failed_now: dict[str, str]) -> Outcome:
-    """How the runs of a plan stand in the store; `failed_now` (hash -> error) holds also where it cannot be written."""
+def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[str] = ()) -> Outcome:
+    """How the runs of a plan stand in the store.
+
+    failed_now: hash -> error, holds also where it cannot be written; still_queued: hashes of runs that go on elsewhere,
+    whatever an earlier attempt has left in the store.
+    """
     outcome = Outcome()
     for each in plan.runs:
         manifest = runs.read_manifest(plan.folder_of(each)) or {"status": "new", "error": None}
         error = failed_now.get(each.hash, manifest["error"])
         if manifest["status"] == "finished":
             outcome.finished += 1
-        elif error:
+        elif error and each.hash not in still_queued:
             outcome.failed[each.hash] = error
         else:
             outcome.unfinished.append(each.label)

@@ -36,10 +36,13 @@ def facts() -> dict[str, Any]:
 
 @cache
 def git_facts() -> dict[str, Any]:
-    """`{commit, dirty}`: commit is None outside a git clone; dirty = code, configs or notebooks differ from it."""
+    """`{commit, dirty}`: dirty = code, configs or notebooks differ from the commit.
+
+    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or None.
+    """
     commit = _git("rev-parse", "HEAD")
     if not commit:
-        return {"commit": None, "dirty": False}
+        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
     return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
 
 

@@ -16,13 +16,13 @@ from rich.console import Console
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.paths import repository_root
-from groundlab.lab import runs, store
+from groundlab.lab import runs, slurm, store
 from groundlab.lab.executor import EXECUTED_VARIABLE, Outcome, run
 from groundlab.lab.notebooks import check_parameters, run_notebook
 from groundlab.lab.plan import EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan
 from groundlab.lab.plan import plan as make_plan
 
-EXECUTORS = ("local",)
+EXECUTORS = ("local", "slurm")
 REVIEW_NOTEBOOK = "07_review.ipynb"
 Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
 
@@ -37,14 +37,18 @@ def reproduce(
     dry_run: bool = False,
     executor: str = "local",
     experiments: Sequence[str] | None = None,
+    slurm_file: Path | None = None,
+    wait: bool = True,
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
     0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
+    slurm_file, wait: for the executor `slurm` alone (slurm.py); without waiting it returns 75 once all is queued.
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
+    cluster = slurm.load_settings(slurm_file) if executor == "slurm" else None
     console = Console()
     plan = make_plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
     console.print(plan)
@@ -54,7 +58,7 @@ def reproduce(
         console.print(f"nothing to do: {ready}", soft_wrap=True)
         return _verdict(ready, console)
     _check_pages(plan)
-    outcome = run(plan, workers)
+    outcome = slurm.run(plan, cluster, wait) if cluster else run(plan, workers)
     _tell(outcome, console)
     if outcome.unfinished:
         console.print("unfinished: the same command continues here")

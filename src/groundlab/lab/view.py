@@ -50,6 +50,9 @@ class View:
     def stopping(self) -> None:
         """A stop was asked for."""
 
+    def note(self, line: str) -> None:
+        """Something to say about all runs."""
+
     @property
     def _seconds_done(self) -> float:
         return sum(share * self._seconds[key] for key, share in self._done.items())
@@ -87,7 +90,10 @@ class PlainView(View):
         )
 
     def stopping(self) -> None:
-        self._say("stopping: the running runs save a checkpoint first")
+        self.note("stopping: the running runs save a checkpoint first")
+
+    def note(self, line: str) -> None:
+        self._say(line)
 
     def _time_left(self) -> str:
         done = self._seconds_done
@@ -123,7 +129,10 @@ class LiveView(View):
             self._bars.console.print(f"[red]{line}[/red]")
 
     def stopping(self) -> None:
-        self._bars.console.print("stopping: the running runs save a checkpoint first (again: stop at once)")
+        self.note("stopping: the running runs save a checkpoint first (again: stop at once)")
+
+    def note(self, line: str) -> None:
+        self._bars.console.print(line)
 
 
 @contextmanager
