@@ -199,8 +199,11 @@ TESTS = {
 
 
 def generalization(records: Records) -> Table:
-    """Tests by agents: success under other words, worlds and actions, and the change against the training task."""
-    found = [each for each in agents(records) if each.method in ("glam", "zero-shot") or _tested(each)]
+    """Tests by agents: success under other words, worlds and actions, and the change against the training task.
+
+    Agents of other language models are among the doses (glam_doses.py).
+    """
+    found = [each for each in agents(records) if _tested(each) and not each.other_model]
     chance = {each.world: each for each in agents(records) if each.method == "random"}
     own_world = next((each.world for each in found if each.method == "glam"), "")
     rows, lines = [], []
@@ -210,7 +213,7 @@ def generalization(records: Records) -> Table:
         row = {"test": title}
         for agent in found:
             estimate = agent.estimate(f"{agent.policy} {test}".strip())
-            row[f"{agent.label} ({_short(agent.world)})"] = _cell(estimate) + _change(agent, estimate, test)
+            row[_column(agent, own_world)] = _cell(estimate) + _change(agent, estimate, test)
             if estimate is not None:
                 line = {"test": test, "agent": agent.label, "world": agent.world, "mean": estimate.value}
                 lines.append(line | {"low": estimate.low, "high": estimate.high})
@@ -232,8 +235,10 @@ def _tested(agent: Agent) -> bool:
     return any(f"{agent.policy} {test}" in policies for test in TESTS if test and test != EIGHT)
 
 
-def _short(world: str) -> str:
-    return world.removeprefix("BabyAI-").removesuffix("-v0")
+def _column(agent: Agent, usual_world: str) -> str:
+    """The agent, and where it was trained if that is elsewhere."""
+    elsewhere = agent.world.removeprefix("BabyAI-").removesuffix("-v0")
+    return agent.label + (f" ({elsewhere})" if agent.world != usual_world else "")
 
 
 def _change(agent: Agent, estimate: Estimate | None, test: str) -> str:
