@@ -1,0 +1,91 @@
+"""Sentences as vectors: the mean over a text's tokens of what an encoder makes of them, of length 1, kept by text.
+
+    embed = Embedder(load_encoder("prajjwal1/bert-small"))      # any encoder that transformers loads, from this disk
+    embed = Embedder(load_encoder("path/of/quick-t5-s0"))       # our own language models: the encoder of a T5
+    embed(["go to the red ball", ...])                          # float32 [N, d]
+
+Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). The original pools as here (spec
+background-knowledge 5.2). Called from: `methods/knowledge/goals.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language import models
+
+LONGEST = 512  # tokens of a text; what follows is not read
+BATCH = 64
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+def pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean [N, d] of states [N, L, d] where mask [N, L] is 1, divided by its length."""
+    weights = mask[..., None].to(states.dtype)
+    mean = (states * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+    return torch.nn.functional.normalize(mean, dim=-1)
+
+
+def load_encoder(name_or_path: str | Path, revision: str | None = None, device: str = "cpu") -> Encode:
+    """A function from texts to vectors [N, d]: the model's encoder, from this machine's disk.
+
+    Raises GroundlabError when the model is not here, is damaged, or has no encoder that reads both ways.
+    """
+    place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
+    try:
+        config = AutoConfig.from_pretrained(**place)
+    except (OSError, ValueError) as error:
+        at = f" --revision {revision}" if revision else ""
+        reason = f"hf download {name_or_path}{at}"
+        raise GroundlabError(f"no encoder {name_or_path} on this machine; fetch it with: {reason}") from error
+    if config.is_encoder_decoder:
+        model, tokenizer = models.load(name_or_path, revision, device=device)
+        return _reader(model.get_encoder(), tokenizer, device)
+    if any("Causal" in kind for kind in config.architectures or ()):
+        raise GroundlabError(f"{name_or_path} reads one way only; give an encoder, or an encoder-decoder such as T5")
+    transformers.logging.disable_progress_bar()
+    try:
+        model, tokenizer = AutoModel.from_pretrained(**place), AutoTokenizer.from_pretrained(**place)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise GroundlabError(f"{name_or_path} does not hold a whole encoder; fetch it again ({error})") from None
+    return _reader(model.to(device).eval(), tokenizer, device)
+
+
+def _reader(model: Any, tokenizer: Any, device: str) -> Encode:
+    room = min(LONGEST, getattr(model.config, "max_position_embeddings", LONGEST))
+
+    @torch.inference_mode()
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        batch = tokenizer(list(texts), padding=True, truncation=True, max_length=room, return_tensors="pt").to(device)
+        states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        return pooled(states.float(), batch["attention_mask"]).cpu().numpy()
+
+    return encode
+
+
+@dataclass
+class Embedder:
+    """Vectors of texts, each text encoded once; `hits` and `misses` count texts asked for."""
+
+    encode: Encode
+    hits: int = 0
+    misses: int = 0
+    _known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors [N, d]; those not known yet are encoded in batches, shortest first, so that little is padded."""
+        new = sorted({text for text in texts if text not in self._known}, key=lambda text: (len(text), text))
+        for start in range(0, len(new), BATCH):
+            part = new[start : start + BATCH]
+            self._known.update(zip(part, self.encode(part), strict=True))
+        self.misses += len(new)
+        self.hits += len(texts) - len(new)
+        return np.stack([self._known[text] for text in texts])

@@ -1,0 +1,71 @@
+"""Texts become vectors of length 1, each text once, by an encoder from this machine's disk."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.embedding import Embedder, load_encoder, pooled
+from groundlab.methods.pretraining import MODELS
+
+OURS = MODELS / "quick-t5-s0"
+TEXTS = ["go to the red ball", "you see a wall 2 steps left", "go to the red ball", "look"]
+
+
+def test_padding_does_not_enter_the_mean():
+    states = torch.tensor([[[3.0, 0.0], [0.0, 3.0], [99.0, -99.0]]])
+    mask = torch.tensor([[1, 1, 0]])
+    np.testing.assert_allclose(pooled(states, mask), [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it():
+    encode = load_encoder(OURS)
+    together, alone = encode(TEXTS), np.concatenate([encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-5)
+
+
+def test_our_own_model_finds_what_reads_alike_nearer_than_what_does_not():
+    embed = Embedder(load_encoder(OURS))
+    ball, other_ball, wall = embed(["go to the red ball", "go to the blue ball", "you see a wall 2 steps left"])
+    assert ball @ other_ball > ball @ wall
+
+
+def test_each_text_is_encoded_once():
+    encoded = []
+
+    def encode(texts):
+        encoded.extend(texts)
+        return np.array([[float(len(text)), 1.0] for text in texts])
+
+    embed = Embedder(encode)
+    vectors = embed(TEXTS)
+    assert vectors[:, 0].tolist() == [len(text) for text in TEXTS]
+    embed(TEXTS[::-1])
+    assert sorted(encoded) == sorted(set(TEXTS))
+    assert (embed.misses, embed.hits) == (3, 5)
+
+
+def test_any_encoder_of_transformers_is_read(tmp_path):
+    """A BERT of random weights with our tokenizer stands for the one that the paper downloads."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=1200,
+        max_position_embeddings=32,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    BertModel(config).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((OURS / name).read_bytes())
+    vectors = load_encoder(tmp_path)([*TEXTS, "go " * 100])
+    assert vectors.shape == (5, 16) and np.isfinite(vectors).all()
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+
+
+def test_an_encoder_that_is_not_here_is_one_clear_line():
+    with pytest.raises(GroundlabError, match="fetch it with: hf download nobody/nothing"):
+        load_encoder("nobody/nothing")
