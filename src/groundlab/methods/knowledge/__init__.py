@@ -1,7 +1,13 @@
 """Background knowledge: a language model is asked once, and what it says shapes rewards (Zhang et al. 2024).
 
-    sandbox.py       start here for BK-Code: code that a language model wrote, run where it can do no harm
-    gate.py, confined.py, kernel_filter.py   what the sandbox is made of; adversaries.py attacks it
+    potentials.py    start here: the three forms of knowledge, and what they are compared with
+    windows.py, captions.py    the last steps of an episode, as arrays and in words
+    replies.py       what a language model's replies say
+    sandbox.py       BK-Code: code that a language model wrote, run where it can do no harm
+    gate.py, confined.py, kernel_filter.py, outcomes.py   what the sandbox is made of; adversaries.py attacks it
+    preference.py    BK-Pref: a transformer that learns what a judge prefers
+    goals.py         BK-Goal: suggested goals, found again for steps like those they were suggested for
+    networks.py      what the paper plays and explores with
 
 Source: spec background-knowledge. Read next: `learning/shaping.py`, what potentials do to rewards.
 """

@@ -1,0 +1,63 @@
+"""Stretches of an episode in words, as the language model reads them and as BK-Goal looks them up.
+
+    trajectory(["You see a wall 2 steps left", ...], actions, MINIGRID_ACTIONS)      n + 1 observations, n actions
+
+Strings are the original's to the letter, with its missing and doubled periods (spec background-knowledge 5.1).
+Called from: `goals.py`, the labelling of all three forms.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from groundlab.core.errors import GroundlabError
+from groundlab.worlds import text
+
+MINIGRID_ACTIONS = (
+    "turn left",
+    "turn right",
+    "forward",
+    "pick up the front object",
+    "drop your taken object",
+    "toggle the front object",
+    "do nothing",
+)
+
+
+def observations(images: np.ndarray) -> list[str]:
+    """One line for each view, uint8 [N, 7, 7, 3]; what is carried is read from the agent's own cell."""
+    return [text.joined(sentences) for sentences in text.describe_batch(images, wording=text.KNOWLEDGE)]
+
+
+def trajectory(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS) -> str:
+    """What BK-Pref and BK-Goal say of n actions and the n + 1 observations around them; n = 1 is told in one line.
+
+    Raises GroundlabError when their numbers do not fit, or for an action without a name.
+    """
+    told = _told(descriptions, actions, names)
+    if len(told) == 1:
+        return f"{descriptions[0]} You choose the action: {told[0]}. Current observation: {descriptions[-1]}. \n"
+    seen = (line.strip() for line in descriptions[:-1])
+    return _history([line if line.endswith(".") else f"{line}." for line in seen], told, descriptions[-1])
+
+
+def trajectory_for_code(
+    descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS
+) -> str:
+    """The same for BK-Code: always a line a step, and no period after what is seen."""
+    return _history(descriptions[:-1], _told(descriptions, actions, names), descriptions[-1])
+
+
+def _history(seen: Sequence[str], told: Sequence[str], now: str) -> str:
+    pairs = enumerate(zip(seen, told, strict=True), start=1)
+    steps = "".join(f"Step {n}: {line} You choose the action: {action}.\n" for n, (line, action) in pairs)
+    return f"Agent history:\n{steps}Current observation: {now}. \n"
+
+
+def _told(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str]) -> list[str]:
+    if len(descriptions) != len(actions) + 1 or not len(actions):
+        given = f"{len(descriptions)} observations around {len(actions)} actions"
+        raise GroundlabError(f"{given}; give one observation more than actions")
+    if any(not 0 <= action < len(names) for action in actions):
+        raise GroundlabError(f"an action of {list(actions)} has no name; there are {len(names)}")
+    return [names[action] for action in actions]

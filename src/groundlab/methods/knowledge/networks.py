@@ -1,0 +1,91 @@
+"""The paper's networks: what it plays and explores with (spec background-knowledge 2 and 6).
+
+    agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of earned and of curious rewards
+    novelty = RandomDistillation((3, 7, 7))        curiosity: how badly a fixed random network is predicted
+
+Called from: `preference.py`, `collect.py`.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+HIDDEN = 512
+_SMALL = 16  # pixels; smaller inputs are grids, larger ones images
+
+
+def convolutions(shape: tuple[int, int, int]) -> nn.Sequential:
+    """[N, C, H, W] to [N, 512], no activation at the end; PyTorch's own initialisation."""
+    channels, height, width = shape
+    if width < _SMALL:
+        sizes, cells = ((3, 1, 1),) * 3, height * width
+        widths = (32, 64, 64)
+    else:
+        sizes, widths = ((8, 4, 0), (4, 2, 0), (3, 1, 0)), (32, 64, 64)
+        cells = math.prod(_shrunk(side, sizes) for side in (height, width))
+    layers: list[nn.Module] = []
+    for out, (kernel, stride, padding) in zip(widths, sizes, strict=True):
+        layers += [nn.Conv2d(channels, out, kernel, stride, padding), nn.ReLU()]
+        channels = out
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * cells, HIDDEN))
+
+
+def _shrunk(side: int, sizes: tuple[tuple[int, int, int], ...]) -> int:
+    for kernel, stride, padding in sizes:
+        side = (side + 2 * padding - kernel) // stride + 1
+    return side
+
+
+def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Judgement(NamedTuple):
+    """What the agent makes of N observations."""
+
+    logits: Tensor  # [N, A]
+    value: Tensor  # [N], of what the world pays
+    curiosity_value: Tensor  # [N], of what curiosity pays
+
+
+class TwoHeadedAgent(nn.Module):
+    """The RND agent, which the original also plays PPO with, its second value head idle (quirk Q17)."""
+
+    def __init__(self, shape: tuple[int, int, int], actions: int):
+        super().__init__()
+        self.network = convolutions(shape)
+        self.extra_layer = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.1), nn.ReLU())
+        self.actor = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.01), nn.ReLU(), _linear(HIDDEN, actions, 0.01))
+        self.critic_ext, self.critic_int = _linear(HIDDEN, 1, 0.01), _linear(HIDDEN, 1, 0.01)
+
+    def forward(self, observations: Tensor) -> Judgement:
+        """observations: float [N, C, H, W], normalised."""
+        hidden = self.network(observations)
+        features = self.extra_layer(hidden) + hidden
+        return Judgement(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
+
+
+class RandomDistillation(nn.Module):
+    """Burda et al. 2019: a predictor learns what a fixed random network says; where it fails is new."""
+
+    def __init__(self, shape: tuple[int, int, int]):
+        super().__init__()
+        last = [_linear(HIDDEN, HIDDEN, math.sqrt(2)), nn.ReLU(), _linear(HIDDEN, HIDDEN, math.sqrt(2))]
+        self.predictor = nn.Sequential(convolutions(shape), nn.ReLU(), *last)
+        self.target = convolutions(shape)
+        self.target.requires_grad_(False)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """(predicted, true) features [N, 512] of observations [N, C, H, W], normalised by their running moments."""
+        return self.predictor(observations), self.target(observations)
+
+    @torch.no_grad()
+    def curiosity(self, observations: Tensor) -> Tensor:
+        """Half the squared error [N]."""
+        predicted, true = self(observations)
+        return 0.5 * (predicted - true).pow(2).sum(1)

@@ -1,0 +1,132 @@
+"""The networks, filled with the recording's weights, compute what the original's computed."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
+from groundlab.methods.knowledge.preference import (
+    Pairs,
+    PreferenceTransformer,
+    Segments,
+    Settings,
+    accuracy,
+    preference_loss,
+    scores_of,
+    train,
+)
+
+SIZES = {"7": ((3, 7, 7), 7), "64": ((3, 64, 64), 20)}
+
+
+def parameters(network):
+    return sum(weights.numel() for weights in network.parameters())
+
+
+@pytest.mark.parametrize("size", ["7", "64"])
+@torch.no_grad()
+def test_the_agent_is_the_originals(golden, filled, pattern, size):
+    shape, actions = SIZES[size]
+    facts = golden["train"][f"agent_{size}"]
+    agent = filled(TwoHeadedAgent(shape, actions), facts["layout"])
+    assert parameters(agent) == facts["n_params"]
+    logits, value, curious = agent(pattern((2, *shape)))
+    np.testing.assert_allclose(logits, facts["logits"], rtol=1e-4)
+    np.testing.assert_allclose(value, facts["value_ext"], rtol=1e-5)
+    np.testing.assert_allclose(curious, facts["value_int"], rtol=1e-5)
+    policy = torch.distributions.Categorical(logits=logits)
+    np.testing.assert_allclose(policy.entropy(), facts["entropy"], rtol=1e-4)
+    chosen = policy.log_prob(torch.tensor([0, actions - 1]))
+    np.testing.assert_allclose(chosen, facts["log_prob_of_[0,na-1]"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", ["7", "64"])
+@torch.no_grad()
+def test_curiosity_is_the_originals(golden, filled, pattern, size):
+    shape, _ = SIZES[size]
+    facts = golden["train"][f"rnd_{size}"]
+    novelty = filled(RandomDistillation(shape), facts["layout"])
+    inputs = pattern((2, *shape))
+    predicted, true = novelty(inputs)
+    np.testing.assert_allclose(predicted[:, :4], facts["pred_first4"], rtol=1e-4)
+    np.testing.assert_allclose(true[:, :4], facts["target_first4"], rtol=1e-3)
+    np.testing.assert_allclose(novelty.curiosity(inputs), facts["curiosity_sum_half"], rtol=1e-4)
+    assert not any(weights.requires_grad for weights in novelty.target.parameters())
+
+
+def test_a_fresh_agent_begins_with_an_even_policy():
+    torch.manual_seed(0)
+    logits = TwoHeadedAgent((3, 7, 7), 7)(torch.rand(5, 3, 7, 7)).logits
+    assert logits.softmax(-1).sub(1 / 7).abs().max() < 1e-3
+
+
+def segments(pattern, shift, actions, first_time):
+    times = torch.arange(first_time, first_time + 6).repeat(4, 1)
+    return Segments(pattern((4, 6, 3, 7, 7), shift), actions.reshape(4, 5) % 7, times)
+
+
+@torch.no_grad()
+def test_the_preference_transformer_is_the_originals(golden, filled, pattern):
+    facts = golden["train"]["preference_model"]
+    network = PreferenceTransformer((3, 7, 7), 7, scaled_attention=False)
+    filled(network, facts["layout"], skip="causal_transformer_layer.")
+    unused = sum(math.prod(shape) for name, shape in facts["layout"] if name.startswith("causal_transformer_layer."))
+    assert parameters(network) == facts["n_params"] - unused
+    first = segments(pattern, 0, torch.arange(20), 0)
+    second = segments(pattern, 1, 3 * torch.arange(20) + 1, 10)
+    np.testing.assert_allclose(network.values(first), facts["values_seg1"], atol=1e-4)
+    np.testing.assert_allclose(network.values(first)[:, -1], facts["compute_reward"], atol=1e-4)
+    scores = scores_of(network, Pairs(first, second, torch.zeros(4)))
+    np.testing.assert_allclose(scores, facts["logits"], atol=2e-4)
+
+
+def test_the_preference_loss_is_the_originals(golden):
+    for case in golden["train"]["preference_loss_fixed_logits"]:
+        losses = preference_loss(torch.tensor(case["logits"]), torch.tensor(case["labels"], dtype=torch.float32))
+        assert [float(value) for value in losses] == pytest.approx([case["loss"], case["ce"], case["smooth"]], abs=1e-6)
+
+
+def test_a_batch_of_ties_has_a_loss():
+    losses = preference_loss(torch.tensor([[1.0, 0.0]], requires_grad=True), torch.tensor([0.5]))
+    assert float(losses.cross_entropy) == 0.0 and torch.isfinite(losses.total)
+
+
+@torch.no_grad()
+def test_a_step_is_valued_by_what_came_before_it_only(pattern):
+    torch.manual_seed(0)
+    network = PreferenceTransformer((3, 7, 7), 7)
+    one = segments(pattern, 0, torch.arange(20), 0)
+    other = one._replace(actions=one.actions.clone(), states=one.states.clone())
+    other.actions[:, -1] = (other.actions[:, -1] + 1) % 7
+    other.states[:, -1] += 1.0
+    torch.testing.assert_close(network.values(one)[:, :-1], network.values(other)[:, :-1])
+    assert not torch.allclose(network.values(one)[:, -1], network.values(other)[:, -1])
+
+
+def judged(count, seed):
+    """Pairs of which the one with more steps forward is preferred."""
+    rng = np.random.default_rng(seed)
+    sides = []
+    for _ in range(2):
+        states = torch.from_numpy(rng.random((count, 6, 3, 7, 7), dtype=np.float32))
+        sides.append(
+            Segments(states, torch.from_numpy(rng.integers(0, 3, (count, 5))), torch.arange(6).repeat(count, 1))
+        )
+    forward = [(side.actions == 2).sum(1) for side in sides]
+    labels = torch.where(forward[1] > forward[0], 1.0, torch.where(forward[1] == forward[0], 0.5, 0.0))
+    return Pairs(sides[0], sides[1], labels)
+
+
+def test_the_preference_transformer_learns_a_judges_rule():
+    network, records = train(judged(240, 0), Settings(epochs=4), (3, 7, 7), 7, seed=0)
+    assert accuracy(network, judged(60, 1)) > 0.8
+    assert max(record["accuracy"] for record in records) > 0.8
+    assert records[-1]["total"] < records[0]["total"] or len(records) == 1
+
+
+def test_too_few_judged_pairs_are_one_clear_line():
+    with pytest.raises(GroundlabError, match="too few to learn from"):
+        train(judged(3, 0), Settings(), (3, 7, 7), 7, seed=0)

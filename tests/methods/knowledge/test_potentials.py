@@ -1,0 +1,133 @@
+"""Each form of knowledge gives the potential that the paper's code gave, and fails in one clear line."""
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.knowledge.captions import observations
+from groundlab.methods.knowledge.goals import GoalLibrary, GoalPotential
+from groundlab.methods.knowledge.outcomes import Limits
+from groundlab.methods.knowledge.potentials import (
+    CodePotential,
+    OraclePotential,
+    PreferencePotential,
+    RandomPotential,
+    Zero,
+)
+from groundlab.methods.knowledge.preference import PreferenceTransformer, Segments
+from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.methods.knowledge.windows import Windows, normalised
+
+HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
+
+
+def letters(texts):
+    """The recording's embedder: counts of letters by code, modulo 16."""
+    counts = np.array([np.bincount([ord(c) % 16 for c in text.lower()], minlength=16) for text in texts], float)
+    return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def windows(golden):
+    """Windows of views that a world can show: those of the recording's hand-made states."""
+    states = golden["minigrid"]["minigrid_synthetic_captions"]
+    views = np.array([state["image"] for state in states], np.uint8)
+    chosen = np.random.default_rng(0).integers(0, len(views), (50, 6))
+    actions = np.random.default_rng(1).integers(0, 7, (50, 5))
+    return Windows(views[chosen], actions, np.tile(np.arange(6), (50, 1)))
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(Limits(wall_seconds=30.0)) as running:
+        yield running
+
+
+@pytest.fixture
+def library(golden):
+    facts = golden["misc"]["goal"]
+    return GoalLibrary(facts["keys"], [[facts["goals"][index] for index in goals] for goals in facts["goal_library"]])
+
+
+def test_goals_give_the_potentials_that_the_original_gave(golden, library):
+    facts = golden["misc"]["goal"]
+    actions = [done[:-1] for done in facts["actions"]]
+    for threshold, expected in facts["results"].items():
+        phi = GoalPotential(library, letters, float(threshold)).of_captions(facts["descriptions"], actions)
+        np.testing.assert_allclose(phi, expected, atol=1e-6)
+
+
+def test_the_nearest_captions_are_the_originals(golden, library):
+    facts = golden["misc"]["goal"]
+    potential = GoalPotential(library, letters)
+    assert potential.nearest(facts["query_captions"]).tolist() == facts["top3_indices_ascending"]
+
+
+def test_goals_that_the_nearest_captions_do_not_offer_count_for_nothing(golden, library):
+    facts = golden["misc"]["goal"]
+    actions = [done[:-1] for done in facts["actions"]]
+    one = GoalPotential(GoalLibrary(library.captions, [*library.goals[:3], facts["transition_captions"]]), letters)
+    other = GoalPotential(GoalLibrary(library.captions, [*library.goals[:3], []]), letters)
+    queries = one.of_captions(facts["descriptions"], actions)
+    np.testing.assert_array_equal(queries, other.of_captions(facts["descriptions"], actions))
+
+
+def test_goals_read_views_and_captions_alike(windows, library):
+    some = Windows(windows.views[:, :5], windows.actions[:, :4], windows.times[:, :5])
+    lines = np.array([observations(window) for window in some.views], dtype=object)
+    potential = GoalPotential(library, letters, threshold=0.5)
+    np.testing.assert_array_equal(potential(some), potential(some._replace(views=lines)))
+    assert 0 < potential.hit_rate <= 1
+
+
+def test_a_library_without_goals_is_one_clear_line():
+    with pytest.raises(GroundlabError, match="label some captions first"):
+        GoalPotential(GoalLibrary(["a"], [[]]), letters)
+
+
+def test_a_program_sees_whole_codes_by_default_and_the_originals_fractions_on_request(windows, sandbox):
+    source = HEAD + 'return float(np.sum(obs[0] == OBJECT_TO_IDX["wall"])), {}'
+    walls = (windows.views[:, -1, ..., 0] == 2).sum((1, 2))
+    assert walls.any()
+    np.testing.assert_array_equal(CodePotential(source, sandbox)(windows), walls)
+    assert not CodePotential(source, sandbox, observation="normalised")(windows).any()
+
+
+def test_a_program_sees_the_actions_before_the_present_view(windows, sandbox):
+    phi = CodePotential(HEAD + "return 10.0 * past_actions[0] + past_actions[-1], {}", sandbox)(windows)
+    np.testing.assert_array_equal(phi, 10 * windows.actions[:, 0] + windows.actions[:, -1])
+
+
+def test_a_program_that_fails_too_often_ends_the_run_in_one_line(windows, sandbox):
+    potential = CodePotential(HEAD + "return 1 / (past_actions[-1] - 2), {}", sandbox)
+    assert (windows.actions[:, -1] == 2).any()
+    with pytest.raises(GroundlabError, match=r"fails on \d+% of 200 windows .*choose another"):
+        for _ in range(4):
+            potential(windows)
+
+
+def test_the_preference_potential_is_the_value_of_the_latest_step(windows):
+    torch.manual_seed(0)
+    network = PreferenceTransformer((3, 7, 7), 7).eval()
+    states = torch.from_numpy(normalised(windows.views))
+    segments = Segments(states, torch.from_numpy(windows.actions), torch.from_numpy(windows.times))
+    with torch.no_grad():
+        expected = network.values(segments)[:, -1]
+    np.testing.assert_allclose(PreferencePotential(network)(windows), expected, atol=1e-5)
+
+
+def test_the_oracle_knows_what_is_in_view(windows):
+    phi = OraclePotential([("ball", "red"), ("box", "blue")])(windows)
+    for value, view in zip(phi, windows.views[:, -1], strict=True):
+        kinds = {tuple(cell[:2]) for cell in view.reshape(-1, 3).tolist()}
+        assert value == float(bool(kinds & {(6, 0), (7, 2)}))
+
+
+def test_a_random_potential_belongs_to_the_view_and_the_seed(windows):
+    one = RandomPotential(0)(windows)
+    views = {view.tobytes(): value for view, value in zip(windows.views[:, -1], one, strict=True)}
+    assert [views[view.tobytes()] for view in windows.views[:, -1]] == one.tolist()
+    assert len(set(views.values())) == len(views) and one.min() >= 0 and one.max() < 1 and one.std() > 0.1
+    assert not np.array_equal(one, RandomPotential(1)(windows))
+    assert not Zero()(windows).any()

@@ -1,0 +1,80 @@
+"""What is told of a stretch of play, and what is read from replies, is what the original told and read."""
+
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.knowledge import replies
+from groundlab.methods.knowledge.captions import MINIGRID_ACTIONS, trajectory, trajectory_for_code
+
+
+def test_trajectories_are_told_as_the_original_told_them(golden):
+    cases = golden["minigrid"]["trajectory_captions"]
+    assert len(cases) == 5
+    for case in cases.values():
+        assert trajectory(case["descriptions"], case["actions"]) == case["get_caption"]
+        if "get_caption_for_code" in case:
+            assert trajectory_for_code(case["descriptions"], case["actions"]) == case["get_caption_for_code"]
+
+
+def test_crafters_trajectories_are_told_with_its_own_actions(golden):
+    names = golden["crafter"]["actions"]
+    for case in golden["crafter"]["trajectory_captions"].values():
+        assert trajectory(case["descriptions"], case["actions"], names) == case["get_caption"]
+
+
+def test_actions_are_called_what_the_original_calls_them(golden):
+    assert list(MINIGRID_ACTIONS) == golden["minigrid"]["minigrid_action_strings"]
+
+
+def test_an_action_without_a_name_is_one_clear_line():
+    with pytest.raises(GroundlabError, match="has no name"):
+        trajectory(["a", "b"], [7])
+    with pytest.raises(GroundlabError, match="one observation more"):
+        trajectory(["a", "b"], [1, 2])
+
+
+def test_replies_are_read_as_the_original_reads_them_on_request(golden):
+    facts = golden["misc"]
+    for case in facts["preference_label_parse"]:
+        label = replies.preference(case["reply"], strict=False)
+        assert (facts["label_on_exception"] if label is None else label) == case["label"]
+    for case in facts["goal_parse"]:
+        assert replies.goals(case["reply"], strict=False) == case.get("goals")
+    for case in facts["code_parse"]:
+        assert replies.code(case["reply"], strict=False) == case.get("code")
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("[Thoughts]\nfine\n\n[Rank]\nA > B", 0.0),
+        ("[Rank]\nB>A", 1.0),
+        ("[Rank]\nA < B.", 1.0),
+        ("[Rank]\n**A = B**", 0.5),
+        ("[Rank]\nA > B OR B > A OR A = B", None),
+        ("[Rank]\nI think A > B but also B > A", None),
+        ("[Rank]\n[Thoughts] first A > B OR B > A\n[Rank]\nB > A", 1.0),
+        ("A > B", None),
+        ("[Rank]\nB", None),
+        ("", None),
+    ],
+)
+def test_a_preference_counts_only_when_it_is_one(reply, label):
+    assert replies.preference(reply) == label
+
+
+def test_goals_are_read_from_any_list_once_each():
+    assert replies.goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no") == [
+        "go to a ball",
+        "look around",
+        "no",
+    ]
+    assert replies.goals("I have no goals.") is None
+
+
+def test_the_program_is_the_last_block_that_defines_the_function():
+    first = "```python\ndef compute_reward(a, b, c):\n    return 1.0, {}\n```"
+    last = "```py\ndef compute_reward(a, b, c):\n    return 2.0, {}\n```"
+    assert replies.code(f"{first}\nBetter:\n{last}\nUse:\n```python\nprint(1)\n```") == last[6:-3]
+    assert replies.code("def compute_reward(a, b, c): ...") is None
+    assert replies.code("```python\nx = 1\n```") is None
