@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
-from groundlab.report import glam, glam_doses, glam_learning, language, mediator, style, tables, worlds
+from groundlab.report import glam, glam_doses, glam_learning, glam_probes, language, mediator, style, tables, worlds
 from groundlab.report.records import Records, load, without_runs
 from groundlab.report.tables import Table
 
@@ -171,6 +171,14 @@ _ALL = (
         ("glam",),
         (),
         glam_doses.doses_table,
+    ),
+    Exhibit(
+        "glam-probe-actions",
+        "glam",
+        "The policy on fixed prompts while it learns: the probability of each action, update by update",
+        ("glam",),
+        (),
+        glam_probes.probe_actions,
     ),
     Exhibit(
         "glam-generalization",

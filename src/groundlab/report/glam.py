@@ -35,7 +35,17 @@ EIGHT = "BabyAI-GoToLocal-v0"
 CONTROL = "fixed-mission"
 FIRST_FINISHED = "first-finished"
 _OWN_POLICY = {"random": "random", "bot": "bot"}
-_VARIED = ("model", "nbr_obs", "action_space", "action_list", "rule", "temperature", "binding_start")
+_VARIED = (
+    "model",
+    "nbr_obs",
+    "action_space",
+    "action_list",
+    "rule",
+    "temperature",
+    "binding_start",
+    "demonstrations",
+    "fidelity",
+)
 
 
 @dataclass(frozen=True)
@@ -85,14 +95,14 @@ class Agent:
 def agents(records: Records) -> list[Agent]:
     """All agents of this paper that were run, in the order of `LOOKS`, then by world and settings."""
     runs = records.runs.loc[records.runs["paper"] == "glam"]
-    usual = _usual(list(runs.loc[runs["method"] == "glam", "settings"]))
+    usual = {method: _usual(list(runs.loc[runs["method"] == method, "settings"])) for method in LOOKS}
     keys = {
-        (method, world, _difference(settings, usual)): None
+        (method, world, _difference(settings, usual[method])): None
         for method in LOOKS
         for world, settings in runs.loc[runs["method"] == method, ["world", "settings"]].itertuples(index=False)
     }
     frames = records.evaluations, records.curves
-    return [Agent(*key, *(_of_agent(frame, *key, usual) for frame in frames)) for key in keys]
+    return [Agent(*key, *(_of_agent(frame, *key, usual[key[0]]) for frame in frames)) for key in keys]
 
 
 def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -101,8 +111,8 @@ def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
-    """What is told about settings: how they differ from those of the usual pretrained agent."""
-    differing = [key for key in _VARIED if key in settings and key in usual and settings[key] != usual[key]]
+    """What is told about settings: how they differ from those that most runs of the method have."""
+    differing = [key for key in _VARIED if settings.get(key) != usual.get(key)]
     return ", ".join(f"{key} {settings[key]}" for key in differing)
 
 
@@ -189,8 +199,11 @@ TESTS = {
 
 
 def generalization(records: Records) -> Table:
-    """Tests by agents: success under other words, worlds and actions, and the change against the training task."""
-    found = [each for each in agents(records) if each.method in ("glam", "zero-shot") or _tested(each)]
+    """Tests by agents: success under other words, worlds and actions, and the change against the training task.
+
+    Agents of other language models are among the doses (glam_doses.py).
+    """
+    found = [each for each in agents(records) if _tested(each) and not each.other_model]
     chance = {each.world: each for each in agents(records) if each.method == "random"}
     own_world = next((each.world for each in found if each.method == "glam"), "")
     rows, lines = [], []
@@ -200,7 +213,7 @@ def generalization(records: Records) -> Table:
         row = {"test": title}
         for agent in found:
             estimate = agent.estimate(f"{agent.policy} {test}".strip())
-            row[f"{agent.label} ({_short(agent.world)})"] = _cell(estimate) + _change(agent, estimate, test)
+            row[_column(agent, own_world)] = _cell(estimate) + _change(agent, estimate, test)
             if estimate is not None:
                 line = {"test": test, "agent": agent.label, "world": agent.world, "mean": estimate.value}
                 lines.append(line | {"low": estimate.low, "high": estimate.high})
@@ -222,8 +235,10 @@ def _tested(agent: Agent) -> bool:
     return any(f"{agent.policy} {test}" in policies for test in TESTS if test and test != EIGHT)
 
 
-def _short(world: str) -> str:
-    return world.removeprefix("BabyAI-").removesuffix("-v0")
+def _column(agent: Agent, usual_world: str) -> str:
+    """The agent, and where it was trained if that is elsewhere."""
+    elsewhere = agent.world.removeprefix("BabyAI-").removesuffix("-v0")
+    return agent.label + (f" ({elsewhere})" if agent.world != usual_world else "")
 
 
 def _change(agent: Agent, estimate: Estimate | None, test: str) -> str:

@@ -91,6 +91,7 @@ def _row(agent: Agent, facts: dict[str, Any]) -> dict[str, str]:
         "8 objects": _cell(agent, f"{agent.policy} {EIGHT}"),
         "8, one mission": _cell(agent, f"{agent.policy} {EIGHT} {CONTROL}"),
         **{title: _cell(agent, f"{agent.policy} {test}") for test, title in TESTED.values()},
+        "invented words": _cell(agent, f"{agent.policy} no_meaning_words"),
     }
 
 
@@ -150,7 +151,8 @@ def _draw_tests(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) ->
 
 
 def _finish(axes: Any) -> None:
-    axes[0].set(title="learning", xlabel="frames", ylabel=f"success of the last {WINDOW} episodes [%]", ylim=(0, 103))
+    success = f"success of the last {WINDOW} episodes [%]"
+    axes[0].set(title="learning", xlabel="frames", ylabel=success, xlim=(0, None), ylim=(0, 103))
     axes[1].set(
         title=f"frames to {LEVEL} % (open: not reached)",
         xlabel="binding probe: place of a thing among 8 [%]",
@@ -165,4 +167,4 @@ def _finish(axes: Any) -> None:
     )
     for marker, (_, title) in zip(_MARKERS, TESTED.values(), strict=True):
         axes[2].plot([], [], marker, color="#666666", label=title)
-    axes[2].legend(loc="upper left")
+    axes[2].legend(loc="lower left")

@@ -69,7 +69,7 @@ def curves(records: Records) -> Figure:
             draw_curve(axis, agent, LOOKS[agent.method].colour, "-" if not variation else _DASHES[(variation - 1) % 3])
             drawn[agent.method] += 1
         _reference_lines(axis, records, world)
-        axis.set(title=world, xlabel="frames", ylim=(0, 103))
+        axis.set(title=world, xlabel="frames", xlim=(0, None), ylim=(0, 103))
     axes[0, 0].set_ylabel(f"success of the last {WINDOW} episodes [%]")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)

@@ -103,7 +103,7 @@ def _row(model: Model) -> dict[str, str]:
         "temperature": f"{facts['temperature']:.2f}",
         "CPU": f"{facts['cpu_seconds']:,} s",
         "pretrained": f"{facts['date']}, {facts['hardware']}",
-        "again": f"`{model.command}`",
+        "again": model.command,
     }
 
 
