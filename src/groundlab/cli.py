@@ -108,7 +108,8 @@ def run(
 
     asked = cli_model.settings(planner, model, ledger, base_url, prices, budget)
     spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon, **asked))
-    lab.run_one(spec, out)
+    if lab.run_one(spec, out) is None:
+        return  # another process of the same run tells the results
     for result in storage.read_json(out / "evaluation.json"):
         _print_means(f"{spec.label}, {result['policy']}", result["mean"])
 

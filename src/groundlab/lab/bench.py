@@ -30,6 +30,7 @@ from groundlab.methods import registry
 from groundlab.worlds import text
 
 SUBJECTS = ("worlds", "scoring", "training")
+PAPERS = ("mediator", "glam")  # whose training is timed
 _SECONDS, _TURNS = 2.0, 5  # per figure, taken in turns
 _DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
 _WARM_UP, _ITERATIONS = 5, 45
@@ -61,8 +62,8 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
     """
     if subject not in (*SUBJECTS, "all"):
         raise unknown_name("benchmark", subject, (*SUBJECTS, "all"))
-    if paper not in (None, "mediator"):
-        raise unknown_name("paper", str(paper), ("mediator",))
+    if paper not in (None, *PAPERS):
+        raise unknown_name("paper", str(paper), PAPERS)
     figures: list[Figure] = []
     if subject in ("worlds", "all"):
         figures += bench_worlds()
@@ -72,8 +73,12 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         from groundlab.lab.bench_scoring import bench_scoring
 
         figures += bench_scoring()
-    if subject in ("training", "all"):
+    if subject in ("training", "all") and paper in (None, "mediator"):
         figures += bench_mediator()
+    if subject in ("training", "all") and paper in (None, "glam"):
+        from groundlab.lab.bench_distributed import bench_distributed
+
+        figures += bench_distributed()
     return figures
 
 

@@ -20,11 +20,11 @@ import numba
 import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab import identity, machine, runs
+from groundlab.lab import identity, launched, machine, runs
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.view import View, progress_view, say
-from groundlab.lab.worker import ONE_THREAD, execute_run, stop_on_signals
+from groundlab.lab.worker import ONE_THREAD, execute_run, follow, stop_on_signals
 from groundlab.methods import registry
 
 # Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
@@ -76,17 +76,21 @@ def compile_worlds() -> None:
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
 
 
-def run_one(spec: RunSpec, folder: Path) -> runs.Manifest:
+def run_one(spec: RunSpec, folder: Path) -> runs.Manifest | None:
     """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
 
-    Returns its manifest. Raises Unfinished after a stop signal and GroundlabError when the run failed.
+    Returns its manifest, or None where a launcher started several processes and this is not the first (launched.py).
+    Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
+    group = launched.join(spec)
+    if group.rank > 0:
+        return follow(spec, folder, group)
     compile_worlds()
     paper, run_hash = registry.get(spec.method, spec.world).paper, identity.hash_run(spec)
     lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), runs.status_of(folder))
     with progress_view([lone]) as view:
         view.started(lone)
-        manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news))
+        manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news), group=group)
         view.ended(lone, "finished", "")
     return manifest
 

@@ -91,8 +91,11 @@ def _lock(file: Any, folder: Path) -> None:
 class RunRecord:
     """The manifest of a run while the run is going on."""
 
-    def __init__(self, folder: Path, spec: RunSpec, run_hash: str):
-        """Open a run's books. Raises GroundlabError when the folder holds a run of other code or inputs."""
+    def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):
+        """Open a run's books, kept by the first of its processes.
+
+        Raises GroundlabError when the folder holds a run of other code or inputs.
+        """
         self._file = folder / "manifest.json"
         earlier = read_manifest(folder)
         if earlier and earlier["hash"] != run_hash:
@@ -100,7 +103,7 @@ class RunRecord:
         self.finished = earlier is not None and earlier["status"] == "finished"
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self._history = [*(earlier["history"] if earlier else []), {"started": started}]
+        self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes}]
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
 
     def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:

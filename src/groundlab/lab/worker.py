@@ -17,6 +17,7 @@ from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numba
 import torch
@@ -25,7 +26,9 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab import identity, runs
+from groundlab.lab.launched import Follower, Leader, leaving_together
 from groundlab.methods import registry
+from groundlab.methods.glam.distributed import ALONE, Group
 
 # Read by the libraries when they are first imported, so a worker is born with them.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
@@ -40,15 +43,18 @@ def execute_run(
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
+    group: Group = ALONE,
 ) -> runs.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
-    expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT.
+    expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT; group: the
+    processes that `follow` this one.
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected_hash)
     with runs.hold(folder):
-        record = runs.RunRecord(folder, spec, run_hash)
+        record = runs.RunRecord(folder, spec, run_hash, group.size)
+        group.first_says(None if record.finished else run_hash)
         if record.finished:
             return record.manifest
         record.write()
@@ -58,9 +64,30 @@ def execute_run(
                 report(progress)
                 record.beat()
 
-            run = Run(folder, spec, report=beat, stop=stopping, checkpoint_seconds=checkpoint_seconds)
-            _execute(run, record)
+            options: dict[str, Any] = {"report": beat, "checkpoint_seconds": checkpoint_seconds}
+            run = Leader(folder, spec, group, stop=lambda: group.any(stopping()), **options)
+            with leaving_together(group):
+                _execute(run, record)
         return record.manifest
+
+
+def follow(spec: RunSpec, folder: Path, group: Group) -> None:
+    """The whole run of a process that is not the first of its group (`launched.py`). Raises as `execute_run` does."""
+    wanted = group.first_says()
+    if wanted is None:
+        return  # it was finished
+    if wanted != _own_hash(spec, None):
+        raise GroundlabError("the code or the model's files of this process are not those of the first one")
+    log = folder / f"log-{group.rank}.txt"
+    with stop_on_signals() as asked, output_to(log), _one_thread(), leaving_together(group):
+        try:
+            registry.execute(Follower(folder, spec, group, stop=lambda: group.any(asked.is_set())))
+        except (GroundlabError, Unfinished):
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            line = f"process {group.rank} of {spec.label} failed: {type(error).__name__}: {first_line(error)}"
+            raise GroundlabError(f"{line} (traceback: {log})") from error
 
 
 def _own_hash(spec: RunSpec, expected: str | None) -> str:

@@ -9,7 +9,8 @@
 
 The five variants of the pretraining study are five method names (`variants.py`); they share every line and every
 default. Everything random is drawn from a generator of (seed, purpose, update), so a resumed run is the uninterrupted
-one bit for bit on CPU. Source: Carta et al. 2023; spec glam-agents 1 and 2. Read next: `rollouts.py`, `tuning.py`.
+one bit for bit on CPU. Several processes may train one agent (`distributed.py`). Source: Carta et al. 2023; spec
+glam-agents 1 and 2. Read next: `rollouts.py`, `tuning.py`.
 """
 
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from groundlab.language.prompts import probe_prompts, text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.methods.glam import generalization, tuning
+from groundlab.methods.glam.distributed import ALONE, Group, joined
 from groundlab.methods.glam.policy import LanguagePlayer, Scores
 from groundlab.methods.glam.reading import Alteration, Reader
 from groundlab.methods.glam.rollouts import Collector, Rollout
@@ -34,25 +36,26 @@ from groundlab.methods.glam.variants import VARIANTS, build_scorer, published_na
 from groundlab.methods.registry import Request
 from groundlab.worlds import GridVectorEnv
 
-__all__ = ["WORLDS", "Settings", "evaluate", "execute"]
+__all__ = ["DISTRIBUTED", "WORLDS", "Settings", "evaluate", "execute"]
 
 Settings = TrainingSettings
 WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 LAYOUTS_END = 2**31
+DISTRIBUTED = True  # `accelerate launch` may start several processes that train one agent
 
 
 class Learner:
     """An agent while it learns: network, optimizer, environments. Checkpoints as files."""
 
-    def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings):
-        self._world, self._seed, self._settings = world, seed, settings
+    def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings, group: Group = ALONE):
+        self._world, self._seed, self._settings, self._group = world, seed, settings, group
         self._variant = VARIANTS[method]
         for _ in generalization.planned(settings):
             pass  # a misspelt test is told before training
         self._texts = text_actions(settings.action_space, worlds.find(world).language)
         self._drops = settings.fidelity.dropout and not self._variant.pretrained
         self.scorer = build_scorer(self._variant, settings, self._texts, seed, dropout=self._drops)
-        self._look = Scores(self.scorer, remember=not self._drops)
+        self._look = Scores(self.scorer, remember=not self._drops, group=group)
         self.optimizer = torch.optim.Adam(
             tuning.trained(self.scorer), lr=settings.lr, eps=settings.adam_eps, fused=settings.device == "cpu"
         )
@@ -70,13 +73,14 @@ class Learner:
 
     def improve(self, number: int) -> dict[str, Any]:
         """Update `number` (from 1): collect, tune; returns its record."""
-        drop = checkpoints.seeded_construction(self._seed, "dropout", number) if self._drops else nullcontext()
+        own = (self._group.rank,) if self._group.rank else ()  # processes read different prompts, with different masks
+        drop = checkpoints.seeded_construction(self._seed, "dropout", number, *own) if self._drops else nullcontext()
         with drop:
             self.scorer.train(self._drops)
             record = self._probe()
             rollout = self._collector.collect(self._look, generator(self._seed, "actions", number))
             rng = generator(self._seed, "minibatches", number)
-            figures = tuning.update(self.scorer, self.optimizer, rollout, self._settings, rng)
+            figures = tuning.update(self.scorer, self.optimizer, rollout, self._settings, rng, self._group)
         self._look.forget()
         return {**record, **_outcomes(rollout), **figures}
 
@@ -90,7 +94,7 @@ class Learner:
     def test(self) -> list[dict[str, Any]]:
         """Evaluations on the test layouts; see `generalization.py`."""
         self.scorer.train(False)
-        return examine(self.scorer, self._world, self._seed, self._settings)
+        return examine(self.scorer, self._world, self._seed, self._settings, group=self._group)
 
     def state(self, facts: dict[str, Any]) -> Files:
         """The files of a checkpoint."""
@@ -119,7 +123,12 @@ def with_actions(scorer: ActionScorer, actions: tuple[str, ...], settings: Model
 
 
 def examine(
-    scorer: ActionScorer, world: str, seed: int, settings: ModelSettings, temperature: float = 1.0
+    scorer: ActionScorer,
+    world: str,
+    seed: int,
+    settings: ModelSettings,
+    temperature: float = 1.0,
+    group: Group = ALONE,
 ) -> list[dict[str, Any]]:
     """All tests of a language-model policy; equal prompts are read once in all of them."""
     looks: dict[tuple[str, ...], Scores] = {}
@@ -127,9 +136,10 @@ def examine(
     def player_for(place: str, alteration: Alteration, greedy: bool, num_envs: int, purpose: str) -> LanguagePlayer:
         space = alteration.action_space or settings.action_space
         actions = text_actions(space, worlds.find(place).language)
-        look = looks.setdefault(actions, Scores(with_actions(scorer, actions, settings), temperature))
+        if actions not in looks:
+            looks[actions] = Scores(with_actions(scorer, actions, settings), temperature, group=group)
         rng = None if greedy else generator(seed, "evaluation", purpose)
-        return LanguagePlayer(look, num_envs, place, settings, alteration, rng)
+        return LanguagePlayer(looks[actions], num_envs, place, settings, alteration, rng)
 
     return generalization.examine(world, settings, player_for)
 
@@ -137,7 +147,7 @@ def examine(
 def execute(run: Run) -> None:
     """Train, then store all evaluations."""
     settings = TrainingSettings(**run.spec.settings)
-    learner = Learner(run.spec.method, run.spec.world, run.spec.seed, settings)
+    learner = Learner(run.spec.method, run.spec.world, run.spec.seed, settings, joined())
     train(run, learner, settings)
     run.write_evaluation(learner.test())
 

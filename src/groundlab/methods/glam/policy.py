@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from groundlab.language.scoring import ActionScorer
+from groundlab.methods.glam.distributed import ALONE, Group
 from groundlab.methods.glam.reading import UNALTERED, Alteration, ReadingPlayer
 from groundlab.methods.glam.settings import ReadingSettings
 
@@ -22,9 +23,12 @@ from groundlab.methods.glam.settings import ReadingSettings
 class Scores:
     """Log-probabilities and values of prompts, without gradient, on the CPU. `forget` when the weights change."""
 
-    def __init__(self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True):
-        """`temperature` divides the scorer's scores once more; with dropout nothing may be remembered."""
-        self._scorer, self._temperature, self._remember = scorer, temperature, remember
+    def __init__(self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True, group: Group = ALONE):
+        """`temperature` divides the scorer's scores once more; with dropout nothing may be remembered.
+
+        All processes of a group ask for the same prompts, each reads its share.
+        """
+        self._scorer, self._temperature, self._remember, self._group = scorer, temperature, remember, group
         self._known: dict[str, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -39,7 +43,7 @@ class Scores:
 
     @torch.no_grad()
     def _read(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        scores, values = self._scorer(prompts)
+        scores, values = self._group.read(self._scorer, prompts)
         return (scores / self._temperature).log_softmax(-1).cpu(), values.cpu()
 
     def forget(self) -> None:

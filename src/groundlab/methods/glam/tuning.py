@@ -2,8 +2,9 @@
 
     figures = update(scorer, optimizer, rollout, settings, rng)
 
-The losses are `learning/ppo.py`'s; a minibatch is cut by prompt length (`ActionScorer.backward`), its gradient is that
-of the whole. Source: spec glam-agents 2.3 and 2.4. Called from: `lm_ppo.py`.
+The losses are `learning/ppo.py`'s; a minibatch is dealt out to the processes of a group (`distributed.py`) and cut by
+prompt length (`ActionScorer.backward`), its gradient is that of the whole. Source: spec glam-agents 2.3 and 2.4.
+Called from: `lm_ppo.py`.
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from groundlab.core.errors import GroundlabError
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import ppo
+from groundlab.methods.glam.distributed import ALONE, Group
 from groundlab.methods.glam.rollouts import Rollout
 from groundlab.methods.glam.settings import TrainingSettings
 
@@ -58,21 +60,27 @@ def step(
     minibatch: ppo.Batch,
     advantages: Tensor,
     settings: TrainingSettings,
+    group: Group = ALONE,
 ) -> Tensor:
     """One gradient step on B prompts; returns `FIGURES` [6], grad_norm before clipping.
 
+    Each process of a group reads its share of the prompts; all take the same step.
     Raises GroundlabError, before any weight is changed, when loss or gradient is not a number.
     """
     seen = torch.zeros(len(FIGURES) - 1, device=advantages.device)
+    mine = torch.tensor(group.share(prompts), dtype=torch.int64, device=advantages.device)
 
-    def loss(index: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+    def loss(own: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+        index = mine[own]
         part = ppo.Batch._make(field[index] for field in minibatch)
         share = len(index) / len(prompts) * losses_of(scores, values, part, advantages[index], minibatch, settings)
         seen.add_(share.detach())
         return share[0]
 
     optimizer.zero_grad()
-    scorer.backward(prompts, loss)
+    if len(mine):
+        scorer.backward([prompts[place] for place in mine.tolist()], loss)
+    seen = group.add_gradients(trained(scorer), seen)
     norm = nn.utils.clip_grad_norm_(trained(scorer), settings.max_grad_norm)
     if not (seen.isfinite().all() and norm.isfinite()):
         raise GroundlabError(f"the loss is no number any more (loss {seen[0]:.3g}); use an lr below {settings.lr:g}")
@@ -86,6 +94,7 @@ def update(
     rollout: Rollout,
     settings: TrainingSettings,
     rng: np.random.Generator,
+    group: Group = ALONE,
 ) -> dict[str, float]:
     """Some epochs over a rollout; returns the mean of each of `FIGURES` over all gradient steps."""
     device = trained(scorer)[0].device
@@ -97,5 +106,5 @@ def update(
         for index in ppo.minibatches(size, settings.batch_size, rng):
             prompts = [rollout.prompts[place] for place in index.tolist()]
             minibatch = ppo.Batch._make(field[index].to(device) for field in batch)
-            history.append(step(scorer, optimizer, prompts, minibatch, advantages[index].to(device), settings))
+            history.append(step(scorer, optimizer, prompts, minibatch, advantages[index].to(device), settings, group))
     return dict(zip(FIGURES, torch.stack(history).mean(0).tolist(), strict=True))
