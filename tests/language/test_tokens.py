@@ -1,0 +1,319 @@
+"""What a token gets does not depend on padding or batch; nested PPO's gradients are a plain implementation's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.heads import seeded_weights
+from groundlab.language.models import Lora, add_lora
+from groundlab.language.tokens import TokenPolicy, ValueHead, padded, token_log_probs
+from groundlab.learning import checkpoints, token_ppo
+from groundlab.learning.credit import Episode, assign
+from groundlab.learning.token_ppo import Batch, kl_estimate, whitened
+
+WORDS = 48
+
+
+def tiny_llama(seed=0, tied=False):
+    config = LlamaConfig(
+        vocab_size=WORDS,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        initializer_range=0.4,
+        tie_word_embeddings=tied,
+    )
+    with seeded_weights(seed, "test"):
+        return LlamaForCausalLM(config).eval()
+
+
+def policy(token_budget=8192, lora=False, **options):
+    model = tiny_llama()
+    if lora:
+        model = add_lora(model, Lora(rank=2, alpha=4), seed=1)
+    return TokenPolicy(model, token_budget=token_budget, **options)
+
+
+def conversations(count, seed=0, words=WORDS):
+    rng = np.random.default_rng(seed)
+    prompts, responses = (
+        [rng.integers(1, words, rng.integers(1, most + 1)).tolist() for _ in range(count)] for most in (20, 7)
+    )
+    return prompts, responses
+
+
+def plainly(model, head, prompt, response, temperature=1.0):
+    """One conversation on its own, unpadded, by the model's own forward: what the numbers are."""
+    out = model(input_ids=torch.tensor([[*prompt, *response]]), output_hidden_states=True)
+    log_all = (out.logits[0] / temperature).log_softmax(-1)[len(prompt) - 1 :]
+    values = head(out.hidden_states[-1][0])[len(prompt) - 1 :]
+    entropies = -(log_all[:-1].exp() * log_all[:-1]).sum(-1)
+    return log_all[range(len(response)), response], values[:-1], entropies, values[-1:]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_padded_rows_are_read_as_each_on_its_own(side, temperature):
+    model, head = tiny_llama(), ValueHead(32)
+    prompts, responses = conversations(6)
+    with torch.no_grad():
+        reading = token_log_probs(model, *padded(prompts, responses, side), head, temperature)
+        alone = [plainly(model, head, p, r, temperature) for p, r in zip(prompts, responses, strict=True)]
+    for field, parts in zip(reading, zip(*alone, strict=True), strict=True):
+        torch.testing.assert_close(field, torch.cat(parts), rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(1, 7), st.integers(1, 60))
+@settings(max_examples=10, deadline=None)
+def test_readings_come_in_order_whatever_the_token_budget(count, budget):
+    prompts, responses = conversations(count, seed=count)
+    whole, parts = (policy(token_budget).read(prompts, responses) for token_budget in (8192, budget))
+    for expected, found in zip(whole, parts, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_part_of_its_own_must_be_worth_it():
+    net, passes = policy(), []
+    net.model.model.register_forward_pre_hook(lambda module, inputs, keywords: passes.append(1), with_kwargs=True)
+    net.read([[5] * 20, [5] * 21, [5] * 22], [[3]] * 3)
+    assert len(passes) == 1
+
+
+def test_a_conversation_without_tokens_is_refused():
+    for prompts, responses in (([[]], [[3]]), ([[3]], [[]])):
+        with pytest.raises(ValueError, match="keep the end token"):
+            padded(prompts, responses)
+
+
+@pytest.mark.parametrize("lora", [True, False])
+def test_the_reference_is_the_model_before_training(lora):
+    trained = policy(lora=lora)
+    prompts, responses = conversations(4)
+    before = trained.read(prompts, responses).log_probs
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1)
+    assert (trained.read(prompts, responses).log_probs - before).abs().max() > 1e-2
+    torch.testing.assert_close(trained.reference(prompts, responses), before)
+
+
+def test_a_policy_without_adapters_or_copy_has_no_reference():
+    with pytest.raises(GroundlabError, match="keep_reference=True"):
+        policy(keep_reference=False).reference(*conversations(1))
+
+
+def test_only_adapters_and_value_head_are_trained_and_the_reference_is_no_part_of_the_policy():
+    adapted, whole = policy(lora=True), policy()
+    trained = {name for name, p in adapted.named_parameters() if p.requires_grad}
+    assert all(".q_proj.lora_" in name or ".v_proj.lora_" in name or "value_head." in name for name in trained)
+    assert sum(p.numel() for p in whole.parameters()) == sum(p.numel() for p in tiny_llama().parameters()) + 33
+
+
+def test_the_published_model_would_train_nine_million_adapter_weights_and_a_linear_head():
+    sizes = {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28, "num_attention_heads": 24}
+    with torch.device("meta"):  # shapes without memory
+        model = LlamaForCausalLM(LlamaConfig(vocab_size=128256, num_key_value_heads=8, **sizes))
+        net = TokenPolicy(add_lora(model, Lora(rank=32, alpha=32), seed=0))
+    assert sum(p.numel() for p in net.parameters() if p.requires_grad) == 9_175_040 + 3_073
+
+
+@pytest.mark.parametrize("lora", [True, False])
+def test_a_stored_policy_is_the_same_and_holds_what_was_trained_once(lora):
+    def build(seed):
+        model = tiny_llama(tied=True)
+        return TokenPolicy(add_lora(model, Lora(rank=2), seed=seed) if lora else model, seed=seed)
+
+    first, second = build(1), build(2)
+    with torch.no_grad():
+        for parameter in first.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1)
+    talk = conversations(3)
+    optimizers = [torch.optim.Adam([p for p in net.parameters() if p.requires_grad]) for net in (first, second)]
+    files = checkpoints.pack(first, optimizers[0], {"update": 3})
+    assert checkpoints.unpack(files, second, optimizers[1]) == {"update": 3}
+    for expected, found in zip(first.read(*talk), second.read(*talk), strict=True):
+        assert torch.equal(found, expected)
+    torch.testing.assert_close(second.reference(*talk), build(3).read(*talk).log_probs)
+    stored = load(files["network.safetensors"])
+    assert sum(x.numel() for x in stored.values()) == sum(p.numel() for p in first.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_value_heads_are_drawn_from_the_seed(kind):
+    first, same, other = (policy(value_head=kind, seed=seed) for seed in (0, 0, 1))
+    values = [p.read(*conversations(2)).values for p in (first, same, other)]
+    assert torch.equal(values[0], values[1]) and not torch.equal(values[0], values[2])
+    assert policy(value_head="none").read(*conversations(2)).values.tolist() == [0] * len(values[0])
+    with pytest.raises(GroundlabError, match="did you mean 'linear'"):
+        policy(value_head="lineal")
+
+
+@dataclass
+class Settings:
+    """What the credit and the update read: nested PPO as published, with every term of the loss switched on."""
+
+    estimator: str = "nested"
+    gamma: float = 0.9
+    lam: float = 0.95
+    gamma_token: float = 1.0
+    lam_token: float = 0.98
+    exclude_invalid: bool = True
+    outer_value: str = "after-response"
+    epochs: int = 1
+    minibatch_size: int = 16
+    clip: float = 0.2
+    value_clip: float = 0.2
+    critic_coefficient: float = 0.1
+    entropy_coefficient: float = 0.01
+    kl_loss_coefficient: float = 0.05
+    kl_estimator: str = "k3"
+    max_grad_norm: float | None = None
+    ratio_threshold: float | None = 1e9
+    target_kl: float | None = None
+    lr: float = 1e-3
+
+
+REWARDS = [0.0, -1.0, 0.0, 0.9, 0.0, 0.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0, 0.95]
+LAST_STEPS = (3, 11, 15)  # of the three episodes that these rewards are of
+BETA = 0.2
+
+
+def experience(count):
+    """(prompts, responses, noise): what was said, and by how much log-probabilities were lower when it was said."""
+    prompts, responses = conversations(count, seed=7)
+    noise = 0.3 * torch.randn(sum(map(len, responses)), generator=torch.Generator().manual_seed(2))
+    return prompts, responses, noise
+
+
+def ours(budget, count):
+    net = policy(budget, seed=3)
+    prompts, responses, noise = experience(count)
+    read = net.read(prompts, responses)
+    reference = read.log_probs - noise.abs()
+    penalties = -BETA * kl_estimate(read.log_probs, reference, "k1")
+    lengths = torch.tensor([len(response) for response in responses])
+    credits = assign(episodes_of(read, penalties, lengths, count), Settings())
+    advantages = whitened(torch.cat([credit.advantages for credit in credits]))
+    returns = torch.cat([credit.returns for credit in credits])
+    old = read.log_probs + noise
+    batch = Batch(lengths, old, reference, read.values + noise, advantages, returns)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    figures = token_ppo.step(lambda loss: net.backward(prompts, responses, loss), optimizer, batch, Settings())
+    return figures, {name: p.grad for name, p in net.named_parameters()}
+
+
+def spans_of(count):
+    """(first step, last step) of each episode among the first `count` steps; the last may be cut off, and then ends."""
+    lasts = [last for last in LAST_STEPS if last < count - 1] + [count - 1]
+    return list(zip([0, *(last + 1 for last in lasts)], lasts, strict=False))
+
+
+def episodes_of(read, penalties, lengths, count):
+    rewards, starts = torch.tensor(REWARDS[:count]), lengths.cumsum(0) - lengths
+    found = []
+    for first, last in spans_of(count):
+        steps = slice(first, last + 1)
+        tokens = slice(int(starts[first]), int(starts[last] + lengths[last]))
+        fields = rewards[steps], lengths[steps], read.values[tokens], read.after[steps], penalties[tokens]
+        found.append(Episode(*fields))
+    return found
+
+
+def plain_nested_ppo(count):
+    """Nested PPO as its paper tells it: conversation after conversation, token after token, in Python numbers."""
+    net = policy(seed=3)
+    prompts, responses, noise = experience(count)
+    noises = noise.split([len(response) for response in responses])
+    read = [plainly(net.model, net.value_head, p, r) for p, r in zip(prompts, responses, strict=True)]
+    acted = [[x.tolist() for x in each] for each in read]
+    scores = [0.0] * count
+    for first, last in spans_of(count):
+        seen, next_value = 0.0, 0.0
+        for t in range(last, first - 1, -1):
+            future = 0.9 * (0.05 * next_value + 0.95 * seen)
+            scores[t], seen, next_value = REWARDS[t] + future, max(0.0, REWARDS[t]) + future, acted[t][3][0]
+    advantages, returns = [], []
+    for t in range(count):
+        chain, next_value, own = 0.0, 0.0, []
+        for m in reversed(range(len(responses[t]))):
+            reward = -BETA * abs(noises[t][m].item()) + (scores[t] if m == len(responses[t]) - 1 else 0.0)
+            chain = reward + next_value - acted[t][1][m] + 0.98 * chain
+            next_value = acted[t][1][m]
+            own.append(chain)
+        advantages.append(own[::-1])
+        returns.append([a + v for a, v in zip(own[::-1], acted[t][1], strict=True)])
+    everything = torch.tensor(sum(advantages, []))  # noqa: RUF017
+    mean, spread = everything.mean(), (everything.var() + 1e-8).sqrt()
+    total = torch.zeros(())
+    for t in range(count):
+        log_probs, values, entropies, _ = read[t]
+        for m in range(len(responses[t])):
+            advantage = (advantages[t][m] - mean) / spread
+            old = log_probs[m].detach() + noises[t][m]
+            ratio = torch.exp(log_probs[m] - old)
+            total = total + torch.max(-advantage * ratio, -advantage * torch.clip(ratio, 0.8, 1.2))
+            before = values[m].detach() + noises[t][m]
+            near = torch.clip(values[m], before - 0.2, before + 0.2)
+            total = total + 0.1 * 0.5 * torch.max((values[m] - returns[t][m]) ** 2, (near - returns[t][m]) ** 2)
+            further = log_probs[m] - (log_probs[m].detach() - noises[t][m].abs())
+            total = total + 0.05 * (torch.exp(-further) - 1 + further) - 0.01 * entropies[m]
+    loss = total / len(everything)
+    loss.backward()
+    return loss.item(), {name: p.grad for name, p in net.named_parameters()}
+
+
+@pytest.mark.parametrize("count", [1, 16])
+@pytest.mark.parametrize("budget", [1, 60, 8192])
+def test_nested_ppos_loss_and_gradients_are_a_plain_implementations_however_it_is_cut(budget, count):
+    figures, gradients = ours(budget, count)
+    loss, expected = plain_nested_ppo(count)
+    assert figures["loss"] == pytest.approx(loss, abs=1e-5)
+    assert gradients.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert gradient is not None and gradient.abs().max() > 0, name
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("count", [1, 16])
+def test_gradients_do_not_depend_on_the_side_of_the_padding(side, count):
+    model, head = tiny_llama(), ValueHead(32)
+    prompts, responses, noise = experience(count)
+
+    def loss_of(parts):
+        log_probs, values = (torch.cat([part[i] for part in parts]) for i in (0, 1))
+        return (noise * log_probs + (values - noise).square()).mean()
+
+    loss_of([token_log_probs(model, *padded(prompts, responses, side), head)]).backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    loss_of([plainly(model, head, p, r) for p, r in zip(prompts, responses, strict=True)]).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_checkpointed_layers_give_the_same_gradient():
+    prompts, responses = conversations(3)
+    gradients = []
+    for checkpointed in (False, True):
+        model = tiny_llama()
+        if checkpointed:
+            model.activation_checkpointing_enable({"use_reentrant": False})
+        net = TokenPolicy(model, keep_reference=False)
+        net.backward(prompts, responses, lambda places, reading: reading.log_probs.sum())
+        gradients.append(net.model.model.layers[0].mlp.up_proj.weight.grad)
+        layer = net.model.model.layers[0]
+        assert (layer.gradient_checkpointing and layer.training) == checkpointed
+    torch.testing.assert_close(*gradients)
