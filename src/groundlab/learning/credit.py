@@ -51,7 +51,10 @@ class CreditSettings(Protocol):
 
 
 class Episode(NamedTuple):
-    """T steps in a row of one episode, from its first: T responses of one or more tokens, N tokens in all."""
+    """T steps in a row of one episode, or of its part: T responses of one or more tokens, N tokens in all.
+
+    Estimators of WHOLE_EPISODES need it from its first step.
+    """
 
     rewards: Tensor  # [T], of the environment, or the penalty of an invalid reply
     lengths: Tensor  # int64 [T], tokens of each response, its end token included
