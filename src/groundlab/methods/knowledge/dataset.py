@@ -1,0 +1,214 @@
+"""Episodes on disk, before any label: what a language model is shown, and what its knowledge is tried on.
+
+    write(folder, episodes, about)         arrays.npz (compressed, no pickle) and card.json, which seals it
+    data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache
+    data.segment(3, start=10, length=5)    6 views, 5 actions, captions and step numbers
+
+Views and captions repeat, so each is stored once and steps name it by number. `sample` draws segments as the paper
+does (spec background-knowledge 4.1). Called from: `collect.py`, the labelling of all three forms.
+"""
+
+import io
+import os
+import shutil
+import tempfile
+import zipfile
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_bytes
+from groundlab.methods.knowledge.captions import observations
+
+VERSION = 1
+_ARRAYS = ("views", "step_views", "actions", "rewards", "starts", "snapshots", "layouts", "ends", "captions", "breaks")
+_TERMINATED, _TRUNCATED = 1, 2
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T steps of one environment."""
+
+    views: np.ndarray  # uint8 [T + 1, 7, 7, 3]
+    actions: np.ndarray  # uint8 [T]
+    rewards: np.ndarray  # float32 [T]
+    terminated: bool
+    truncated: bool
+    layout: int
+    """The reset seed."""
+    snapshot: int
+    """Steps of all environments after which the policy that played was kept; 0 is random."""
+
+
+class Segment(NamedTuple):
+    """A stretch of K steps."""
+
+    views: np.ndarray  # uint8 [K + 1, 7, 7, 3]
+    actions: np.ndarray  # int64 [K]
+    times: np.ndarray  # int64 [K + 1], steps since the episode began
+    captions: list[str]  # K + 1
+
+
+def write(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> dict[str, Any]:
+    """Store episodes, in their order, and return the card. `about` is what the card says of their making.
+
+    Raises GroundlabError when there are none, or when the file system refuses.
+    """
+    if not episodes:
+        raise GroundlabError("no episodes to store; play some first")
+    shown = np.concatenate([episode.views for episode in episodes])
+    views, step_views = np.unique(shown.reshape(len(shown), -1), axis=0, return_inverse=True)
+    views = views.reshape(-1, *shown.shape[1:])
+    lines = [line.encode() for line in observations(views)]
+    arrays = {
+        "views": views,
+        "step_views": step_views.reshape(-1).astype(np.int32),
+        "actions": np.concatenate([episode.actions for episode in episodes]).astype(np.uint8),
+        "rewards": np.concatenate([episode.rewards for episode in episodes]).astype(np.float32),
+        "starts": np.cumsum([0, *(len(episode.actions) for episode in episodes)]),
+        "snapshots": np.array([episode.snapshot for episode in episodes]),
+        "layouts": np.array([episode.layout for episode in episodes]),
+        "ends": np.array([_TERMINATED * e.terminated + _TRUNCATED * e.truncated for e in episodes], np.uint8),
+        **_strings(lines),
+    }
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    storage.write_atomic(folder / "arrays.npz", packed.getvalue())
+    card = {"version": VERSION, "sha256": digest_bytes(packed.getvalue()), **about, **_card(episodes, views, lines)}
+    storage.write_json(folder / "card.json", card)
+    return card
+
+
+def _strings(lines: list[bytes]) -> dict[str, np.ndarray]:
+    """Texts of the views as one row of bytes: each text once, and for every view where its text begins and ends."""
+    distinct = list(dict.fromkeys(lines))
+    bounds = np.cumsum([0, *map(len, distinct)])
+    number = {line: place for place, line in enumerate(distinct)}
+    places = np.array([number[line] for line in lines])
+    return {
+        "captions": np.frombuffer(b"".join(distinct), np.uint8),
+        "breaks": np.stack([bounds[places], bounds[places + 1]], axis=1),
+    }
+
+
+def _card(episodes: list[Episode], views: np.ndarray, lines: list[bytes]) -> dict[str, Any]:
+    """What a person wants to know of a dataset: sizes, and what came of the episodes of each snapshot."""
+    snapshots = {}
+    for snapshot in sorted({episode.snapshot for episode in episodes}):
+        mine = [episode for episode in episodes if episode.snapshot == snapshot]
+        snapshots[str(snapshot)] = {
+            "episodes": len(mine),
+            "success": float(np.mean([episode.terminated for episode in mine])),
+            "return": float(np.mean([episode.rewards.sum() for episode in mine])),
+            "length": float(np.mean([len(episode.actions) for episode in mine])),
+            "distinct_views": len({view.tobytes() for episode in mine for view in episode.views}),
+        }
+    taken = Counter(int(action) for episode in episodes for action in episode.actions)
+    return {
+        "episodes": len(episodes),
+        "steps": sum(len(episode.actions) for episode in episodes),
+        "distinct_views": len(views),
+        "distinct_captions": len(set(lines)),
+        "actions": {str(action): taken[action] for action in sorted(taken)},
+        "snapshots": snapshots,
+    }
+
+
+class Dataset:
+    """Stored episodes, memory-mapped. Raises GroundlabError, in one line, for a missing, broken or newer one."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.card = folder, storage.read_json(folder / "card.json")
+        if self.card.get("version") != VERSION:
+            found = self.card.get("version")
+            raise GroundlabError(f"{folder} is of version {found}, this package reads {VERSION}; collect it again")
+        home = _cache() / str(self.card["sha256"])
+        if not home.is_dir():
+            self._unpack(home)
+        self._arrays = {name: np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
+
+    def _unpack(self, home: Path) -> None:
+        """Check the seal and lay the arrays out for memory-mapping, whole or not at all."""
+        packed = self.folder / "arrays.npz"
+        content = packed.read_bytes() if packed.is_file() else b""
+        if digest_bytes(content) != self.card["sha256"]:
+            raise GroundlabError(f"{packed} is missing or broken; copy or collect the dataset again")
+        storage.make_folder(home.parent)
+        partial = Path(tempfile.mkdtemp(dir=home.parent))
+        with zipfile.ZipFile(packed) as archive, storage.clear_disk_errors(partial):
+            for name in _ARRAYS:
+                (partial / f"{name}.npy").write_bytes(archive.read(f"{name}.npy"))
+        try:
+            partial.rename(home)
+        except OSError:  # another process was faster
+            shutil.rmtree(partial)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Steps of each episode, int64 [E]."""
+        return np.diff(self._arrays["starts"])
+
+    @property
+    def snapshots(self) -> np.ndarray:
+        """Which policy played each episode, int64 [E]."""
+        return self._arrays["snapshots"]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def episode(self, number: int) -> Episode:
+        """One whole episode."""
+        arrays, first = self._arrays, int(self._arrays["starts"][number])
+        steps = slice(first, first + int(self.lengths[number]))
+        segment = self.segment(number, 0, int(self.lengths[number]))
+        return Episode(
+            segment.views,
+            arrays["actions"][steps].copy(),
+            arrays["rewards"][steps].copy(),
+            bool(arrays["ends"][number] & _TERMINATED),
+            bool(arrays["ends"][number] & _TRUNCATED),
+            int(arrays["layouts"][number]),
+            int(arrays["snapshots"][number]),
+        )
+
+    def segment(self, number: int, start: int, length: int) -> Segment:
+        """`length` steps of episode `number` from step `start` on. Raises GroundlabError when it has not so many."""
+        if start < 0 or length < 1 or start + length > self.lengths[number]:
+            have = f"episode {number} has {self.lengths[number]} steps"
+            raise GroundlabError(f"{have}, not {start} to {start + length}; draw segments with sample()")
+        first = int(self._arrays["starts"][number])
+        seen = first + number + start  # an episode of T steps has T + 1 views
+        index = self._arrays["step_views"][seen : seen + length + 1]
+        captions = [self._caption(view) for view in index.tolist()]
+        actions = self._arrays["actions"][first + start : first + start + length].astype(np.int64)
+        return Segment(self._arrays["views"][index], actions, np.arange(start, start + length + 1), captions)
+
+    def _caption(self, view: int) -> str:
+        first, last = self._arrays["breaks"][view]
+        return self._arrays["captions"][first:last].tobytes().decode()
+
+
+def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:
+    """(episode, start) of a segment of `length` steps: an episode that has as many, and a start, both evenly.
+
+    rng: a numpy Generator (the recording: a RandomState, which `choice` also belongs to). Raises GroundlabError when
+    every episode is shorter.
+    """
+    if (np.asarray(lengths) < length).all():
+        raise GroundlabError(f"no episode has {length} steps; collect longer ones or ask for shorter segments")
+    while True:
+        number = int(rng.choice(len(lengths)))
+        if lengths[number] >= length:
+            return number, int(rng.choice(lengths[number] - length + 1))
+
+
+def _cache() -> Path:
+    """Where unpacked datasets lie."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "groundlab" / "datasets"

@@ -1,0 +1,102 @@
+"""Episodes come back from disk as they were, small, without pickle, and a broken dataset is one clear line."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.knowledge.captions import observations
+from groundlab.methods.knowledge.dataset import Dataset, Episode, sample, write
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def episodes(golden):
+    """Episodes of views that a world can show."""
+    states = golden["minigrid"]["minigrid_synthetic_captions"]
+    known = np.array([state["image"] for state in states], np.uint8)
+    rng, made = np.random.default_rng(0), []
+    for number, length in enumerate((4, 9, 7, 30)):
+        views = known[rng.integers(0, len(known), length + 1)]
+        actions = rng.integers(0, 7, length).astype(np.uint8)
+        rewards = np.zeros(length, np.float32)
+        rewards[-1] = 0.5 * (number % 2)
+        made.append(
+            Episode(views, actions, rewards, number % 2 == 1, number % 2 == 0, 100 + number, 1024 * (number // 2))
+        )
+    return made
+
+
+def test_episodes_come_back_as_they_were(tmp_path, episodes):
+    write(tmp_path / "data", episodes, {"world": "W"})
+    data = Dataset(tmp_path / "data")
+    assert len(data) == 4 and data.lengths.tolist() == [4, 9, 7, 30]
+    for number, episode in enumerate(episodes):
+        back = data.episode(number)
+        for name in ("views", "actions", "rewards"):
+            np.testing.assert_array_equal(getattr(back, name), getattr(episode, name))
+        facts = ("terminated", "truncated", "layout", "snapshot")
+        assert [getattr(back, name) for name in facts] == [getattr(episode, name) for name in facts]
+
+
+def test_a_segment_is_told_as_its_views_are(tmp_path, episodes):
+    write(tmp_path / "data", episodes, {})
+    segment = Dataset(tmp_path / "data").segment(1, 3, 5)
+    np.testing.assert_array_equal(segment.views, episodes[1].views[3:9])
+    np.testing.assert_array_equal(segment.actions, episodes[1].actions[3:8])
+    assert segment.captions == observations(episodes[1].views[3:9])
+    assert segment.times.tolist() == [3, 4, 5, 6, 7, 8]
+
+
+def test_a_dataset_is_mapped_holds_no_pickle_and_stores_each_view_once(tmp_path, episodes):
+    card = write(tmp_path / "data", episodes, {})
+    data = Dataset(tmp_path / "data")
+    assert all(isinstance(array, np.memmap) for array in data._arrays.values())
+    distinct = {view.tobytes() for episode in episodes for view in episode.views}
+    assert len(data._arrays["views"]) == len(distinct) == card["distinct_views"]
+    assert all(array.dtype.hasobject is False for array in data._arrays.values())
+    with zipfile.ZipFile(tmp_path / "data" / "arrays.npz") as archive:
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+
+
+def test_the_card_tells_what_came_of_each_snapshot(tmp_path, episodes):
+    card = write(tmp_path / "data", episodes, {"world": "W"})
+    assert card == json.loads((tmp_path / "data" / "card.json").read_text())
+    assert card["steps"] == 50 and card["world"] == "W"
+    assert card["snapshots"]["0"]["success"] == 0.5 and card["snapshots"]["1024"]["length"] == 18.5
+    assert sum(card["actions"].values()) == 50
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_broken_dataset_is_one_clear_line(tmp_path, episodes, damage):
+    write(tmp_path / "data", episodes, {})
+    packed = tmp_path / "data" / "arrays.npz"
+    packed.unlink() if damage == "gone" else packed.write_bytes(packed.read_bytes()[:-5])
+    with pytest.raises(GroundlabError, match="missing or broken; copy or collect"):
+        Dataset(tmp_path / "data")
+
+
+def test_a_dataset_of_another_version_is_one_clear_line(tmp_path, episodes):
+    card = write(tmp_path / "data", episodes, {})
+    (tmp_path / "data" / "card.json").write_text(json.dumps(card | {"version": 99}))
+    with pytest.raises(GroundlabError, match="is of version 99, this package reads 1"):
+        Dataset(tmp_path / "data")
+
+
+def test_segments_are_drawn_as_the_original_draws_them(golden):
+    facts = golden["misc"]["sample_data_seed42"]
+    rng = np.random.RandomState(42)
+    lengths = np.array(facts["episode_action_lengths"])
+    drawn = [sample(lengths, facts["sequence_length"], rng) for _ in facts["samples"]]
+    assert [f"e{number}t{start}" for number, start in drawn] == [case["description"][0] for case in facts["samples"]]
+
+
+def test_episodes_that_are_too_short_are_one_clear_line():
+    with pytest.raises(GroundlabError, match="no episode has 5 steps"):
+        sample(np.array([3, 4]), 5, np.random.default_rng(0))
