@@ -96,7 +96,8 @@ class Plan:
     def _repr_html_(self) -> str:
         import pandas as pd  # only notebooks ask for HTML
 
-        table = pd.DataFrame([*_rows(self), _totals(self)], columns=pd.Index(_HEADINGS)).to_html(index=False, border=0)
+        rows = pd.DataFrame([*_rows(self), _totals(self)], columns=pd.Index(_HEADINGS))
+        table = rows.to_html(index=False, border=0).replace("<td>", '<td style="text-align:left">')
         notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
         return f"<p>{html.escape(_title(self))}</p>{table}<ul>{notes}</ul>"
 

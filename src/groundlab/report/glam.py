@@ -106,8 +106,8 @@ def agents(records: Records) -> list[Agent]:
 
 
 def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that most runs have, the first of them in a tie."""
-    return max(of_runs, key=of_runs.count, default={})
+    """The settings that most runs have; in a tie, the first with the most tests."""
+    return max(of_runs, key=lambda each: (of_runs.count(each), len(each.get("tests", []))), default={})
 
 
 def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
