@@ -1,9 +1,13 @@
-"""Facts recorded from the original systems, shared by all tests."""
+"""Facts recorded from the original systems, shared by all tests; and one thread for each process of a suite."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+
+# Two processes with one thread each beat one with two. Before torch is imported by any test.
+os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ})
 
 GOLDEN = Path(__file__).parent / "golden"
 
