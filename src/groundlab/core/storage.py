@@ -61,8 +61,21 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically; keys keep their order."""
-    write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    """Write `value` as indented JSON, atomically; keys keep their order, what holds no lists is one line."""
+    write_atomic(path, _lines(value) + "\n")
+
+
+def _lines(value: Any, depth: int = 0) -> str:
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
+    if not any(isinstance(part, dict | list | tuple) for part in parts):
+        return json.dumps(value, ensure_ascii=False)
+    inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
+    texts = [_lines(part, depth + 1) for part in parts]
+    if isinstance(value, dict):
+        names = [json.dumps(str(name), ensure_ascii=False) for name in value]
+        texts = [f"{name}: {text}" for name, text in zip(names, texts, strict=True)]
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    return left + inner + f",{inner}".join(texts) + outer + right
 
 
 def read_json(path: Path) -> Any:
