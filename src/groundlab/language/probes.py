@@ -36,11 +36,14 @@ BINDING = {
 def collate(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples: Sequence[Sample]) -> dict[str, Tensor]:
     """The inputs of a model for some samples, int64 [B, L], with labels that count the target and its end token only.
 
-    An encoder-decoder reads the input and is asked for the target; a causal model reads both as one text.
+    An encoder-decoder reads the input and is asked for the target; a causal model reads both as one text. A target
+    that stays open (`corpus.OPEN`) has no end token.
     """
     inputs = tokenizer([sample.input for sample in samples], add_special_tokens=False)["input_ids"]
-    answers = tokenizer([sample.target for sample in samples], add_special_tokens=False)["input_ids"]
-    targets = [[*ids, tokenizer.eos_token_id] for ids in answers]  # type: ignore[misc]
+    said = [sample.target.removesuffix(corpus.OPEN) for sample in samples]
+    answers = tokenizer(said, add_special_tokens=False)["input_ids"]
+    ends = [[] if sample.target.endswith(corpus.OPEN) else [tokenizer.eos_token_id] for sample in samples]
+    targets = [[*ids, *end] for ids, end in zip(answers, ends, strict=True)]  # type: ignore[misc]
     if model.config.is_encoder_decoder:
         rows, labels = inputs, targets
     else:

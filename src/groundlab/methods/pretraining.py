@@ -91,6 +91,11 @@ class Recipe(Strict):
         """How many pools of batches a stage has at most."""
         return max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
 
+    @property
+    def dialogue(self) -> tuple[str, ...]:
+        """The topics of dialogue that some stage teaches."""
+        return tuple(topic for topic in corpus.DIALOGUE if any(topic in self.mixture(stage) for stage in self.stages))
+
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
@@ -114,8 +119,8 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         values = load_recipe(base).model_dump() | values
     recipe = parse(Recipe, {**values, "name": name, **changes}, f"recipe {name}")
     for topic in [*recipe.leave_out, *(topic for stage in recipe.stages for topic in stage.topics)]:
-        if topic not in corpus.TOPICS:
-            raise unknown_name("topic", topic, corpus.TOPICS)
+        if topic not in corpus.ALL_TOPICS:
+            raise unknown_name("topic", topic, corpus.ALL_TOPICS)
     return recipe
 
 
@@ -168,10 +173,15 @@ def _store(model: PreTrainedModel, words: PreTrainedTokenizerBase, out: Path) ->
 
 
 def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
-    """The tokenizer of a recipe: learnt from all topics, so that doses differ in knowledge and not in tokens."""
+    """The tokenizer of a recipe: learnt from all topics, so that doses differ in knowledge and not in tokens.
+
+    A recipe that teaches conversations reads its topics of dialogue too, and has the roles as tokens.
+    """
     rng, breadth = generator(recipe.seed, "tokenizer"), Breadth(rare=0.25, styles=0.25)
-    samples = (corpus.sample(rng, breadth=breadth) for _ in range(20_000))
-    return tokenizer.train((f"{sample.input} {sample.target}" for sample in samples), recipe.pieces)
+    topics = (*corpus.TOPICS, *recipe.dialogue)
+    samples = (corpus.sample(rng, topics, breadth) for _ in range(20_000))
+    told = (f"{sample.input} {sample.target}".removesuffix(corpus.OPEN) for sample in samples)
+    return tokenizer.train(told, recipe.pieces, dialogue=bool(recipe.dialogue))
 
 
 def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:

@@ -2,8 +2,8 @@
 
     sample(generator(0, "corpus"), ["places", "affordances"])   # -> Sample(input, target, topic)
 
-Reading order: `words.py`, `scenes.py`, `topics.py`. What a model learns here: words for things, places and
-directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
+Reading order: `words.py`, `scenes.py`, `topics.py`, `dialogue.py`. What a model learns here: words for things, places
+and directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
 when a goal and a scene are given; `leaks` states that rule. One long input in `HELD_OUT` never trains, by a hash of its
 text, so probes ask about scenes that were not seen; short ones are facts, to be known rather than inferred.
 Called from: `methods/pretraining.py`, `language/probes.py`.
@@ -19,15 +19,20 @@ from typing import NamedTuple
 from numpy.random import Generator
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.corpus.dialogue import DIALOGUE, OPEN, WARM_UP
 from groundlab.language.corpus.topics import TOPICS, Breadth
 from groundlab.language.corpus.words import ACTION_PHRASES
 
 __all__ = [
     "ACTION_PHRASES",
+    "ALL_TOPICS",
+    "DIALOGUE",
     "FACT",
     "HELD_OUT",
+    "OPEN",
     "SPATIAL",
     "TOPICS",
+    "WARM_UP",
     "Breadth",
     "Sample",
     "is_held_out",
@@ -40,6 +45,9 @@ FACT = 80  # characters: shorter inputs are facts ("green in french:"), all of t
 
 SPATIAL = ("sides", "affordances", "french_spatial")
 """The topics of a dose without spatial words: which way is which, and which word turns you where."""
+
+ALL_TOPICS = TOPICS | DIALOGUE
+"""Topics of every recipe (`TOPICS`), and those that only recipes of conversing models name."""
 
 _TRIES = 10_000
 
@@ -64,7 +72,7 @@ def sample(
     """
     topic = _draw_topic(rng, topics)
     for _ in range(_TRIES):
-        text, target = TOPICS[topic](rng, breadth or Breadth())
+        text, target = ALL_TOPICS[topic](rng, breadth or Breadth())
         if held_out is None or is_held_out(text) == held_out:
             return Sample(text, target, topic)
     raise GroundlabError(f"topic {topic!r} has facts only, none of them held out; ask it with held_out=None")
@@ -73,8 +81,8 @@ def sample(
 def _draw_topic(rng: Generator, topics: Sequence[str] | Mapping[str, float]) -> str:
     weights = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1.0)
     for name in weights:
-        if name not in TOPICS:
-            raise unknown_name("topic", name, TOPICS)
+        if name not in ALL_TOPICS:
+            raise unknown_name("topic", name, ALL_TOPICS)
     bounds = list(accumulate(weights.values()))
     return list(weights)[bisect(bounds, rng.random() * bounds[-1])]
 
@@ -101,7 +109,7 @@ def leaks(text: str, target: str) -> str | None:
     text, target = text.lower(), target.lower()
     if _PROMPT.search(target) or _PROMPT.search(text):
         return "the agents' prompt format"
-    acts = target in ACTION_PHRASES
+    acts = target.rpartition("final answer:")[2].strip() in ACTION_PHRASES
     if acts and _GOAL.search(text) and _OBSERVATION.search(text):
         return "an action where a goal and an observation are given"
     return None

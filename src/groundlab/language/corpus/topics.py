@@ -42,7 +42,8 @@ def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
     return Vocabulary()
 
 
-def _scene(rng: Generator, breadth: Breadth, vocabulary: Vocabulary | None = None) -> tuple[Scene, Thing]:
+def draw_scene(rng: Generator, breadth: Breadth, vocabulary: Vocabulary | None = None) -> tuple[Scene, Thing]:
+    """A scene of the curriculum's breadth, and one of its things."""
     count = breadth.fewest + int(rng.random() * (breadth.most - breadth.fewest + 1))
     return scenes.draw(rng, count, vocabulary or _vocabulary(rng, breadth), breadth.similar)
 
@@ -92,7 +93,7 @@ def _kind_in_question(rng: Generator, scene: Scene, thing: Thing) -> tuple[str, 
 
 def places(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """Where a named or wished thing is, or what is at a place."""
-    scene, thing = _scene(rng, breadth)
+    scene, thing = draw_scene(rng, breadth)
     told, where = _told(rng, scene, breadth), scenes.place(thing.right, thing.ahead)
     if rng.random() < 0.15:
         return f"{told}, \n what is {where}?", thing.name
@@ -103,7 +104,7 @@ def places(rng: Generator, breadth: Breadth) -> tuple[str, str]:
 
 def sides(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """Which way a named or wished thing is, in one word."""
-    scene, thing = _scene(rng, breadth)
+    scene, thing = draw_scene(rng, breadth)
     name, seen = _kind_in_question(rng, scene, thing)
     told = _told(rng, scene, breadth)
     text = _asked(rng, one_of(rng, _WISHES).format(name), told, one_of(rng, _SIDES))
@@ -194,7 +195,7 @@ def synonyms(rng: Generator, breadth: Breadth) -> tuple[str, str]:
         return one_of(rng, _SAME[which]).format(word), SYNONYMS[word][-which]
     if draw < 0.4:
         return one_of(rng, _PLAIN).format(one_of(rng, SYNONYMS[word])), word
-    scene, thing = _scene(rng, breadth, Vocabulary())
+    scene, thing = draw_scene(rng, breadth, Vocabulary())
     wish, told = one_of(rng, _WISHES).format(_renamed(rng, thing.name)), ", ".join(scenes.captions(scene))
     return _asked(rng, wish, told, one_of(rng, _PLACES)), scenes.place(thing.right, thing.ahead)
 
@@ -219,7 +220,7 @@ def french(rng: Generator, breadth: Breadth) -> tuple[str, str]:
         return f"{word} in french:", FRENCH[word]
     if draw < 0.4:
         return f"{FRENCH[word]} en anglais :", word
-    scene, thing = _scene(rng, breadth, Vocabulary())
+    scene, thing = draw_scene(rng, breadth, Vocabulary())
     name, where = scenes.name_french(thing), scenes.place_french(thing.right, thing.ahead)
     if draw < 0.5:
         english = f"you see a {thing.name} {scenes.place(thing.right, thing.ahead)}"
@@ -234,7 +235,7 @@ def french_spatial(rng: Generator, breadth: Breadth) -> tuple[str, str]:
         side = one_of(rng, ("left", "right", "forward"))
         told = f"c'est {one_of(rng, _ON_SIDE_FRENCH[side])}, \n {one_of(rng, _FRENCH_MOVES)}"
         return told, FRENCH[_FACING[side]]
-    scene, thing = _scene(rng, breadth, Vocabulary())
+    scene, thing = draw_scene(rng, breadth, Vocabulary())
     wish = one_of(rng, _FRENCH_WISHES).format(scenes.name_french(thing))
     told = ", ".join(scenes.captions_french(scene))
     return _asked(rng, wish, told, one_of(rng, _FRENCH_SIDES)), FRENCH[thing.side]
@@ -242,7 +243,7 @@ def french_spatial(rng: Generator, breadth: Breadth) -> tuple[str, str]:
 
 def denoising(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """A span of a told scene is blanked; half of the time the scene was told in full before."""
-    scene, thing = _scene(rng, breadth)
+    scene, thing = draw_scene(rng, breadth)
     sentences = scenes.captions(scene)
     parts = sentences[int(rng.random() * len(sentences))].split()
     length = 1 + int(rng.random() * 3)
