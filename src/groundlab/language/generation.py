@@ -1,0 +1,362 @@
+"""Replies of a causal language model, drawn in batches, reading only what was not read before.
+
+    generator = ReplyGenerator(model, writer.end_tokens, Decoding(max_new_tokens=16))
+    replies = generator([writer.prompt(messages) for messages in contexts], torch.Generator().manual_seed(0))
+    replies.tokens[0], replies.logprobs[0]
+
+One cache of keys and values serves all calls: a prompt that begins like one of the last call's conversations (the
+same system prompt, and earlier turns as far as the window still holds them) is read from where it differs. Rows whose
+reply is over leave the batch. A reply depends on its own prompt and its own row of random numbers, not on the others.
+Works with every `AutoModelForCausalLM` whose attention is full and takes a mask, with peft adapters as well.
+Read next: `dialogue.py`, who makes prompts; `learning/returns.py`, what replies are worth.
+"""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.packing import batches
+
+Rows = Sequence[Sequence[int]]
+
+_ROUND = 64  # capacities grow to multiples of this
+_OVERHEAD = 32.0  # tokens that one more forward pass is worth, when prompts of unlike lengths are cut into batches
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are drawn, all of it explicit: nothing is taken from a model's `generation_config.json`."""
+
+    max_new_tokens: int = 20
+    temperature: float = 1.0
+    """0 takes the likeliest token."""
+    top_k: int = 0
+    """Only the k likeliest tokens; 0 for all."""
+    top_p: float = 1.0
+    """Only the likeliest tokens that together have this probability, after temperature and top_k."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise GroundlabError(f"{self}: needs max_new_tokens >= 1, temperature >= 0, top_k >= 0, 0 < top_p <= 1")
+
+
+class Replies(NamedTuple):
+    """What was drawn, a list a prompt."""
+
+    tokens: list[list[int]]
+    """The end token included, where it was drawn."""
+    logprobs: list[list[float]]
+    """Of each token under the model itself, at temperature 1 and untruncated: what a trainer computes again."""
+    drawn_logprobs: list[list[float]]
+    """The same under the distribution that was drawn from; equal to `logprobs` for temperature 1, top_k 0, top_p 1."""
+    ended: list[bool]
+    """False where the budget was over before an end token came."""
+
+
+@dataclass
+class _Places:
+    """Where the tokens of a forward pass stand in the cache: `rows` [B] (None: the first B), `slots` [B, N]."""
+
+    capacity: tuple[int, int] = (0, 0)
+    """Rows and slots of the buffers; the last slot takes padding and is never read."""
+    rows: Tensor | None = None
+    slots: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
+    reach: int = 0
+    """How many slots are read."""
+
+
+class _Layer(CacheLayerMixin):
+    """Keys and values of one layer: a row a conversation, slot = position in it."""
+
+    is_sliding = False
+
+    def __init__(self, places: _Places):
+        super().__init__()
+        self.places = places
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys, self.values = self._buffer(key_states), self._buffer(value_states)
+        self.is_initialized = True
+
+    def _buffer(self, states: Tensor) -> Tensor:
+        rows, slots = self.places.capacity
+        return states.new_zeros(rows, states.shape[1], slots, states.shape[3])
+
+    def take(self, rows: Tensor, sources: Tensor, reach: int) -> None:
+        """Let `rows` begin with the first `reach` slots of `sources`, both [M]; make room where there is too little."""
+        if not self.is_initialized:
+            return
+        for name in ("keys", "values"):
+            old = getattr(self, name)
+            if old.shape[0] < self.places.capacity[0] or old.shape[2] < self.places.capacity[1]:
+                new = self._buffer(old)
+                new[: old.shape[0], :, : old.shape[2]] = old
+                setattr(self, name, new)
+            getattr(self, name)[rows, :, :reach] = old[sources, :, :reach]
+
+    def swap(self, first: int, second: int) -> None:
+        for buffer in (self.keys, self.values):
+            assert buffer is not None
+            buffer[[first, second]] = buffer[[second, first]]
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
+        return self._write(self.keys, key_states), self._write(self.values, value_states)
+
+    def _write(self, buffer: Tensor, states: Tensor) -> Tensor:
+        """Put states [B, H, N, D] into their slots; returns what the pass may read, [B, H, reach, D]."""
+        at = self.places
+        count = states.shape[0]
+        rows = torch.arange(count, device=states.device) if at.rows is None else at.rows
+        buffer[rows[:, None], :, at.slots] = states.transpose(1, 2)
+        own = buffer[:count] if at.rows is None else buffer.index_select(0, rows)
+        return own[:, :, : at.reach]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.places.reach, 0
+
+    def get_seq_length(self) -> int:
+        return self.places.reach - self.places.slots.shape[1]
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+class ReplyGenerator:
+    """Draws replies from one model; keeps what it has read of the last call's conversations."""
+
+    def __init__(
+        self,
+        model: Any,
+        end_tokens: Sequence[int],
+        decoding: Decoding | None = None,
+        *,
+        reuse: bool = True,
+        token_budget: int = 16_384,
+    ):
+        """end_tokens: a reply is over after any of them. reuse: whether the next call may read on from the last one.
+
+        token_budget: tokens of a forward pass over prompts, at most. Raises GroundlabError for models that this cannot
+        serve: encoder-decoders, and attention that takes no mask.
+        """
+        if model.config.is_encoder_decoder:
+            raise GroundlabError("replies are drawn from causal models; give an AutoModelForCausalLM")
+        if "flash" in str(getattr(model.config, "_attn_implementation", "")):
+            raise GroundlabError('flash attention takes no mask; load the model with attn_implementation="sdpa"')
+        self.model, self.end_tokens, self.decoding = model, frozenset(end_tokens), decoding or Decoding()
+        self.reuse, self.token_budget = reuse, token_budget
+        self._last_only = "logits_to_keep" in inspect.signature(_base(model).forward).parameters
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was read. New weights are noticed without it, as long as they are changed in place."""
+        self._places = _Places()
+        layers = [_Layer(self._places) for _ in range(self.model.config.num_hidden_layers)]
+        self._layers, self._cache = layers, Cache(layers=list(layers))
+        self._held: list[list[int]] = []
+        self._weights: int | None = None
+        self.tokens_read = 0  # of prompts, by forward passes, padding not counted
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        randomness: torch.Generator | Tensor | None = None,
+        decoding: Decoding | None = None,
+    ) -> Replies:
+        """One reply a prompt.
+
+        prompts: lists of token ids, none empty. randomness: a generator on the CPU, or the numbers themselves, [B,
+        max_new_tokens] in [0, 1); may be None at temperature 0. decoding: for this call only.
+        """
+        decoding = decoding or self.decoding
+        if not prompts:
+            return Replies([], [], [], [])
+        self._check(prompts, decoding)
+        draws = _draws(len(prompts), decoding, randomness)
+        training = self.model.training
+        self.model.eval()
+        try:
+            logits = self._read(prompts, decoding.max_new_tokens)
+            return self._reply(logits, draws, decoding)
+        finally:
+            self.model.train(training)
+
+    def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:
+        config, longest = self.model.config, max(map(len, prompts)) + decoding.max_new_tokens
+        if min(map(len, prompts)) == 0:
+            raise GroundlabError("a prompt is empty; give it at least one token")
+        limit = getattr(config, "max_position_embeddings", None)
+        if limit and longest > limit:
+            raise GroundlabError(
+                f"prompt and reply of {longest} tokens, but the model reads {limit}; shorten the window"
+            )
+        window = getattr(config, "sliding_window", None)
+        if window and longest > window and "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+            raise GroundlabError(f"{longest} tokens are more than the model's sliding window of {window}; shorten them")
+
+    def _read(self, prompts: Sequence[Sequence[int]], new: int) -> Tensor:
+        """Read prompts as far as they are not known; returns the logits after each, [B, V]."""
+        weights = sum(parameter._version for parameter in self.model.parameters())
+        known = self._held if self.reuse and weights == self._weights else []
+        self._weights = weights
+        sources, kept = _longest_beginnings(prompts, known)
+        self._make_room(len(prompts), max(map(len, prompts)) + new, sources, int(kept.max()))
+        self._held = []  # whatever ends this pass early leaves nothing to rely on
+        fresh = [len(prompt) - int(start) for prompt, start in zip(prompts, kept, strict=True)]
+        self.tokens_read += sum(fresh)
+        logits: list[Tensor | None] = [None] * len(prompts)
+        for rows in batches(fresh, self.token_budget, _OVERHEAD):
+            tokens = [prompts[row][int(kept[row]) :] for row in rows]
+            for row, values in zip(rows, self._forward(rows, tokens, [int(kept[row]) for row in rows]), strict=True):
+                logits[row] = values
+        self._held = [list(prompt) for prompt in prompts]
+        return torch.stack([values for values in logits if values is not None])
+
+    def _make_room(self, rows: int, slots: int, sources: np.ndarray, reach: int) -> None:
+        """Buffers for this call, beginning with what is reused."""
+        before = self._places.capacity
+        slots = max(-(-(slots + 1) // _ROUND) * _ROUND, before[1])
+        self._places.capacity = (max(rows, before[0]), slots)
+        moved = [row for row, source in enumerate(sources.tolist()) if source not in (-1, row)]
+        to = torch.tensor(moved, dtype=torch.long, device=self.model.device)
+        source = torch.as_tensor(sources[moved], device=self.model.device)
+        for layer in self._layers:
+            layer.take(to, source, reach)
+
+    def _forward(self, rows: Sequence[int] | None, tokens: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+        """Read tokens, left-padded, at positions from `starts` on; returns the logits after the last ones, [B, V]."""
+        longest, places, device = max(map(len, tokens)), self._places, self.model.device
+        ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in tokens], device=device)
+        padding = torch.tensor([[longest - len(row)] for row in tokens])
+        columns = torch.arange(longest)
+        positions = (torch.tensor(starts)[:, None] + columns - padding).where(columns >= padding, 0)
+        places.reach = int(positions.max()) + 1
+        places.slots = positions.where(columns >= padding, places.capacity[1] - 1).to(device)
+        places.rows = None if rows is None else torch.tensor(rows, device=device)
+        positions = positions.to(device)
+        unread = torch.arange(places.reach, device=device) > positions[:, :, None]
+        mask = torch.zeros(unread.shape, dtype=self.model.dtype, device=device)
+        mask = mask.masked_fill(unread, torch.finfo(self.model.dtype).min)[:, None]
+        options: dict[str, Any] = {"logits_to_keep": 1} if self._last_only else {}
+        read = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+            **options,
+        )
+        return read.logits[:, -1].float()
+
+    def _reply(self, logits: Tensor, draws: Tensor, decoding: Decoding) -> Replies:
+        """Draw tokens until every reply is over. The living rows are always the first ones of the cache."""
+        count = len(logits)
+        order = list(range(count))  # order[row of the cache] = number of the prompt
+        replies = Replies([[] for _ in order], [[] for _ in order], [[] for _ in order], [False] * count)
+        living = count
+        for step in range(decoding.max_new_tokens):
+            drawn = draw(logits, draws[order[:living], step].to(logits.device), decoding)
+            for row, (token, logprob, drawn_logprob) in enumerate(zip(*(part.tolist() for part in drawn), strict=True)):
+                prompt = order[row]
+                replies.tokens[prompt].append(token)
+                replies.logprobs[prompt].append(logprob)
+                replies.drawn_logprobs[prompt].append(drawn_logprob)
+                replies.ended[prompt] = token in self.end_tokens
+            living = self._retire(order, living, replies)
+            if living == 0 or step + 1 == decoding.max_new_tokens:
+                break
+            tokens = [replies.tokens[prompt][-1:] for prompt in order[:living]]
+            logits = self._forward(None, tokens, [len(held) for held in self._held[:living]])
+            for held, token in zip(self._held, tokens, strict=False):
+                held += token
+        return replies
+
+    def _retire(self, order: list[int], living: int, replies: Replies) -> int:
+        """Move finished rows behind the living ones, which close up; returns how many live."""
+        for row in reversed(range(living)):
+            if replies.ended[order[row]]:
+                living -= 1
+                if row != living:
+                    for layer in self._layers:
+                        layer.swap(row, living)
+                    for listed in (order, self._held):
+                        listed[row], listed[living] = listed[living], listed[row]
+        return living
+
+
+def _base(model: Any) -> Any:
+    """The model under peft's adapters, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _draws(count: int, decoding: Decoding, randomness: torch.Generator | Tensor | None) -> Tensor:
+    """Uniform numbers, one a token that may be drawn: float64 [B, max_new_tokens]."""
+    shape = (count, decoding.max_new_tokens)
+    if isinstance(randomness, Tensor):
+        if randomness.shape != shape:
+            raise GroundlabError(f"random numbers of shape {tuple(randomness.shape)}, but {shape} are needed")
+        return randomness.double()
+    if randomness is None:
+        if decoding.temperature > 0:
+            raise GroundlabError("replies above temperature 0 are random; give a torch.Generator")
+        return torch.zeros(shape, dtype=torch.float64)
+    return torch.rand(shape, generator=randomness, dtype=torch.float64)
+
+
+def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, Tensor, Tensor]:
+    """One token a row, by the inverse of the cumulative distribution.
+
+    logits: float [B, V]; numbers: [B] in [0, 1). Returns tokens int64 [B], their log-probabilities under the logits,
+    and under the distribution drawn from.
+    """
+    plain = logits.log_softmax(-1)
+    if decoding.temperature == 0:
+        tokens = logits.argmax(-1)
+        own = plain.gather(1, tokens[:, None])[:, 0]
+        return tokens, own, torch.zeros_like(own)
+    scaled = logits / decoding.temperature
+    ids = None
+    if decoding.top_k or decoding.top_p < 1:
+        scaled, ids = scaled.topk(min(decoding.top_k or scaled.shape[1], scaled.shape[1]))
+    shares = scaled.double().softmax(-1)
+    if decoding.top_p < 1:
+        shares = shares.where(shares.cumsum(-1) - shares < decoding.top_p, 0)
+        shares = shares / shares.sum(-1, keepdim=True)
+    reached = shares.cumsum(-1)
+    last = (shares > 0).long().cumsum(-1).argmax(-1)  # rounding must not lead behind the last possible token
+    place = (reached <= numbers[:, None] * reached[:, -1:]).sum(-1).minimum(last)
+    tokens = place if ids is None else ids.gather(1, place[:, None])[:, 0]
+    drawn = shares.gather(1, place[:, None])[:, 0].log().float()
+    return tokens, plain.gather(1, tokens[:, None])[:, 0], drawn
+
+
+def _longest_beginnings(prompts: Rows, known: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """For each prompt the known row that agrees longest from the start, and how far; a prompt's last token is left.
+
+    Returns (rows int64 [B], -1 where none agrees; lengths int64 [B]).
+    """
+    if not known:
+        return np.full(len(prompts), -1), np.zeros(len(prompts), dtype=np.int64)
+    width = max(map(len, prompts))
+    ours, theirs = _table(prompts, width, -1), _table(known, width, -2)
+    lengths = np.cumprod(ours[:, None] == theirs[None], axis=2, dtype=np.int32).sum(2)  # [B, K]
+    rows = lengths.argmax(1)
+    kept = np.minimum(lengths.max(1), np.array([len(prompt) - 1 for prompt in prompts])).astype(np.int64)
+    return np.where(kept > 0, rows, -1), kept
+
+
+def _table(rows: Sequence[Sequence[int]], width: int, filler: int) -> np.ndarray:
+    table = np.full((len(rows), width), filler)
+    for row, tokens in zip(table, rows, strict=True):
+        row[: min(len(tokens), width)] = tokens[:width]
+    return table

@@ -1,0 +1,207 @@
+"""Replies: likely as the model says, the same in any company, and nothing is read twice."""
+
+import pytest
+import torch
+from transformers import (
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.generation import Decoding, ReplyGenerator, draw
+from groundlab.language.heads import seeded_weights
+from groundlab.language.models import Lora, add_lora
+
+ENDS, BUDGET = (1, 2), 12
+SHAPE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+
+
+def built(family: str):
+    """A model of random weights, sharp enough that tokens differ in likelihood, eager to end."""
+    with seeded_weights(0, "test"):
+        if family == "gpt2":
+            model = GPT2LMHeadModel(GPT2Config(vocab_size=97, n_embd=32, n_layer=3, n_head=4, n_positions=512))
+        elif family == "qwen":
+            model = Qwen2ForCausalLM(Qwen2Config(**SHAPE, num_key_value_heads=2, intermediate_size=64))
+        else:
+            model = LlamaForCausalLM(LlamaConfig(**SHAPE, num_key_value_heads=2, intermediate_size=64))
+        for parameter in model.parameters():
+            parameter.data *= 6 if parameter.ndim == 2 else 1
+        if family == "lora":
+            model = add_lora(model, Lora(rank=4), 0)
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.data.normal_()
+    return model.eval()
+
+
+def prompts(count: int = 7, seed: int = 0) -> list[list[int]]:
+    rng = torch.Generator().manual_seed(seed)
+    return [torch.randint(3, 97, (4 + 3 * row,), generator=rng).tolist() for row in range(count)]
+
+
+def numbers(count: int, seed: int = 1, budget: int = BUDGET) -> torch.Tensor:
+    return torch.rand(count, budget, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def generator(model, **options) -> ReplyGenerator:
+    return ReplyGenerator(model, ENDS, Decoding(max_new_tokens=BUDGET), **options)
+
+
+@torch.no_grad()
+def read_whole(model, prompt: list[int], reply: list[int]) -> list[float]:
+    """Log-probabilities of a reply's tokens by one pass over prompt and reply."""
+    likely = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)
+    return [float(likely[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)]
+
+
+def next_turn(conversations, replies, seed=2) -> list[list[int]]:
+    """The prompts of a next step: what was read, the reply, and something new."""
+    new = prompts(len(conversations), seed)
+    return [told + reply + more for told, reply, more in zip(conversations, replies, new, strict=True)]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen", "gpt2", "lora"])
+def test_log_probabilities_are_those_of_one_pass_over_everything_in_every_turn(family):
+    model, told = built(family), prompts()
+    replies = generator(model)
+    for turn in range(3):
+        said = replies(told, numbers(len(told), turn))
+        for prompt, tokens, logprobs in zip(told, said.tokens, said.logprobs, strict=True):
+            assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-4)
+        told = next_turn(told, said.tokens)
+
+
+def test_a_reply_does_not_depend_on_the_rest_of_the_batch_nor_on_what_was_read_before():
+    model, told = built("llama"), prompts()
+    together, draws = generator(model), numbers(7)
+    together(prompts(5, seed=9), numbers(5))
+    said = together(told[::-1], draws.flip(0)).tokens[::-1]
+    alone = [generator(model, reuse=False)([prompt], draws[[row]]).tokens[0] for row, prompt in enumerate(told)]
+    assert said == alone and len({len(tokens) for tokens in said}) > 1
+
+
+def test_only_what_is_new_is_read():
+    replies, told = generator(built("llama")), prompts()
+    first = replies(told, numbers(7))
+    assert replies.tokens_read == sum(map(len, told))
+    following = next_turn(told, first.tokens)
+    replies(following, numbers(7))
+    # the last token of a reply was drawn but not read
+    assert replies.tokens_read == sum(map(len, following)) - sum(map(len, first.tokens)) + len(told)
+
+
+def test_a_window_that_drops_a_turn_keeps_the_system_message():
+    replies = generator(built("llama"))
+    system, turns = prompts(1)[0] * 5, prompts(4, seed=3)
+    replies([system + turns[0] + turns[1]], numbers(1))
+    before = replies.tokens_read
+    replies([system + turns[1] + turns[2]], numbers(1))
+    assert replies.tokens_read - before == len(turns[1]) + len(turns[2])
+
+
+def test_new_weights_are_noticed():
+    model, told = built("llama"), prompts()
+    replies = generator(model)
+    replies(told, numbers(7))
+    with torch.no_grad():
+        model.model.layers[0].self_attn.k_proj.weight.add_(0.3)
+    changed = replies(told, numbers(7))
+    assert changed.tokens == generator(model)(told, numbers(7)).tokens
+    for prompt, tokens, logprobs in zip(told, changed.tokens, changed.logprobs, strict=True):
+        assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-4)
+
+
+def test_rows_whose_reply_is_over_leave_the_batch():
+    model, rows = built("llama"), []
+    model.model.embed_tokens.register_forward_hook(lambda module, given, made: rows.append(given[0].shape))
+    said = generator(model, token_budget=10_000)(prompts(), numbers(7))
+    steps = [shape[0] for shape in rows if shape[1] == 1]
+    assert sum(steps) == sum(len(tokens) - 1 for tokens in said.tokens)
+    assert any(said.ended) and all(
+        tokens[-1] in ENDS for tokens, over in zip(said.tokens, said.ended, strict=True) if over
+    )
+    assert all(token not in ENDS for tokens in said.tokens for token in tokens[:-1])
+
+
+def test_the_likeliest_replies_are_those_of_transformers_own_generation():
+    model, told = built("llama"), prompts()
+    longest = max(map(len, told))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in told])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in told])
+    settings = GenerationConfig(max_new_tokens=BUDGET, do_sample=False, eos_token_id=list(ENDS), pad_token_id=0)
+    made = model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
+    said = generator(model)(told, decoding=Decoding(max_new_tokens=BUDGET, temperature=0))
+    assert said.tokens == [row[: len(tokens)] for row, tokens in zip(made, said.tokens, strict=True)]
+    assert all(not any(row[len(tokens) :]) for row, tokens in zip(made, said.tokens, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(1.0, 0, 1.0), (0.6, 0, 0.9), (0.7, 50, 0.9), (1.3, 5, 1.0)]
+)
+def test_tokens_are_drawn_as_often_as_transformers_warpers_say(temperature, top_k, top_p):
+    rng = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(1, 97, generator=rng)
+    warped = TemperatureLogitsWarper(temperature)(torch.empty(1, 0), logits)
+    warped = TopKLogitsWarper(top_k)(torch.empty(1, 0), warped) if top_k else warped
+    expected = TopPLogitsWarper(top_p)(torch.empty(1, 0), warped).log_softmax(-1)[0]
+    count = 40_000
+    uniform = torch.rand(count, generator=rng, dtype=torch.float64)
+    tokens, plain, drawn = draw(logits.expand(count, -1), uniform, Decoding(20, temperature, top_k, top_p))
+    torch.testing.assert_close(drawn, expected[tokens], atol=1e-5, rtol=0)
+    torch.testing.assert_close(plain, logits.log_softmax(-1)[0, tokens], atol=1e-6, rtol=0)
+    found = torch.bincount(tokens, minlength=97) / count
+    assert (found - expected.exp()).abs().max() < 0.01
+
+
+def test_the_ends_of_the_unit_interval_give_possible_tokens():
+    logits = torch.tensor([[0.0, -torch.inf, 0.0, -torch.inf]])
+    for number, token in ((0.0, 0), (0.4999, 0), (0.5, 2), (1 - 2**-53, 2)):
+        assert draw(logits, torch.tensor([number], dtype=torch.float64), Decoding())[0].item() == token
+
+
+def test_without_an_end_token_a_reply_has_exactly_the_default_budget_of_20():
+    replies = ReplyGenerator(built("llama"), [])
+    said = replies(prompts(3), torch.Generator().manual_seed(0))
+    assert [len(tokens) for tokens in said.tokens] == [20, 20, 20] and said.ended == [False] * 3
+
+
+def test_one_generator_gives_the_same_replies_again_and_torchs_own_is_left_alone():
+    state = torch.random.get_rng_state()
+    first, second = (generator(built("llama"))(prompts(), torch.Generator().manual_seed(5)) for _ in range(2))
+    assert first == second and torch.equal(state, torch.random.get_rng_state())
+
+
+def test_the_model_is_in_evaluation_mode_while_it_speaks_and_as_before_afterwards():
+    model, modes = built("llama").train(), []
+    model.model.norm.register_forward_hook(lambda module, given, made: modes.append(module.training))
+    generator(model)(prompts(2), numbers(2))
+    assert model.training and not any(modes)
+
+
+def test_what_cannot_be_is_told_in_one_line():
+    model = built("llama")
+    with pytest.raises(GroundlabError, match=r"give a torch\.Generator"):
+        generator(model)(prompts(2))
+    with pytest.raises(GroundlabError, match=r"\(2, 12\) are needed"):
+        generator(model)(prompts(2), numbers(3))
+    with pytest.raises(GroundlabError, match="a prompt is empty"):
+        generator(model)([[5], []], numbers(2))
+    with pytest.raises(GroundlabError, match="the model reads 2048; shorten the window"):
+        generator(model)([[5] * 2040], numbers(1))
+    with pytest.raises(GroundlabError, match="top_p"):
+        Decoding(top_p=0)
+    t5 = T5ForConditionalGeneration(T5Config(vocab_size=20, d_model=8, d_ff=8, num_layers=1, num_heads=1))
+    with pytest.raises(GroundlabError, match="give an AutoModelForCausalLM"):
+        generator(t5)
+    assert generator(model)([], numbers(0)).tokens == []
