@@ -1,7 +1,7 @@
 """How fast the hot paths are, on this machine, now: worlds, scoring, training. A benchmark, never a test.
 
 Each figure is taken in the same run as the thing it is compared with; quote ratios, not absolutes.
-Called from: `groundlab bench`. Read next: `bench_scoring.py` (the language models' part).
+Called from: `groundlab bench`. Read next: `bench_scoring.py` and `bench_reasoning.py` (the language models' parts).
 """
 
 import os
@@ -30,7 +30,7 @@ from groundlab.methods import registry
 from groundlab.worlds import text
 
 SUBJECTS = ("worlds", "scoring", "training")
-PAPERS = ("mediator", "glam")  # whose training is timed
+PAPERS = ("mediator", "glam", "reasoning")  # whose training is timed
 _SECONDS, _TURNS = 2.0, 5  # per figure, taken in turns
 _DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
 _WARM_UP, _ITERATIONS = 5, 45
@@ -79,6 +79,10 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         from groundlab.lab.bench_distributed import bench_distributed
 
         figures += bench_distributed()
+    if subject in ("training", "all") and paper in (None, "reasoning"):
+        from groundlab.lab.bench_reasoning import bench_generation
+
+        figures += bench_generation()
     return figures
 
 
