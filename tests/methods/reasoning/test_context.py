@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from groundlab.language.dialogue import DialogueWriter
 from groundlab.methods.reasoning.context import HIDDEN, LONGEST_REPLY, Contexts, told
 from groundlab.methods.reasoning.settings import TalkingSettings
 
-TOKENIZER = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "golden" / "tiny_t5")
+WRITER = DialogueWriter(AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "golden" / "tiny_t5"))
 
 
 def talk(window, observations, **options):
@@ -86,7 +87,7 @@ def test_any_reply_can_be_kept_told_and_tokenised(reply):
     contexts.step(0, reply, ["u1"])
     kept = contents(contexts)[1]
     kept.encode()
-    TOKENIZER(kept)
+    assert WRITER.prompt(contexts.messages(0))
     assert not any(ord(character) < 32 and character != "\n" for character in kept)
 
 
