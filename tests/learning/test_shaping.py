@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from groundlab.learning.moments import RunningMoments
 from groundlab.learning.returns import gae
-from groundlab.learning.shaping import ORIGINAL, Quirks, RunningVariance, Shaper, scale_of, shaping
+from groundlab.learning.shaping import ORIGINAL, Quirks, Shaper, scale_of, shaping
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "background_knowledge.json").read_text())["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])
@@ -168,7 +169,7 @@ def test_late_terms_are_the_correct_ones_a_step_later_but_for_the_last_of_each_e
 
 
 def test_the_running_variance_is_the_originals():
-    running, before = RunningVariance(), torch.zeros(2).double()
+    running, before = RunningMoments(), torch.zeros(2).double()
     for case in GOLDEN["filter_rms"]:
         sums = []
         for row in torch.tensor(case["in"], dtype=torch.float64):
@@ -176,7 +177,7 @@ def test_the_running_variance_is_the_originals():
             sums.append(before)
         torch.testing.assert_close(torch.stack(sums), torch.tensor(case["filtered"], dtype=torch.float64))
         running.update(torch.stack(sums))
-        assert (running.mean, running.variance, running.count) == pytest.approx(
+        assert (float(running.mean), float(running.variance), running.count) == pytest.approx(
             (case["mean"], case["var"], case["count"]), rel=1e-9
         )
 
@@ -198,7 +199,7 @@ def test_with_all_quirks_the_terms_rewards_and_advantages_are_the_originals():
     for number, (rollout, potentials, ends) in enumerate(original_rollouts()):
         terms = shaper.terms(torch.cat([potentials, torch.full((1, 2), math.nan)]), ends)
         np.testing.assert_allclose(terms, rollout["shaped_rewards"], atol=1e-5)
-        assert shaper.running.variance == pytest.approx(rollout["reward_rms_var"], rel=1e-6)
+        assert float(shaper.running.variance) == pytest.approx(rollout["reward_rms_var"], rel=1e-6)
         total, values = torch.tensor(rollout["rewards_total"]), torch.tensor(rollout["ext_values"])
         earned = torch.where(total - terms > 2.5, 5.0, 0.0)
         np.testing.assert_allclose(earned + terms, rollout["rewards_total"], atol=1e-5)

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from groundlab.learning.moments import RunningMoments
+
 
 def shaping(potentials: Tensor, ends: Tensor, gamma: float, cut_off: Tensor | None = None) -> Tensor:
     """The terms [T, B] of a rollout.
@@ -65,32 +67,13 @@ class Quirks:
 ORIGINAL = Quirks(late=True, no_boundaries=True, running_scale=True, carried_twice=True, shared_clock=True)
 
 
-@dataclass
-class RunningVariance:
-    """Mean and variance of everything seen, by batch moments (the original's RunningMeanStd, in double precision)."""
-
-    mean: float = 0.0
-    variance: float = 1.0
-    count: float = 1e-4
-
-    def update(self, values: Tensor) -> None:
-        """Take in a batch of any shape."""
-        batch, size = values.double(), values.numel()
-        mean, total = float(batch.mean()), self.count + size
-        difference = mean - self.mean
-        square = self.variance * self.count + float(batch.var(correction=0)) * size
-        self.variance = (square + difference**2 * self.count * size / total) / total
-        self.mean += difference * size / total
-        self.count = total
-
-
 class Shaper:
     """Terms rollout after rollout: a fixed scale, or the quirks' state."""
 
     def __init__(self, num_envs: int, gamma: float, scale: float = 1.0, quirks: Quirks | None = None):
         """scale: what potentials are divided by (`scale_of`), unless quirks say running_scale."""
         self._gamma, self._scale, self._quirks = gamma, scale, quirks or Quirks()
-        self.running = RunningVariance()
+        self.running = RunningMoments()
         self._sums = torch.zeros(num_envs, dtype=torch.float64)
         self._carried = torch.zeros(num_envs, dtype=torch.float64)
         self._ended = torch.ones(num_envs, dtype=torch.bool)
@@ -127,18 +110,18 @@ class Shaper:
         sums = _discounted_sums(new, self._sums, self._gamma)
         self._sums = sums[-1]
         self.running.update(sums)
-        return self.running.variance**0.5
+        return float(self.running.variance) ** 0.5
 
     def state(self) -> dict[str, Any]:
         """What `load_state` continues from, for JSON."""
         tensors = {"sums": self._sums, "carried": self._carried, "ended": self._ended}
-        return {name: tensor.tolist() for name, tensor in tensors.items()} | {"running": vars(self.running).copy()}
+        return {name: tensor.tolist() for name, tensor in tensors.items()} | {"running": self.running.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from what `state` gave."""
         self._sums, self._carried = (torch.tensor(state[name], dtype=torch.float64) for name in ("sums", "carried"))
         self._ended = torch.tensor(state["ended"], dtype=torch.bool)
-        self.running = RunningVariance(**state["running"])
+        self.running.load_state(state["running"])
 
 
 def _discounted_sums(rows: Tensor, before: Tensor, gamma: float) -> Tensor:

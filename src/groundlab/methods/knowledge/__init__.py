@@ -7,7 +7,8 @@
     gate.py, confined.py, kernel_filter.py, outcomes.py   what the sandbox is made of; adversaries.py attacks it
     preference.py    BK-Pref: a transformer that learns what a judge prefers
     goals.py         BK-Goal: suggested goals, found again for steps like those they were suggested for
-    networks.py      what the paper plays and explores with
+    networks.py, learner.py    what the paper plays and explores with, and how it learns
+    collect.py, dataset.py     the episodes that are labelled
 
 Source: spec background-knowledge. Read next: `learning/shaping.py`, what potentials do to rewards.
 """

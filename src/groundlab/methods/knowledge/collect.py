@@ -1,0 +1,108 @@
+"""Collection: a curious agent plays a world without a task of ours, and its episodes are kept as it gets better.
+
+    groundlab.methods.knowledge.collect.execute(run)       run.folder/dataset is what is labelled
+
+After the first update, then every `record_every` steps and at the end, the policy of the moment plays some episodes,
+with chance (spec background-knowledge 2). Each snapshot's episodes are on disk before training goes on; a run that was
+killed continues. Called from: nobody yet. Read next: `learner.py`, `dataset.py`.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from groundlab import worlds
+from groundlab.core.run import Run
+from groundlab.core.seeding import generator
+from groundlab.methods.knowledge.dataset import Dataset, Episode, write
+from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
+from groundlab.methods.knowledge.networks import TwoHeadedAgent
+from groundlab.methods.knowledge.settings import COLLECTION, Settings
+from groundlab.methods.knowledge.windows import normalised
+
+
+class CollectionSettings(Settings):
+    """What collection takes besides; the paper's figures."""
+
+    frames: int = Field(default=5_000_000, ge=1)
+    """Steps of all environments together; the last update is a whole one."""
+    record_every: int = Field(default=500_000, ge=1)
+    record_episodes: int = Field(default=50, ge=1)
+    reward_scale: float = Field(default=COLLECTION["reward_scale"], gt=0)
+    curiosity: float = Field(default=COLLECTION["curiosity"], ge=0)
+    earned: float = Field(default=COLLECTION["earned"], ge=0)
+
+
+def schedule(frames: int, batch: int, every: int) -> list[int]:
+    """The updates after which episodes are recorded: the first, those `every` steps apart, the last."""
+    last = -(-frames // batch)
+    updates = [1]
+    while updates[-1] < last:
+        updates.append(min(last, updates[-1] + -(-every // batch)))
+    return updates
+
+
+@torch.no_grad()
+def record(agent: TwoHeadedAgent, world: str, layouts: list[int], snapshot: int, rng: np.random.Generator):
+    """One whole episode of each layout, played with chance: a list of `dataset.Episode`."""
+    envs = worlds.GridVectorEnv(worlds.find(world), len(layouts), autoreset="disabled")
+    views = [envs.reset(seed=layouts)[0]["image"]]
+    alive, moves, paid, ends = np.ones(len(layouts), bool), [], [], []
+    while alive.any():
+        actions = draw(agent(torch.from_numpy(normalised(views[-1]))).logits, rng)
+        observations, rewards, terminated, truncated, _ = envs.step(actions)
+        for kept, new in ((views, observations["image"]), (moves, actions), (paid, rewards)):
+            kept.append(new)
+        ends.append(np.stack([terminated & alive, truncated & alive]))
+        alive = alive & ~(terminated | truncated)
+    return [_episode(env, layouts[env], snapshot, views, moves, paid, np.stack(ends)) for env in range(len(layouts))]
+
+
+def _episode(env: int, layout: int, snapshot: int, views: list, moves: list, paid: list, ends: np.ndarray) -> Episode:
+    """What environment `env` did until it ended. ends: bool [T, 2, B], where each ended by success and by time."""
+    last = int(ends[:, :, env].any(1).argmax())
+    terminated, truncated = ends[last, :, env].tolist()
+    return Episode(
+        np.stack([view[env] for view in views[: last + 2]]),
+        np.array([actions[env] for actions in moves[: last + 1]], np.uint8),
+        np.array([rewards[env] for rewards in paid[: last + 1]], np.float32),
+        terminated,
+        truncated,
+        layout,
+        snapshot,
+    )
+
+
+def execute(run: Run) -> None:
+    """Train, record at the scheduled updates, then store all episodes as one dataset in `run.folder`."""
+    settings = CollectionSettings(**run.spec.settings)
+    learner = Learner(run.spec.world, run.spec.seed, settings)
+    checkpoint = run.restore()
+    if checkpoint is not None:
+        learner.load_state(checkpoint.files)
+    batch = learner.frames_per_update
+    updates = schedule(settings.frames, batch, settings.record_every)
+    for iteration in range(checkpoint.step + 1 if checkpoint else 1, updates[-1] + 1):
+        figures = learner.improve(iteration)
+        run.log({"iteration": iteration, "frames": iteration * batch, **figures})
+        if iteration in updates:
+            _record_snapshot(run, learner.agent, iteration, iteration * batch, settings)
+        shown = {name: figures[name] for name in ("success", "entropy") if name in figures}
+        run.advance(iteration, updates[-1], learner.state, **shown)
+    parts = [Dataset(run.folder / "snapshots" / str(update)) for update in updates]
+    episodes = [part.episode(number) for part in parts for number in range(len(part))]
+    card = write(run.folder / "dataset", episodes, _about(run))
+    rows = [{"policy": snapshot, "mean": figures, "rows": []} for snapshot, figures in card["snapshots"].items()]
+    run.write_evaluation(rows)
+
+
+def _record_snapshot(run: Run, agent: TwoHeadedAgent, update: int, frames: int, settings: CollectionSettings) -> None:
+    rng = generator(run.spec.seed, "recording", update)
+    layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, settings.record_episodes).tolist()
+    write(run.folder / "snapshots" / str(update), record(agent, run.spec.world, layouts, frames, rng), _about(run))
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {"world": run.spec.world, "seed": run.spec.seed, "settings": run.spec.settings}

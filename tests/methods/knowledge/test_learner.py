@@ -1,0 +1,141 @@
+"""The knowledge agents learn, go on from where they stopped, and collect what they say they collect."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec
+from groundlab.learning.moments import RunningMoments
+from groundlab.methods.knowledge.collect import CollectionSettings, execute, record, schedule
+from groundlab.methods.knowledge.dataset import Dataset
+from groundlab.methods.knowledge.learner import Curiosity, Learner, draw
+from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
+from groundlab.methods.knowledge.potentials import OraclePotential
+from groundlab.methods.knowledge.settings import COLLECTION, Fidelity, Settings
+
+WORLD = "BabyAI-GoToLocalS5N2-v0"
+SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2}
+ALL_QUIRKS = Fidelity.model_validate(dict.fromkeys(Fidelity.model_fields, True))
+
+
+def small(**given):
+    return Settings.model_validate({**SMALL, **given})
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [small(), small(**COLLECTION), small(fidelity=ALL_QUIRKS)],
+    ids=["shaping", "curiosity", "quirks"],
+)
+def test_a_learner_that_stopped_goes_on_to_the_last_bit(settings):
+    def fresh():
+        return Learner(WORLD, 0, settings, OraclePotential([("ball", "red"), ("key", "grey")]), scale=2.0)
+
+    straight, stopped, resumed = fresh(), fresh(), fresh()
+    for iteration in (1, 2):
+        straight.improve(iteration)
+        stopped.improve(iteration)
+    resumed.load_state(stopped.state())
+    for iteration in (3, 4):
+        expected, found = straight.improve(iteration), resumed.improve(iteration)
+        assert {k: v for k, v in expected.items() if np.isfinite(v)} == {
+            k: v for k, v in found.items() if np.isfinite(v)
+        }
+    for name, content in straight.state().items():
+        assert content == resumed.state()[name]
+
+
+def test_the_paper_records_eleven_times():
+    grids, images = schedule(5_000_000, 8 * 128, 500_000), schedule(5_000_000, 16 * 256, 500_000)
+    assert grids == [1, 490, 979, 1468, 1957, 2446, 2935, 3424, 3913, 4402, 4883]
+    assert images[:3] == [1, 124, 247] and images[-2:] == [1108, 1221] and len(images) == 11
+
+
+def test_actions_are_drawn_as_likely_as_they_are():
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).repeat(20_000, 1)
+    shares = np.bincount(draw(logits, np.random.default_rng(0)), minlength=3) / 20_000
+    np.testing.assert_allclose(shares, [0.5, 0.25, 0.25], atol=0.015)
+
+
+@pytest.mark.parametrize("shape", [(), (3, 2)])
+def test_running_moments_are_those_of_everything_seen(shape):
+    values = torch.randn(50, *shape, generator=torch.Generator().manual_seed(0)).double() * 3 + 7
+    moments = RunningMoments(*shape)
+    for part in values.split(7):
+        moments.update(part)
+    torch.testing.assert_close(moments.mean, values.mean(0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(moments.variance, values.var(0, correction=0), rtol=1e-3, atol=1e-3)
+
+
+def test_what_was_learnt_is_no_longer_new():
+    torch.manual_seed(0)
+    novelty = RandomDistillation((3, 7, 7))
+    curiosity = Curiosity(novelty, 1, 0.99)
+    known, new = torch.rand(8, 3, 7, 7), torch.rand(8, 3, 7, 7)
+    before = curiosity.of(known).mean()
+    optimizer = torch.optim.Adam(novelty.predictor.parameters(), lr=1e-3)
+    for _ in range(60):
+        predicted, true = novelty(curiosity.whitened(known))
+        optimizer.zero_grad()
+        (predicted - true).pow(2).mean().backward()
+        optimizer.step()
+    assert curiosity.of(known).mean() < 0.2 * before
+    assert curiosity.of(new).mean() > 2 * curiosity.of(known).mean()
+
+
+def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again():
+    from groundlab import worlds
+
+    torch.manual_seed(0)
+    layouts = [3, 5, 8]
+    episodes = record(TwoHeadedAgent((3, 7, 7), 7), WORLD, layouts, 0, np.random.default_rng(0))
+    for episode, layout in zip(episodes, layouts, strict=True):
+        envs = worlds.GridVectorEnv(worlds.find(WORLD), 1, autoreset="disabled")
+        views = [envs.reset(seed=[layout])[0]["image"][0]]
+        for step, action in enumerate(episode.actions):
+            seen, rewards, terminated, truncated, _ = envs.step(np.array([action]))
+            views.append(seen["image"][0])
+            assert rewards[0] == pytest.approx(float(episode.rewards[step]))
+        np.testing.assert_array_equal(np.stack(views), episode.views)
+        assert (bool(terminated[0]), bool(truncated[0])) == (episode.terminated, episode.truncated)
+        assert episode.terminated or episode.truncated
+
+
+def spec():
+    settings = CollectionSettings.model_validate({**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3})
+    return RunSpec(method="rnd", world=WORLD, seed=1, settings=settings.model_dump())
+
+
+def test_a_collection_that_was_stopped_gives_the_same_dataset(tmp_path):
+    execute(Run(tmp_path / "whole", spec()))
+    for _ in range(5):
+        try:
+            execute(Run(tmp_path / "stopped", spec(), stop=lambda: True))
+            break
+        except Unfinished:
+            continue
+    whole, stopped = (Dataset(tmp_path / name / "dataset") for name in ("whole", "stopped"))
+    assert whole.card == stopped.card
+    assert whole.card["episodes"] == 6 and sorted(whole.card["snapshots"]) == ["32", "96"]
+    metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "stopped")]
+    assert metrics[0] == metrics[1] and len(json.loads(metrics[0].splitlines()[0])) > 5
+
+
+def test_a_loss_that_is_no_number_is_one_clear_line():
+    learner = Learner(WORLD, 0, small(lr=1e30))
+    with pytest.raises(GroundlabError, match="lower lr"):
+        for iteration in range(1, 6):
+            learner.improve(iteration)
+
+
+def test_carrying_twice_needs_what_it_is_about():
+    with pytest.raises(ValueError, match="needs late and running_scale"):
+        Fidelity(carried_twice=True)
