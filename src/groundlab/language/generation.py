@@ -289,8 +289,8 @@ class ReplyGenerator:
                 if row != living:
                     for layer in self._layers:
                         layer.swap(row, living)
-                    for listed in (order, self._held):
-                        listed[row], listed[living] = listed[living], listed[row]
+                    order[row], order[living] = order[living], order[row]
+                    self._held[row], self._held[living] = self._held[living], self._held[row]
         return living
 
 
