@@ -4,8 +4,11 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from groundlab.methods.knowledge.dataset import Dataset, Episode, write
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +42,34 @@ def pattern():
         return (0.5 + 0.5 * torch.sin(0.13 * flat + k)).float().reshape(shape)
 
     return make
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch, golden):
+    """A dataset of two episodes, of views that a world can show."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    known = np.array([state["image"] for state in golden["minigrid"]["minigrid_synthetic_captions"]], np.uint8)
+    rng, episodes = np.random.default_rng(0), []
+    for length in (8, 20):
+        views, actions = known[rng.integers(0, len(known), length + 1)], rng.integers(0, 7, length).astype(np.uint8)
+        episodes.append(Episode(views, actions, np.zeros(length, np.float32), False, True, 0, 0))
+    write(tmp_path / "data", episodes, {})
+    return Dataset(tmp_path / "data")
+
+
+class Told:
+    """A chat model that gives prepared replies, the last one for ever, and remembers what it was asked."""
+
+    model = "told"
+
+    def __init__(self, said):
+        self._said, self.asked = list(said), []
+
+    def reply(self, messages, sampling):
+        self.asked.append([dict(message) for message in messages])
+        return self._said[min(len(self.asked), len(self._said)) - 1]
+
+
+@pytest.fixture(scope="session")
+def told():
+    return Told

@@ -2,7 +2,8 @@
 
     potentials.py    start here: the three forms of knowledge, and what they are compared with
     windows.py, captions.py    the last steps of an episode, as arrays and in words
-    replies.py       what a language model's replies say
+    programs.py, judging.py, suggesting.py    how a language model is asked for each of the three forms
+    replies.py, conversation.py               what its replies say, and what it is told of the conversation so far
     sandbox.py       BK-Code: code that a language model wrote, run where it can do no harm
     gate.py, confined.py, kernel_filter.py, outcomes.py   what the sandbox is made of; adversaries.py attacks it
     preference.py    BK-Pref: a transformer that learns what a judge prefers

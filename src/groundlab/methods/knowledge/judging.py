@@ -1,0 +1,130 @@
+"""BK-Pref's labelling: pairs of segments are put before a judge, in an order drawn by chance; what it says is counted.
+
+    judged = judge(chat, chat_settings.sampling, dataset, Settings(pairs=500), seed)
+    preference.train(judged.pairs(), ...)
+    judge(scripted_judge(error=0.1, seed=0), ...)        a stated rule with a stated share of wrong answers
+
+The original always shows the first draw as A; here a coin decides, so a judge that leans to one place favours nobody.
+Replies come through a ledger (language/chat). Source: spec background-knowledge 4.1. Called from: nobody yet.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from groundlab.assets import read_text
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_bytes
+from groundlab.core.seeding import generator
+from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
+from groundlab.methods.knowledge import replies
+from groundlab.methods.knowledge.captions import trajectory
+from groundlab.methods.knowledge.dataset import Dataset, Segment, sample
+from groundlab.methods.knowledge.preference import Pairs, Segments
+from groundlab.methods.knowledge.windows import normalised
+from groundlab.methods.settings import Strict
+
+_ANSWERS = {replies.FIRST: "A > B", replies.SECOND: "B > A", replies.TIE: "A = B"}
+_STEP = re.compile(r"Step \d+: (.*) You choose the action: (.*)\.$", re.MULTILINE)
+
+
+class Settings(Strict):
+    """Which pairs are judged, and how replies are read."""
+
+    pairs: int = Field(default=5000, ge=1)
+    length: int = Field(default=5, ge=2)
+    strict: bool = True
+    """Quirk Q14: the original reads a reply that echoes the choices as "B > A"."""
+    random_order: bool = True
+    """Whether a coin decides which segment is shown as A; the original shows the first one."""
+
+
+@dataclass
+class Judged:
+    """Pairs with a label, and how many replies gave none."""
+
+    first: list[Segment] = field(default_factory=list)
+    second: list[Segment] = field(default_factory=list)
+    labels: list[float] = field(default_factory=list)
+    """0 the first is preferred, 1 the second, 0.5 a tie."""
+    unread: int = 0
+
+    def pairs(self) -> Pairs:
+        """As the preference transformer reads them. Raises GroundlabError when there are none."""
+        if not self.labels:
+            raise GroundlabError(f"no reply of {self.unread} names a preference; try another model")
+        return Pairs(_segments(self.first), _segments(self.second), torch.tensor(self.labels))
+
+
+def _segments(parts: list[Segment]) -> Segments:
+    states = normalised(np.stack([part.views for part in parts]))
+    fields = (states, np.stack([part.actions for part in parts]), np.stack([part.times for part in parts]))
+    return Segments._make(torch.from_numpy(field) for field in fields)
+
+
+def question(first: Segment, second: Segment) -> Messages:
+    """What the judge is asked about two segments, the first shown as A."""
+    environment = read_text("prompts/knowledge/minigrid.txt")
+    system = read_text("prompts/knowledge/preference-task.txt").format(environment=environment)
+    told = [trajectory(part.captions, part.actions.tolist()) for part in (first, second)]
+    user = read_text("prompts/knowledge/preference-segments.txt").format(first=told[0], second=told[1])
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def judge(chat: ChatModel, sampling: Callable[[int], Sampling], data: Dataset, settings: Settings, seed: int) -> Judged:
+    """Judge pairs drawn from the seed. Raises what the chat model raises; replies so far are in its ledger."""
+    judged, rng = Judged(), generator(seed, "preference pairs")
+    for number in range(settings.pairs):
+        one, other = (data.segment(*sample(data.lengths, settings.length, rng), settings.length) for _ in range(2))
+        swapped = bool(rng.random() < 0.5) and settings.random_order
+        reply = chat.reply(question(other, one) if swapped else question(one, other), sampling(number))
+        label = replies.preference(reply, settings.strict)
+        if label is None:
+            judged.unread += 1
+            continue
+        judged.first.append(one)
+        judged.second.append(other)
+        judged.labels.append(1.0 - label if swapped else label)
+    return judged
+
+
+def scripted_judge(error: float, seed: int) -> Scripted:
+    """A judge by rule (`merit`), which gives the opposite answer to a share `error` of the questions, drawn by seed.
+
+    Raises GroundlabError for a share outside 0 .. 1.
+    """
+    if not 0 <= error <= 1:
+        raise GroundlabError(f"error is {error}; give a share from 0 to 1")
+
+    def rule(text: str, sampling: Sampling) -> str:
+        shown = text.split("Description of Trajectory Segment B:")
+        merits = [merit(part) for part in shown]
+        label = replies.TIE if merits[0] == merits[1] else float(merits[1] > merits[0])
+        wrong = generator(seed, "judge", int(digest_bytes(text.encode())[:8], 16)).random() < error
+        return f"[Thoughts]\nmerits {merits[0]} and {merits[1]}\n\n[Rank]\n{_ANSWERS[1 - label if wrong else label]}"
+
+    return Scripted(f"scripted judge, error {error:g}, seed {seed}", rule)
+
+
+def merit(caption: str) -> int:
+    """What a stretch of play is worth by common sense, read from its description.
+
+    +1 for a step forward into a free cell, -1 for one against a wall or an object, -1 for a turn that takes back the
+    turn before, -1 for any other action, +2 for an object right ahead at the end.
+    """
+    steps, total, before = _STEP.findall(caption), 0, ""
+    for seen, action in steps:
+        blocked = re.search(r"(?<!and )\b1 step forward", seen) is not None
+        if action == "forward":
+            total += -1 if blocked else 1
+        elif action in ("turn left", "turn right"):
+            total -= {action, before} == {"turn left", "turn right"}
+        else:
+            total -= 1
+        before = action
+    now = caption.rpartition("Current observation: ")[2]
+    return total + 2 * bool(re.search(r"You see a \w+ (?:key|ball|box) 1 step forward", now))

@@ -1,0 +1,173 @@
+"""BK-Code's labelling: a language model writes a program, sees what it makes of behaviour, and writes a better one.
+
+    programs = write_programs(chat, chat_settings.sampling, dataset, sandbox, Settings(), seed)
+    chosen(programs, dataset, sandbox, seed)      the newest that works and tells windows apart
+
+Each round is one program that runs without a fault on a few windows; a fault is told to the model, which tries again.
+Replies come through a ledger (language/chat), and all else is drawn from the seed: the same command continues a
+labelling that was stopped, without paying twice. Source: spec background-knowledge 3. Called from: nobody yet.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from groundlab.assets import read_text
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.seeding import generator
+from groundlab.language.chat import ChatModel, Messages, Sampling
+from groundlab.methods.knowledge import replies
+from groundlab.methods.knowledge.captions import trajectory_for_code
+from groundlab.methods.knowledge.conversation import pruned, tokens_of
+from groundlab.methods.knowledge.dataset import Dataset, Segment, sample
+from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.methods.knowledge.windows import channels_first
+from groundlab.methods.settings import Strict
+
+HORIZON = 5
+_JUDGED_ON = 200  # windows on which programs are compared
+_REPLY_TOKENS = 700  # of a reply, for estimates
+
+
+class Settings(Strict):
+    """How a labelling goes; the original's values."""
+
+    rounds: int = Field(default=20, ge=1)
+    samples: int = Field(default=5, ge=1)
+    """Windows that the model is shown each round."""
+    attempts: int = Field(default=15, ge=1)
+    """Replies without a program, and programs with a fault, that one round may take."""
+    max_prompt_tokens: int = Field(default=6000, ge=1)
+    """Where older rounds are left out of the conversation."""
+    strict: bool = True
+    """How replies are read (`replies.code`; quirk Q12)."""
+    forgets_request: bool = False
+    """Q6: the oldest message left out is the request itself."""
+
+
+class Program(NamedTuple):
+    """What came of one round."""
+
+    source: str
+    faults: int
+    """Programs that failed before it."""
+    calls: int
+    """Replies that the round took."""
+
+
+class Estimate(NamedTuple):
+    """What a labelling takes at most, if no program fails."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def opening() -> Messages:
+    """The messages that every conversation begins with."""
+    environment = f"{read_text('prompts/knowledge/minigrid.txt')}\n{_prompt('function')}"
+    system = [{"role": "system", "content": text} for text in (_prompt("task"), environment)]
+    return [*system, {"role": "user", "content": _prompt("request")}]
+
+
+def _prompt(name: str) -> str:
+    return read_text(f"prompts/knowledge/code-{name}.txt")
+
+
+def estimate(settings: Settings) -> Estimate:
+    """Calls and tokens of a labelling, to be shown before it: conversations as long as they may become."""
+    grown = [tokens_of(opening()) + 2 * _REPLY_TOKENS * number for number in range(settings.rounds)]
+    prompt = sum(min(each, settings.max_prompt_tokens) for each in grown)
+    return Estimate(settings.rounds, prompt, _REPLY_TOKENS * settings.rounds)
+
+
+def write_programs(
+    chat: ChatModel,
+    sampling: Callable[[int], Sampling],
+    data: Dataset,
+    sandbox: Sandbox,
+    settings: Settings,
+    seed: int,
+) -> list[Program]:
+    """One working program a round, the last one last.
+
+    sampling: how draw n of a conversation is sampled (ChatSettings.sampling). A round that stays without a working
+    program ends the labelling with those before it. Raises GroundlabError when the first round does, and what the chat
+    model raises.
+    """
+    messages, programs, rng = opening(), [], generator(seed, "program windows")
+    for _ in range(settings.rounds):
+        shown = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(settings.samples)]
+        program, messages = _round(chat, sampling, messages, shown, sandbox, settings)
+        if program is None:
+            break
+        programs.append(program)
+    if not programs:
+        raise GroundlabError(f"{chat.model} wrote no working program in {settings.attempts} replies; try another model")
+    return programs
+
+
+def _round(
+    chat: ChatModel,
+    sampling: Callable[[int], Sampling],
+    messages: Messages,
+    shown: list[Segment],
+    sandbox: Sandbox,
+    settings: Settings,
+) -> tuple[Program | None, Messages]:
+    """Ask until a program works on all windows; the messages then ask for a better one."""
+    faults, first = 0, 2 if settings.forgets_request else 3
+    for call in range(settings.attempts):
+        messages = pruned(messages, settings.max_prompt_tokens, first)
+        reply = str(chat.reply(messages, sampling(call)))
+        source = replies.code(reply, settings.strict)
+        if source is None:
+            continue
+        views = np.stack([channels_first(segment.views) for segment in shown])
+        outcome = sandbox.evaluate(source, views, np.stack([segment.actions for segment in shown]), details=True)
+        answer = {"role": "assistant", "content": reply}
+        if outcome.fault is not None:
+            faults += 1
+            told = _prompt("error").format(error=outcome.fault.message.strip())
+            messages = [*messages, answer, {"role": "user", "content": told}]
+            continue
+        told = _prompt("improve").format(samples=_samples(shown, outcome.values, outcome.details or []))
+        return Program(source, faults, call + 1), [*messages, answer, {"role": "user", "content": told}]
+    return None, messages
+
+
+def _samples(shown: list[Segment], values: np.ndarray, details: list[dict[str, float]]) -> str:
+    """The windows in words, with what the program made of them (spec 3, examples_description)."""
+    parts = []
+    for number, (segment, value, named) in enumerate(zip(shown, values, details, strict=True), start=1):
+        caption = trajectory_for_code(segment.captions, segment.actions.tolist())
+        told = ", ".join(f"{name}: {part:.4f}" for name, part in named.items())
+        parts.append(f"Sample#{number}\n{caption}\nThe computed reward is {value:.4f}. Reward details: {told}.\n\n")
+    return "".join(parts)
+
+
+def chosen(programs: list[Program], data: Dataset, sandbox: Sandbox, seed: int) -> Program:
+    """The newest program that works on 200 windows and does not give all of them one value; the original has no choice
+    but the newest. Raises GroundlabError when there is none."""
+    rng = generator(seed, "program choice")
+    segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(_JUDGED_ON)]
+    views = np.stack([channels_first(segment.views) for segment in segments])
+    actions = np.stack([segment.actions for segment in segments])
+    for program in reversed(programs):
+        outcome = sandbox.evaluate(program.source, views, actions)
+        if outcome.fault is None and np.ptp(outcome.values) > 0:
+            return program
+    raise GroundlabError(
+        f"none of {len(programs)} programs tells windows apart; label again with another model or seed"
+    )
+
+
+def store(folder: Path, programs: list[Program], final: Program) -> None:
+    """Write code-step0.py, ... and code-final.py, as the original names them."""
+    for number, program in enumerate(programs):
+        storage.write_atomic(folder / f"code-step{number}.py", program.source)
+    storage.write_atomic(folder / "code-final.py", final.source)
