@@ -28,35 +28,27 @@ def folders(tmp_path_factory):
     return home
 
 
-def greedy(folder, text: str, length: int) -> list[int]:
-    """The reply's tokens by one forward pass a token, the most probable each time."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), LlamaForCausalLM.from_pretrained(folder)
-    tokens = tokenizer(text, return_tensors="pt").input_ids
-    start = tokens.shape[1]
+def greedy(folder, prompt: list[int], length: int) -> list[int]:
+    """The reply's tokens by one forward pass a token, the most probable each time, up to the end token."""
+    model, reply = LlamaForCausalLM.from_pretrained(folder), []
     with torch.inference_mode():
-        for _ in range(length):
-            best = model(tokens).logits[:, -1].argmax(-1, keepdim=True)
-            tokens = torch.cat([tokens, best], 1)
-    return tokens[0, start:].tolist()
+        while len(reply) < length and model.generation_config.eos_token_id not in reply:
+            reply.append(int(model(torch.tensor([[*prompt, *reply]])).logits[0, -1].argmax()))
+    return reply
 
 
 @pytest.mark.parametrize(
-    ("name", "prompt"),
+    ("name", "text"),
     [("plain", "you see a door\ngo to the key\n"), ("templated", "you see a door go to the key go ")],
 )
-def test_the_reply_continues_the_prompt_that_the_template_writes(folders, name, prompt):
+def test_the_reply_continues_the_prompt_that_the_template_writes(folders, name, text):
+    """A template writes its own special tokens; a plain text gets the tokenizer's."""
     tokenizer = AutoTokenizer.from_pretrained(folders / name)
+    prompt = tokenizer(text, add_special_tokens=name == "plain").input_ids
     expected = greedy(folders / name, prompt, 12)
     reply = Local(str(folders / name)).reply(MESSAGES, Sampling(max_tokens=12))
-    end = model_end(folders / name)
-    expected = expected[: expected.index(end) + 1] if end in expected else expected
     assert reply == tokenizer.decode(expected, skip_special_tokens=True)
-    assert reply.tokens == Tokens(len(tokenizer(prompt).input_ids), len(expected)) and reply.cost == 0
-
-
-def model_end(folder) -> int:
-    """The token that ends a reply."""
-    return LlamaForCausalLM.from_pretrained(folder).generation_config.eos_token_id
+    assert reply.tokens == Tokens(len(prompt), len(expected)) and reply.cost == 0
 
 
 def test_drawn_replies_depend_on_the_seed_alone_and_leave_torchs_generator_as_it_was(folders):
@@ -81,5 +73,8 @@ def test_an_encoder_decoder_is_refused():
         Local(str(GOLDEN / "tiny_t5")).reply(MESSAGES, Sampling())
 
 
-def test_a_pinned_revision_is_part_of_the_name_in_the_ledger():
+def test_replies_are_filed_under_the_revision_or_the_content_of_the_model(folders):
     assert Local("org/name", "abc").model == "org/name@abc" and Local("org/name").model == "org/name"
+    plain, templated = (Local(str(folders / name)).model.split("@") for name in ("plain", "templated"))
+    assert plain[0] == str(folders / "plain") and len(plain[1]) == 12 and plain[1] != templated[1]
+    assert Local(str(folders / "plain")).model == "@".join(plain)

@@ -6,16 +6,20 @@ Messages are written by the tokenizer's chat template; without one, one below th
 outright, so a model's own generation defaults never count. Read next: `../models.py`, which loads it.
 """
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_json
 from groundlab.language import models
 from groundlab.language.chat.interface import Messages, Reply, Sampling, Tokens
 
+_DIGITS = 12
 DEFAULT_LENGTH = 128  # tokens of a reply whose sampling names no length
 
 
@@ -30,8 +34,13 @@ class Local:
 
     @property
     def model(self) -> str:
-        """The name under which its replies are filed."""
-        return f"{self.name}@{self.revision}" if self.revision else self.name
+        """The name under which its replies are filed; a folder's is told by its content, which may be trained anew."""
+        return f"{self.name}@{self._version}" if self._version else self.name
+
+    @cached_property
+    def _version(self) -> str | None:
+        folder = Path(self.name)
+        return _content(folder) if folder.is_dir() else self.revision
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -59,6 +68,16 @@ class Local:
             )
         reply = output[0, prompt:]
         return Reply(tokenizer.decode(reply, skip_special_tokens=True), Tokens(prompt, len(reply)))
+
+
+def _content(folder: Path) -> str:
+    """The first digits of a hash over the files of a model."""
+    digests = {}
+    for path in folder.iterdir():
+        if path.is_file():
+            with path.open("rb") as file:
+                digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest_json(digests)[:_DIGITS]
 
 
 def _drawing(temperature: float) -> dict[str, Any]:

@@ -56,7 +56,9 @@ class Settings(Strict):
     fidelity: Fidelity = Fidelity()
 
     def input_files(self) -> list[Path]:
-        """The ledger, where it is read rather than filled."""
+        """The ledger, where it is read rather than filled; the files of a local model, where it is a folder."""
+        if self.planner == "local" and self.chat.model and Path(self.chat.model).is_dir():
+            return sorted(file for file in Path(self.chat.model).iterdir() if file.is_file())
         return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
 
 
