@@ -81,6 +81,14 @@ def test_goals_read_views_and_captions_alike(windows, library):
     assert 0 < potential.hit_rate <= 1
 
 
+def test_a_threshold_can_be_set_by_how_often_it_is_passed(windows, library):
+    some = Windows(windows.views[:, :5], windows.actions[:, :4], windows.times[:, :5])
+    potential = GoalPotential(library, letters, threshold=2.0)
+    assert not potential(some).any()
+    assert potential.calibrate(some, share=0.2) < 1
+    assert np.mean(potential(some) > 0) == pytest.approx(0.2, abs=0.02)
+
+
 def test_a_library_without_goals_is_one_clear_line():
     with pytest.raises(GroundlabError, match="label some captions first"):
         GoalPotential(GoalLibrary(["a"], [[]]), letters)

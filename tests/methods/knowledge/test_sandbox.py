@@ -132,6 +132,12 @@ def test_a_lost_server_is_started_again():
     assert sandbox.processes() == []
 
 
+def test_a_server_that_cannot_start_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr("groundlab.methods.knowledge.confined.__file__", "/nowhere/confined.py")
+    with Sandbox(LIMITS) as sandbox, pytest.raises(GroundlabError, match="the sandbox does not start; try: "):
+        sandbox.evaluate(HEAD + "return 1.0, {}", WINDOWS, ACTIONS)
+
+
 def test_windows_that_do_not_fit_their_actions_are_one_clear_line(sandbox):
     with pytest.raises(GroundlabError, match=r"give \[N, K \+ 1, ...\] and \[N, K\]"):
         sandbox.evaluate(HEAD + "return 1.0, {}", WINDOWS, ACTIONS[:, :4])

@@ -63,28 +63,40 @@ class GoalPotential:
 
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi [N] of windows of views uint8 [N, 5, 7, 7, 3], or of captions (strings [N, 5])."""
-        views = windows.views
-        if views.dtype.kind in "OU":
-            told = views.tolist()
-        else:
-            lines = observations(views.reshape(-1, *views.shape[2:]))
-            told = [lines[start : start + views.shape[1]] for start in range(0, len(lines), views.shape[1])]
-        return self.of_captions(told, windows.actions.tolist())
+        return self.of_captions(*_told(windows))
 
     def of_captions(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
         """phi [N] of five observations and four actions each."""
-        queries = [
-            trajectory(seen[:-1], done[:-1], self._names).strip() for seen, done in zip(told, actions, strict=True)
-        ]
-        latest = [
-            trajectory(seen[-2:], done[-1:], self._names).strip() for seen, done in zip(told, actions, strict=True)
-        ]
-        candidates = self._offered[self.nearest(queries)].any(1)
-        likeness = np.where(candidates, self._embed(latest) @ self._goals.T, -1.0).max(1)
+        likeness = self.likeness(told, actions)
         phi = np.where(likeness > self._threshold, likeness, 0.0)
         self.asked, self.found = self.asked + len(phi), self.found + int((phi > 0).sum())
         return phi
 
+    def likeness(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
+        """How near each latest step comes to the nearest goal on offer, -1 .. 1 [N]."""
+        stretches = list(zip(told, actions, strict=True))
+        queries = [trajectory(seen[:-1], done[:-1], self._names).strip() for seen, done in stretches]
+        latest = [trajectory(seen[-2:], done[-1:], self._names).strip() for seen, done in stretches]
+        candidates = self._offered[self.nearest(queries)].any(1)
+        return np.where(candidates, self._embed(latest) @ self._goals.T, -1.0).max(1)
+
+    def calibrate(self, windows: Windows, share: float) -> float:
+        """Set the threshold so that phi is not 0 on a share of these windows, and return it.
+
+        The paper's 0.85 belongs to its encoder: with another one it may never be reached, or always.
+        """
+        self._threshold = float(np.quantile(self.likeness(*_told(windows)), 1 - share))
+        return self._threshold
+
     def nearest(self, queries: Sequence[str]) -> np.ndarray:
         """The places [N, 3] of the captions nearest to each query, the nearest last."""
         return np.argsort(self._embed(queries) @ self._keys.T, axis=1, kind="stable")[:, -NEAREST:]
+
+
+def _told(windows: Windows) -> tuple[list[list[str]], list[list[int]]]:
+    """The captions [N, 5] and actions [N, 4] of windows."""
+    views, actions = windows.views, windows.actions.tolist()
+    if views.dtype.kind in "OU":
+        return views.tolist(), actions
+    lines, width = observations(views.reshape(-1, *views.shape[2:])), views.shape[1]
+    return [lines[start : start + width] for start in range(0, len(lines), width)], actions

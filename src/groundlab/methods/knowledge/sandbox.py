@@ -150,18 +150,18 @@ class Sandbox:
         return struct.pack("!I", len(encoded)) + encoded + arrays, limits.wall_seconds + _GRACE
 
     def _put(self, job: tuple[bytes, float]) -> tuple[dict[str, Any], bytes]:
-        """Put a job to the server, and once more to a new one when the first is lost."""
-        for attempt in range(_ATTEMPTS):
+        """Put a job to the server, and once more to a new one when the first is lost; what loses both has died."""
+        for _ in range(_ATTEMPTS):
+            server = self._running()
+            assert server.stdin and server.stdout
             try:
-                server = self._running()
-                assert server.stdin and server.stdout
                 server.stdin.write(job[0])
                 server.stdin.flush()
                 return _received(server.stdout.fileno(), time.monotonic() + job[1])
             except (OSError, _Lost):
                 self.close()
-                self.respawns += attempt + 1 < _ATTEMPTS
-        raise GroundlabError(f"the sandbox does not start; try: {sys.executable} -I -S -c 'print(1)'")
+                self.respawns += 1
+        return {"ended": "closed", "status": int(signal.SIGKILL), "cpu_seconds": 0.0}, b""
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._server is None or self._server.poll() is not None:
@@ -181,7 +181,11 @@ class Sandbox:
             )
             weakref.finalize(self, self._end, server)
             assert server.stdout
-            _exactly(server.stdout.fileno(), len(confined.READY), time.monotonic() + _START)
+            try:
+                _exactly(server.stdout.fileno(), len(confined.READY), time.monotonic() + _START)
+            except _Lost:
+                self.close()
+                raise GroundlabError(f"the sandbox does not start; try: {' '.join(command)} < /dev/null") from None
         return self._server
 
     def processes(self) -> list[int]:
