@@ -30,7 +30,7 @@ from groundlab.worlds import text
 
 WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: spec reasoning-agents 1.5, 0.4 and 3.7
 _STEPS = {6: 15, 64: 8}  # environment steps, by number of environments
-_CHUNKS_TIMED = {6: 2, 64: 2}  # of the original's chunks a step; they cost the same each
+_CHUNKS_TIMED = 2  # of the original's chunks a step; they cost the same each
 
 
 class Timed(NamedTuple):
@@ -125,7 +125,7 @@ def _measure(count: int, model: Any, written: Any) -> tuple[list[Timed], list[Ti
         drawn = replies(prompts, numbers)
         said = [writer.text(tokens) for tokens in drawn.tokens]
         ours.append(Timed(count, time.process_time() - start))
-        some = contexts[: CHUNK * _CHUNKS_TIMED[count]]
+        some = contexts[: CHUNK * _CHUNKS_TIMED]
         start = time.process_time()
         _as_the_original(model, written, some)
         theirs.append(Timed(len(some), time.process_time() - start))

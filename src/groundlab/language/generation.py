@@ -8,7 +8,7 @@ One cache of keys and values serves all calls: a prompt that begins like one of 
 same system prompt, and earlier turns as far as the window still holds them) is read from where it differs. Rows whose
 reply is over leave the batch. A reply depends on its own prompt and its own row of random numbers, not on the others.
 Works with every `AutoModelForCausalLM` whose attention is full and takes a mask, with peft adapters as well.
-Read next: `dialogue.py`, who makes prompts; `learning/returns.py`, what replies are worth.
+Read next: `sampling.py`, how a token is drawn; `dialogue.py`, who makes prompts; `learning/returns.py`, their worth.
 """
 
 import inspect
@@ -23,28 +23,12 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.packing import batches
+from groundlab.language.sampling import Decoding, draw, uniform
 
 Rows = Sequence[Sequence[int]]
 
 _ROUND = 64  # capacities grow to multiples of this
 _OVERHEAD = 32.0  # tokens that one more forward pass is worth, when prompts of unlike lengths are cut into batches
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How tokens are drawn, all of it explicit: nothing is taken from a model's `generation_config.json`."""
-
-    max_new_tokens: int = 20
-    temperature: float = 1.0
-    """0 takes the likeliest token."""
-    top_k: int = 0
-    """Only the k likeliest tokens; 0 for all."""
-    top_p: float = 1.0
-    """Only the likeliest tokens that together have this probability, after temperature and top_k."""
-
-    def __post_init__(self) -> None:
-        if self.max_new_tokens < 1 or self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
-            raise GroundlabError(f"{self}: needs max_new_tokens >= 1, temperature >= 0, top_k >= 0, 0 < top_p <= 1")
 
 
 class Replies(NamedTuple):
@@ -182,7 +166,7 @@ class ReplyGenerator:
         if not prompts:
             return Replies([], [], [], [])
         self._check(prompts, decoding)
-        draws = _draws(len(prompts), decoding, randomness)
+        draws = uniform(len(prompts), decoding, randomness)
         training = self.model.training
         self.model.eval()
         try:
@@ -297,47 +281,6 @@ class ReplyGenerator:
 def _base(model: Any) -> Any:
     """The model under peft's adapters, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _draws(count: int, decoding: Decoding, randomness: torch.Generator | Tensor | None) -> Tensor:
-    """Uniform numbers, one a token that may be drawn: float64 [B, max_new_tokens]."""
-    shape = (count, decoding.max_new_tokens)
-    if isinstance(randomness, Tensor):
-        if randomness.shape != shape:
-            raise GroundlabError(f"random numbers of shape {tuple(randomness.shape)}, but {shape} are needed")
-        return randomness.double()
-    if randomness is None:
-        if decoding.temperature > 0:
-            raise GroundlabError("replies above temperature 0 are random; give a torch.Generator")
-        return torch.zeros(shape, dtype=torch.float64)
-    return torch.rand(shape, generator=randomness, dtype=torch.float64)
-
-
-def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, Tensor, Tensor]:
-    """One token a row, by the inverse of the cumulative distribution.
-
-    logits: float [B, V]; numbers: [B] in [0, 1). Returns tokens int64 [B], their log-probabilities under the logits,
-    and under the distribution drawn from.
-    """
-    plain = logits.log_softmax(-1)
-    if decoding.temperature == 0:
-        tokens = logits.argmax(-1)
-        own = plain.gather(1, tokens[:, None])[:, 0]
-        return tokens, own, torch.zeros_like(own)
-    scaled = logits / decoding.temperature
-    ids = None
-    if decoding.top_k or decoding.top_p < 1:
-        scaled, ids = scaled.topk(min(decoding.top_k or scaled.shape[1], scaled.shape[1]))
-    shares = scaled.double().softmax(-1)
-    if decoding.top_p < 1:
-        shares = shares.where(shares.cumsum(-1) - shares < decoding.top_p, 0)
-        shares = shares / shares.sum(-1, keepdim=True)
-    reached = shares.cumsum(-1)
-    last = (shares > 0).long().cumsum(-1).argmax(-1)  # rounding must not lead behind the last possible token
-    place = (reached <= numbers[:, None] * reached[:, -1:]).sum(-1).minimum(last)
-    tokens = place if ids is None else ids.gather(1, place[:, None])[:, 0]
-    drawn = shares.gather(1, place[:, None])[:, 0].log().float()
-    return tokens, plain.gather(1, tokens[:, None])[:, 0], drawn
 
 
 def _longest_beginnings(prompts: Rows, known: Rows) -> tuple[np.ndarray, np.ndarray]:
