@@ -54,7 +54,8 @@ def measured(group: Group, method: str, settings: dict, file: Path) -> None:
 
 def launch(folder: Path, *command: str) -> subprocess.CompletedProcess:
     """Two processes on this machine that talk by gloo, on a port of their own."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     arguments = [sys.executable, "-m", "accelerate.commands.launch", *LAUNCH, "--main_process_port=0", *command]
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
