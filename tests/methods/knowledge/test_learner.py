@@ -9,7 +9,8 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
 from groundlab.learning.moments import RunningMoments
-from groundlab.methods.knowledge.collect import CollectionSettings, execute, record, schedule
+from groundlab.methods.knowledge import collect
+from groundlab.methods.knowledge.collect import execute, record, schedule
 from groundlab.methods.knowledge.dataset import Dataset
 from groundlab.methods.knowledge.learner import Curiosity, Learner, draw
 from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
@@ -110,7 +111,9 @@ def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again()
 
 
 def spec():
-    settings = CollectionSettings.model_validate({**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3})
+    settings = collect.Settings.model_validate(
+        {**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3, "layouts": "0-1"}
+    )
     return RunSpec(method="rnd", world=WORLD, seed=1, settings=settings.model_dump())
 
 

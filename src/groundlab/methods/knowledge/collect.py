@@ -1,10 +1,10 @@
 """Collection: a curious agent plays a world without a task of ours, and its episodes are kept as it gets better.
 
-    groundlab.methods.knowledge.collect.execute(run)       run.folder/dataset is what is labelled
+    groundlab run rnd --world BabyAI-Text-GoToLocal-Pretraining-S20 --seed 0 --out DIR      DIR/dataset is labelled
 
 After the first update, then every `record_every` steps and at the end, the policy of the moment plays some episodes,
 with chance (spec background-knowledge 2). Each snapshot's episodes are on disk before training goes on; a run that was
-killed continues. Called from: nobody yet. Read next: `learner.py`, `dataset.py`.
+killed continues. Read next: `learner.py`, `dataset.py`.
 """
 
 from typing import Any
@@ -16,20 +16,29 @@ from pydantic import Field
 from groundlab import worlds
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
+from groundlab.learning import checkpoints
 from groundlab.methods.knowledge.dataset import Dataset, Episode, write
 from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
 from groundlab.methods.knowledge.networks import TwoHeadedAgent
-from groundlab.methods.knowledge.settings import COLLECTION, Settings
+from groundlab.methods.knowledge.settings import COLLECTION
+from groundlab.methods.knowledge.settings import Settings as LearnerSettings
+from groundlab.methods.knowledge.shaped import examine
 from groundlab.methods.knowledge.windows import normalised
+from groundlab.methods.registry import Request
+from groundlab.methods.settings import Layouts
+
+WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 
 
-class CollectionSettings(Settings):
+class Settings(LearnerSettings):
     """What collection takes besides; the paper's figures."""
 
     frames: int = Field(default=5_000_000, ge=1)
     """Steps of all environments together; the last update is a whole one."""
     record_every: int = Field(default=500_000, ge=1)
     record_episodes: int = Field(default=50, ge=1)
+    layouts: Layouts = "0-99"
+    """Test layouts, "first-last"."""
     reward_scale: float = Field(default=COLLECTION["reward_scale"], gt=0)
     curiosity: float = Field(default=COLLECTION["curiosity"], ge=0)
     earned: float = Field(default=COLLECTION["earned"], ge=0)
@@ -77,7 +86,7 @@ def _episode(env: int, layout: int, snapshot: int, views: list, moves: list, pai
 
 def execute(run: Run) -> None:
     """Train, record at the scheduled updates, then store all episodes as one dataset in `run.folder`."""
-    settings = CollectionSettings(**run.spec.settings)
+    settings = Settings(**run.spec.settings)
     learner = Learner(run.spec.world, run.spec.seed, settings)
     checkpoint = run.restore()
     if checkpoint is not None:
@@ -93,12 +102,20 @@ def execute(run: Run) -> None:
         run.advance(iteration, updates[-1], learner.state, **shown)
     parts = [Dataset(run.folder / "snapshots" / str(update)) for update in updates]
     episodes = [part.episode(number) for part in parts for number in range(len(part))]
-    card = write(run.folder / "dataset", episodes, _about(run))
-    rows = [{"policy": snapshot, "mean": figures, "rows": []} for snapshot, figures in card["snapshots"].items()]
-    run.write_evaluation(rows)
+    write(run.folder / "dataset", episodes, _about(run))
+    run.write_evaluation(examine(learner.agent, run.spec.world, run.spec.seed, settings.layouts))
 
 
-def _record_snapshot(run: Run, agent: TwoHeadedAgent, update: int, frames: int, settings: CollectionSettings) -> None:
+def evaluate(request: Request) -> list[dict[str, Any]]:
+    """A trained checkpoint on the test layouts: the row RND."""
+    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
+    settings = Settings(**request.settings)
+    learner = Learner(request.world, request.seed, settings)
+    checkpoints.unpack(request.checkpoint.files, learner.networks)
+    return examine(learner.agent, request.world, request.seed, settings.layouts)
+
+
+def _record_snapshot(run: Run, agent: TwoHeadedAgent, update: int, frames: int, settings: Settings) -> None:
     rng = generator(run.spec.seed, "recording", update)
     layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, settings.record_episodes).tolist()
     write(run.folder / "snapshots" / str(update), record(agent, run.spec.world, layouts, frames, rng), _about(run))

@@ -99,8 +99,8 @@ class Learner:
         with checkpoints.seeded_construction(seed, "knowledge agent"):
             self.agent = TwoHeadedAgent(SHAPE, len(ACTIONS))
             self._novelty = RandomDistillation(SHAPE) if settings.curiosity else None
-        self._networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
-        self._learnt = [weights for weights in self._networks.parameters() if weights.requires_grad]
+        self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
+        self._learnt = [weights for weights in self.networks.parameters() if weights.requires_grad]
         self._optimizer = torch.optim.Adam(self._learnt, lr=settings.lr, eps=settings.adam_eps)
         self._curiosity = Curiosity(self._novelty, count, settings.curiosity_gamma) if self._novelty else None
         self._advantages = RunningMoments()
@@ -230,12 +230,12 @@ class Learner:
         facts = {"shaper": self._shaper.state(), "history": self._history.state(), "lengths": self._lengths.tolist()}
         facts |= {"advantages": self._advantages.state()}
         facts |= {"curiosity": self._curiosity.state()} if self._curiosity else {}
-        files = checkpoints.pack(self._networks, self._optimizer, facts)
+        files = checkpoints.pack(self.networks, self._optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
 
     def load_state(self, files: Files) -> None:
         """Go on from what `state` gave."""
-        facts = checkpoints.unpack(files, self._networks, self._optimizer)
+        facts = checkpoints.unpack(files, self.networks, self._optimizer)
         self._shaper.load_state(facts["shaper"])
         self._history.load_state(facts["history"])
         self._advantages.load_state(facts["advantages"])

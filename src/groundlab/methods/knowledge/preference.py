@@ -9,13 +9,18 @@ step's value into the segment's score (spec background-knowledge 4.2). Labels: 0
 """
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save
 from torch import Tensor, nn
 
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.learning.checkpoints import seeded_construction
@@ -71,6 +76,7 @@ class PreferenceTransformer(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], actions: int, scaled_attention: bool = True):
         super().__init__()
+        self.made_as = {"shape": list(shape), "actions": actions, "scaled_attention": scaled_attention}
         self.state_encoder = nn.Sequential(*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, WIDTH))
         self.action_embedding = nn.Embedding(actions, WIDTH)
         self.time_embedding = nn.Embedding(LONGEST_EPISODE, WIDTH)
@@ -178,3 +184,20 @@ def _updates(network: nn.Module, optimizer: Any, pairs: Pairs, settings: Setting
             nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
             optimizer.step()
             yield {name: float(value.detach()) for name, value in losses._asdict().items()}
+
+
+def store(folder: Path, network: PreferenceTransformer) -> None:
+    """Write network.safetensors and network.json, from which `load` makes it again."""
+    storage.write_atomic(folder / "network.safetensors", save(network.state_dict()))
+    storage.write_json(folder / "network.json", network.made_as)
+
+
+def load(folder: Path) -> PreferenceTransformer:
+    """The network that `store` wrote. Raises GroundlabError when it is missing or broken."""
+    made_as = storage.read_json(folder / "network.json")
+    try:
+        network = PreferenceTransformer(tuple(made_as["shape"]), made_as["actions"], made_as["scaled_attention"])
+        network.load_state_dict(load_tensors((folder / "network.safetensors").read_bytes()))
+    except (OSError, KeyError, TypeError, RuntimeError, SafetensorError):
+        raise GroundlabError(f"{folder} holds no whole preference network; train it again") from None
+    return network.eval()

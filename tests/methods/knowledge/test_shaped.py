@@ -1,0 +1,86 @@
+"""A run on a sparse task is shaped by the knowledge that its settings name, and resumes like any other."""
+
+import json
+
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.methods.knowledge import preference, shaped, suggesting
+from groundlab.methods.knowledge.goals import GoalLibrary
+from groundlab.methods.knowledge.preference import PreferenceTransformer
+from groundlab.methods.registry import Request
+
+WORLD = "BabyAI-GoToRedBallNoDists-v0"
+SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
+
+
+def run_of(folder, stop=lambda: False, **given):
+    settings = shaped.Settings.model_validate({**SMALL, **given})
+    return Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()), stop=stop)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """What the three labellings leave."""
+    program = tmp_path / "code-final.py"
+    program.write_text(
+        "def compute_reward(obs, past_obs, past_actions):\n    return float((past_actions == 2).mean()), {}"
+    )
+    torch.manual_seed(0)
+    preference.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
+    library = GoalLibrary(["Step 1: You see a red ball 1 step forward."], [["Go to the ball."]])
+    suggesting.store(tmp_path / "goals", library)
+    return {"code": str(program), "preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
+
+
+def records(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals"])
+def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
+    given = {"form": form, "source": sources.get(form), "threshold": -1.0}
+    shaped.execute(run_of(tmp_path / "run", **given))
+    shaping = [record["shaping"] for record in records(tmp_path / "run")]
+    assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
+    policies = [row["policy"] for row in json.loads((tmp_path / "run" / "evaluation.json").read_text())]
+    assert policies == ["argmax", "sampled"]
+
+
+def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources):
+    given = {"form": "code", "source": sources["code"]}
+    shaped.execute(run_of(tmp_path / "whole", **given))
+    for _ in range(3):
+        try:
+            shaped.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
+        except Unfinished:
+            continue
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+
+def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
+    run = run_of(tmp_path / "run")
+    shaped.execute(run)
+    checkpoint = load_checkpoint(tmp_path / "run")
+    request = Request("knowledge", WORLD, 0, run.spec.settings, checkpoint)
+    assert shaped.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
+
+
+def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
+    assert shaped.targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
+    assert shaped.targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
+    for world in ("BabyAI-GoToLocal-v0", "BabyAI-Text-GoToLocal-Pretraining-S20"):
+        with pytest.raises(GroundlabError, match="draws its targets"):
+            shaped.targets(world)
+
+
+def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
+    for form in ("code", "preference", "goals"):
+        with pytest.raises(GroundlabError, match="needs what a labelling left"):
+            shaped.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
+    (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
+    with pytest.raises(GroundlabError, match="no whole preference network"):
+        preference.load(tmp_path)
