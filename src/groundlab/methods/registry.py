@@ -73,6 +73,8 @@ _METHODS = (
         door_key=False,
         uses=("bot",),
     ),
+    Method("knowledge", "knowledge", "knowledge.shaped", "PPO, shaped by knowledge", learns=True, door_key=False),
+    Method("rnd", "knowledge", "knowledge.collect", "curious PPO, records episodes", learns=True, door_key=False),
     Method("facts", "worlds", "facts", "counts differences from minigrid", door_key=False),
 )
 
