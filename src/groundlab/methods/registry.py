@@ -73,6 +73,12 @@ _METHODS = (
         door_key=False,
         uses=("bot",),
     ),
+    Method(
+        "reasoning", "reasoning", "reasoning.learner", "thinks, then acts; tuned by PPO", learns=True, door_key=False
+    ),
+    Method("direct", "reasoning", "reasoning.learner", "answers in words; tuned by PPO", learns=True, door_key=False),
+    Method("reasoning-zero-shot", "reasoning", "reasoning.zero_shot", "thinks, then acts, untuned", door_key=False),
+    Method("direct-zero-shot", "reasoning", "reasoning.zero_shot", "answers in words, untuned", door_key=False),
     Method("knowledge", "knowledge", "knowledge.shaped", "PPO, shaped by knowledge", learns=True, door_key=False),
     Method("rnd", "knowledge", "knowledge.collect", "curious PPO, records episodes", learns=True, door_key=False),
     Method("facts", "worlds", "facts", "counts differences from minigrid", door_key=False),

@@ -1,0 +1,88 @@
+"""Agents that answer in words on a fixed list of layouts, each to its end; or on whichever episodes finish first.
+
+    results = examine(speaker, "Reasoning-GoTo-v0", thinks=True, settings=settings, seed=0)
+
+A row tells success, return (the environment's reward, without penalties), steps of the environment, length (replies,
+those that were invalid included) and invalid. A layout's replies are drawn from its own generator, so its row does not
+depend on which others are played. "first-finished" counts as the original did (quirk Q9): short episodes come first.
+Source: spec reasoning-agents 5. Called from: `learner.py`, `zero_shot.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from groundlab import worlds
+from groundlab.core.seeding import generator
+from groundlab.methods.playing import FIRST_FINISHED, summary
+from groundlab.methods.reasoning.conversations import Conversations, Row
+from groundlab.methods.reasoning.rollouts import Speaks
+from groundlab.methods.reasoning.settings import TalkingSettings
+from groundlab.methods.settings import parse_layouts
+from groundlab.worlds import GridVectorEnv
+
+WORLDS = tuple(name for name in worlds.WORLDS if name.startswith("Reasoning-"))
+SAMPLED = "sampled"
+
+
+def open_talks(world: str, count: int, thinks: bool, settings: TalkingSettings) -> Conversations:
+    """Conversations in `count` environments that restart when they are told to."""
+    envs = GridVectorEnv(worlds.find(world), count, autoreset="disabled", num_dists=settings.num_dists)
+    return Conversations(envs, thinks, settings)
+
+
+def examine(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
+    """[{"policy", "mean", "rows"}, ...]: the layouts of the settings, and the first finished episodes if asked for."""
+    if settings.fidelity.shown_in_evaluation:
+        settings = settings.model_copy(update={"hide_invalid": False})
+    speaker.forget()
+    results = [_told(SAMPLED, play_layouts(speaker, world, parse_layouts(settings.layouts), thinks, settings, seed))]
+    if settings.first_finished:
+        results.append(_told(FIRST_FINISHED, play_first_finished(speaker, world, thinks, settings, seed)))
+    return results
+
+
+def _told(policy: str, rows: list[Row]) -> dict[str, Any]:
+    result = summary(policy, rows)
+    result["mean"] |= {name: float(np.mean([row[name] for row in rows])) for name in ("length", "invalid")}
+    return result
+
+
+def play_layouts(
+    speaker: Speaks, world: str, layouts: Sequence[int], thinks: bool, settings: TalkingSettings, seed: int
+) -> list[Row]:
+    """Play each layout (a reset seed) once, to its end; rows in the order of the layouts."""
+    talks = open_talks(world, len(layouts), thinks, settings)
+    rngs = [generator(seed, "evaluation", layout) for layout in layouts]
+    active = list(range(len(layouts)))
+    talks.start(active, list(layouts))
+    rows: list[Row] = [{} for _ in layouts]
+    while active:
+        numbers = np.stack([rngs[env].random(settings.max_new_tokens) for env in active])
+        ended = _round(speaker, talks, active, numbers)
+        for env, row in ended.items():
+            rows[env] = {"layout": layouts[env], **row}
+        active = [env for env in active if env not in ended]
+    return rows
+
+
+def play_first_finished(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[Row]:
+    """The first `first_finished` episodes that end among `num_envs` environments, which restart by themselves."""
+    talks, rng = open_talks(world, settings.num_envs, thinks, settings), generator(seed, "evaluation", FIRST_FINISHED)
+    everyone = list(range(settings.num_envs))
+    talks.start(everyone, everyone)
+    rows: list[Row] = []
+    while len(rows) < settings.first_finished:
+        ended = _round(speaker, talks, everyone, rng.random((len(everyone), settings.max_new_tokens)))
+        rows += [{"layout": env, **row} for env, row in ended.items()]
+        if ended:
+            talks.start(list(ended))
+    return rows[: settings.first_finished]
+
+
+def _round(speaker: Speaks, talks: Conversations, envs: list[int], numbers: np.ndarray) -> dict[int, Row]:
+    """One reply in each of these environments; the episodes that are over."""
+    replies = speaker.reply([speaker.prompt(talks.messages(env)) for env in envs], numbers)
+    outcomes = talks.act(envs, [reply.text for reply in replies])
+    return {env: outcome.row for env, outcome in zip(envs, outcomes, strict=True) if outcome.row is not None}

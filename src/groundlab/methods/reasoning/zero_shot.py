@@ -1,0 +1,29 @@
+"""A language model that answers in words, as it is: thinking before it acts (`reasoning-zero-shot`) or not (`direct-`).
+
+    groundlab evaluate reasoning-zero-shot --world Reasoning-GoTo-v0 --layouts 0-199
+    groundlab evaluate direct-zero-shot --world Reasoning-GoTo-v0 --set model=runs/direct/model
+
+The second line listens to what `groundlab run direct --out runs/direct` has trained. Read next: `learner.py`.
+"""
+
+from typing import Any
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.reasoning.evaluation import WORLDS, examine
+from groundlab.methods.reasoning.model import open_speaker
+from groundlab.methods.reasoning.settings import TalkingSettings
+from groundlab.methods.registry import Request
+from groundlab.methods.registry import evaluate_once as execute
+
+__all__ = ["WORLDS", "Settings", "evaluate", "execute"]
+
+Settings = TalkingSettings
+
+
+def evaluate(request: Request) -> list[dict[str, Any]]:
+    """The test layouts; see `evaluation.py`."""
+    if request.watch:
+        raise GroundlabError(f"{request.method} asks nobody, so there is no dialogue; leave out --show and --record")
+    settings = TalkingSettings(**request.settings)
+    thinks = request.method.startswith("reasoning")
+    return examine(open_speaker(settings), request.world, thinks, settings, request.seed)

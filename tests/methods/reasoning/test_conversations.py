@@ -1,0 +1,133 @@
+"""Replies act in the worlds; an invalid one moves nothing, costs a penalty, and five in a row end the episode."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groundlab.methods.reasoning.context import HIDDEN
+from groundlab.methods.reasoning.evaluation import open_talks
+from groundlab.methods.reasoning.parsing import ACTIONS
+from groundlab.methods.reasoning.settings import TalkingSettings
+from groundlab.worlds import text
+
+from .conftest import WORLD
+
+SETTINGS = TalkingSettings(num_dists=3, context_window=3)
+
+
+def play(replies_of, envs=6, world=WORLD):
+    """(rows, all rewards) of one episode an environment; `replies_of(env, number)` says what is answered."""
+    talks = open_talks(world, envs, False, SETTINGS)
+    talks.start(range(envs), range(envs))
+    rows, rewards, active, number = {}, [[] for _ in range(envs)], list(range(envs)), 0
+    while active:
+        outcomes = talks.act(active, [replies_of(env, number) for env in active])
+        for env, outcome in zip(active, outcomes, strict=True):
+            rewards[env].append(outcome.reward)
+            if outcome.row is not None:
+                rows[env] = outcome.row
+        active, number = [env for env in active if env not in rows], number + 1
+    return [rows[env] for env in range(envs)], rewards
+
+
+def walk(env, number):
+    return ACTIONS[np.random.default_rng([env, number]).choice([0, 1, 2], p=[0.2, 0.2, 0.6])]
+
+
+def stutter(env, number):
+    """The same walk, with an invalid reply before every other step, in environments 0, 2, 4."""
+    if env % 2:
+        return walk(env, number)
+    return "hm" if number % 3 == 1 else walk(env, number - (number + 1) // 3)
+
+
+def test_an_invalid_reply_moves_neither_the_world_nor_its_clock_nor_others():
+    plain, _ = play(walk)
+    stuttered, rewards = play(stutter)
+    assert any(row["success"] for row in plain) and any(row["invalid"] for row in stuttered)
+    for env, (row, other) in enumerate(zip(plain, stuttered, strict=True)):
+        assert {name: other[name] for name in ("success", "return", "steps")} == {
+            name: row[name] for name in ("success", "return", "steps")
+        }
+        assert other["length"] == other["steps"] + other["invalid"] == len(rewards[env])
+        assert sum(reward == -1 for reward in rewards[env]) == other["invalid"]
+
+
+def test_an_episode_ends_by_its_success_or_its_time_or_the_fifth_invalid_reply_in_a_row():
+    (success, *_), _ = play(walk, world="Reasoning-GoTo-v0")
+    (spun,), _ = play(lambda env, number: "turn left" if number else "pick up", envs=1, world="Reasoning-Pickup-v0")
+    (refused,), (penalties,) = play(lambda env, number: "go forward" if number == 4 else "?", envs=1)
+    assert success["steps"] <= 64
+    assert (spun["success"], spun["return"], spun["steps"], spun["length"]) == (False, 0.0, 64, 64)
+    assert (refused["success"], refused["return"]) == (False, 0.0)
+    assert (refused["steps"], refused["invalid"], refused["length"]) == (1, 9, 10)
+    assert penalties == [-1.0] * 4 + [0.0] + [-1.0] * 5
+
+
+def test_the_reward_of_a_success_is_the_worlds_own():
+    rows, _ = play(walk, envs=20)
+    won = [row for row in rows if row["success"]]
+    assert won
+    for row in won:
+        assert row["return"] == pytest.approx(1 - 0.9 * row["steps"] / 64)
+
+
+def test_the_model_reads_what_its_environment_shows():
+    talks = open_talks(WORLD, 2, False, SETTINGS)
+    talks.start([0, 1], [3, 4])
+    talks.act([0, 1], ["turn left", "go forward please"])
+    envs = talks._envs  # the same worlds, looked at without conversations
+    shown = text.describe_batch(envs.save()["images"])
+    first, second = talks.messages(0), talks.messages(1)
+    assert [message["role"] for message in first] == ["system", "user", "assistant", "user"]
+    assert first[2]["content"] == "turn left" and first[3]["content"] == "\n".join(shown[0])
+    assert second[2]["content"] == HIDDEN and second[3]["content"].startswith("Invalid")
+    assert second[1]["content"] == "\n".join(shown[1])
+
+
+def test_an_episode_that_begins_forgets_the_one_before():
+    talks = open_talks(WORLD, 2, False, SETTINGS)
+    talks.start([0, 1], [3, 4])
+    before = talks.messages(1)
+    talks.act([0, 1], ["?", "?"])
+    talks.start([0])
+    assert len(talks.messages(0)) == 2 and len(talks.messages(1)) == len(before) + 2
+    outcomes = [talks.act([0, 1], ["?", "?"]) for _ in range(5)]
+    ended = [[outcome.row is not None for outcome in both] for both in outcomes]
+    assert [place for place, (first, _) in enumerate(ended) if first] == [4]
+    assert next(place for place, (_, second) in enumerate(ended) if second) == 3
+
+
+def test_open_episodes_go_on_from_what_was_stored():
+    whole, resumed = (open_talks(WORLD, 3, True, SETTINGS) for _ in range(2))
+    whole.start([0, 1, 2], [5, 6, 7])
+    whole.act([0, 1, 2], ["final answer: turn left", "hm", "final answer: go forward"])
+    resumed.load_state(whole.state())
+    for talks in (whole, resumed):
+        talks.act([1, 2], ["hm", "final answer: turn right"])
+        talks.start([2])
+    assert whole.state()["conversations.json"] == resumed.state()["conversations.json"]
+    assert whole.states() == resumed.states()
+    assert [whole.messages(env) for env in range(3)] == [resumed.messages(env) for env in range(3)]
+
+
+def test_equal_states_have_equal_names_and_time_does_not_count():
+    talks = open_talks(WORLD, 3, False, SETTINGS)
+    talks.start([0, 1, 2], [5, 5, 6])
+    first, second, other = talks.states()
+    assert first == second != other
+    talks.act([0], ["turn left"])
+    assert talks.states()[0] != first
+    talks.act([0], ["turn right"])
+    assert talks.states()[:2] == [first, second]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(st.characters(), max_size=40), min_size=2, max_size=2), st.booleans())
+def test_no_reply_stops_a_conversation(said, thinks):
+    talks = open_talks(WORLD, 2, thinks, SETTINGS)
+    talks.start([0, 1], [1, 2])
+    for _ in range(3):
+        talks.act([0, 1], said)
+    assert all(message["content"] is not None for env in (0, 1) for message in talks.messages(env))

@@ -1,0 +1,205 @@
+"""The agents as runs: they learn, they resume to the same numbers, they are tested as they say."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.learning.credit import ESTIMATORS, WHOLE_EPISODES
+from groundlab.learning.token_ppo import FIGURES
+from groundlab.methods import registry
+from groundlab.methods.reasoning.credits import learn
+from groundlab.methods.reasoning.evaluation import examine, open_talks, play_layouts
+from groundlab.methods.reasoning.learner import Learner
+from groundlab.methods.reasoning.model import Speaker, open_policy, open_speaker
+from groundlab.methods.reasoning.rollouts import Collector
+from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+
+from .conftest import WORLD
+
+STORED = ("metrics.jsonl", "evaluation.json")
+LORA = {"lora_rank": 2, "lora_dropout": 0.3, "fidelity": {"dropout": True}}
+GROUPS = {"estimator": "gigpo", "episodes": "whole", "group_size": 2, "steps": 8}
+ORIGINAL = {"fidelity": {"drop_unfinished": True}, "steps": 12, "outer_value": "after-response", "epochs": 2}
+
+
+def spec(resolved, method="direct", seed=0, **given):
+    return RunSpec(method=method, world=WORLD, seed=seed, settings=resolved(method, **given))
+
+
+def bytes_of(folder):
+    newest = max((folder / "checkpoint").iterdir(), key=lambda path: int(path.name))
+    files = [*newest.iterdir(), *(folder / "model").iterdir()]
+    weights = {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
+    return {name: (folder / name).read_bytes() for name in STORED} | weights
+
+
+def metrics(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("method", "given"), [("direct", {}), ("reasoning", LORA), ("direct", GROUPS), ("direct", ORIGINAL)]
+)
+def test_a_killed_run_goes_on_to_the_same_bytes(method, given, resolved, tmp_path):
+    whole, killed, stopped = (tmp_path / name for name in ("whole", "killed", "stopped"))
+    asked = spec(resolved, method, **given)
+
+    def copy_at_two(progress):  # what a kill in the third update leaves on the disk
+        if progress.step == 3:
+            shutil.copytree(whole, killed)
+
+    registry.execute(Run(whole, asked, report=copy_at_two))
+    registry.execute(Run(killed, asked))
+    steps = []
+    with pytest.raises(Unfinished):
+        registry.execute(Run(stopped, asked, report=lambda p: steps.append(p.step), stop=lambda: len(steps) > 1))
+    registry.execute(Run(stopped, asked))
+    assert bytes_of(whole) == bytes_of(killed) == bytes_of(stopped)
+    assert "resumed at iteration 2" in (killed / "log.txt").read_text()
+
+
+def test_each_update_leaves_a_record(resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved)))
+    records = metrics(tmp_path)
+    assert [(record["iteration"], record["frames"]) for record in records] == [(1, 16), (2, 32), (3, 48), (4, 64)]
+    for record in records:
+        assert set(FIGURES) <= record.keys()
+        assert 0 <= record["valid"] <= 1 and 0 <= record["cut_off"] <= 1 and 1 <= record["reply_tokens"] <= 6
+        assert record["drawing_gap"] < 1e-5
+        assert ("success" in record) == (record["episodes"] > 0)
+    coefficients = [record["kl_coefficient"] for record in records]
+    assert coefficients[0] == 0.2 and len(set(coefficients)) == 4, "adaptive by default"
+
+
+def test_only_an_agent_that_thinks_has_words_of_thought(resolved, tmp_path):
+    for method in ("reasoning", "direct"):
+        registry.execute(Run(tmp_path / method, spec(resolved, method, iterations=2)))
+    assert any("thought_words" in record for record in metrics(tmp_path / "reasoning"))
+    assert not any("thought_words" in record for record in metrics(tmp_path / "direct"))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
+    given = {"estimator": estimator, "num_envs": 4, "group_size": 2, "steps": 8, "lr": 1e-3}
+    if estimator in WHOLE_EPISODES:
+        given["episodes"] = "whole"
+    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
+    before = learner.policy.read([[5, 6]], [[7, 1]]).log_probs
+    records = [learner.improve(number) for number in (1, 2)]
+    assert all(np.isfinite([record[name] for name in FIGURES]).all() for record in records)
+    assert records[-1]["grad_norm"] > 0
+    assert not before.equal(learner.policy.read([[5, 6]], [[7, 1]]).log_probs)
+
+
+@pytest.mark.parametrize("kl", ["fixed", "loss", "none"])
+def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
+    given = {"kl": kl, "kl_estimator": "k3" if kl == "loss" else "k1", "lr": 1e-2, "epochs": 2}
+    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
+    records = [learner.improve(number) for number in (1, 2, 3)]
+    assert [record["kl_coefficient"] for record in records] == [0.2 if kl == "fixed" else 0.0] * 3
+    assert (records[-1]["kl"] != 0) == (kl != "none")
+
+
+def test_an_agent_learns_to_answer_in_the_demanded_form(resolved):
+    """Invalid replies cost 1: with 25 updates of 64 replies, all but a few are valid, and were not before."""
+    given = {"num_envs": 8, "steps": 64, "minibatch_size": 16, "lr": 3e-3, "kl": "none"}
+    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
+    valid = [learner.improve(number)["valid"] for number in range(1, 26)]
+    assert np.mean(valid[:2]) < 0.8
+    assert np.mean(valid[-3:]) > 0.95
+
+
+def test_the_evaluation_has_a_whole_row_for_every_layout(resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved, layouts="3-9", first_finished=6)))
+    results = json.loads((tmp_path / "evaluation.json").read_text())
+    assert [result["policy"] for result in results] == ["sampled", "first-finished"]
+    assert [row["layout"] for row in results[0]["rows"]] == list(range(3, 10)) and len(results[1]["rows"]) == 6
+    for result in results:
+        for row in result["rows"]:
+            assert row.keys() == {"layout", "success", "return", "steps", "length", "invalid"}
+            assert row["length"] == row["steps"] + row["invalid"] and (row["return"] > 0) == row["success"]
+        for name in ("success", "return", "steps", "length", "invalid"):
+            assert result["mean"][name] == pytest.approx(np.mean([row[name] for row in result["rows"]]))
+
+
+def test_a_checkpoint_is_evaluated_as_the_run_was(resolved, tmp_path):
+    asked = spec(resolved, lora_rank=2, lr=1e-2)
+    registry.execute(Run(tmp_path, asked))
+    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    checkpoint = load_checkpoint(tmp_path)
+    assert registry.evaluate(registry.Request("direct", WORLD, 0, asked.settings, checkpoint)) == stored
+    saved = resolved("direct-zero-shot", model=str(tmp_path / "model"))
+    assert registry.evaluate(registry.Request("direct-zero-shot", WORLD, 0, saved)) == stored
+
+
+@pytest.mark.parametrize("method", ["direct-zero-shot", "reasoning-zero-shot"])
+def test_an_untuned_agent_is_evaluated_as_a_run(method, resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved, method)))
+    (result,) = json.loads((tmp_path / "evaluation.json").read_text())
+    assert len(result["rows"]) == 3
+    assert registry.evaluate(registry.Request(method, WORLD, 0, resolved(method))) == [result]
+
+
+def test_a_layouts_row_does_not_depend_on_which_others_are_played(resolved):
+    settings = TalkingSettings(**resolved("direct-zero-shot"))
+    speaker = open_speaker(settings)
+    few, many = (play_layouts(speaker, WORLD, layouts, False, settings, 0) for layouts in ([4, 2], range(8)))
+    assert few == [many[4], many[2]]
+    assert play_layouts(speaker, WORLD, [4, 2], False, settings, 1) != few
+
+
+def test_the_evaluation_shows_invalid_replies_only_where_the_original_does(resolved):
+    seen = {}
+    for shown in (False, True):
+        settings = TalkingSettings(
+            **resolved("direct-zero-shot", fidelity={"shown_in_evaluation": shown}, layouts="0-5")
+        )
+        speaker, told = open_speaker(settings), []
+        prompt = speaker.prompt
+        speaker.prompt = lambda messages: told.extend(messages) or prompt(messages)  # noqa: B023
+        examine(speaker, WORLD, False, settings, 0)
+        seen[shown] = [message["content"] for message in told if message["role"] == "assistant"]
+    assert "Generated invalid action" in seen[False] and "Generated invalid action" not in seen[True]
+
+
+GARBAGE = [
+    "",
+    "\x00\x1b[2J\r\t",
+    "走って右へ曲がれ",
+    "final answer:" * 500,
+    "\ud83d",
+    "</s><user>go</s>",
+    "🤖\u202e" * 9,
+    " ",
+]
+
+
+@pytest.mark.parametrize("thinks", [True, False])
+def test_no_reply_stops_a_run(thinks, resolved):
+    """Empty, endless, in another script, of control characters: all are invalid, and learnt from."""
+    settings = TrainingSettings(**resolved(steps=64, invalid_limit=5))
+    policy, tokenizer = open_policy(settings, seed=0)
+    speaker, said = Speaker(policy.model, tokenizer, settings), iter(GARBAGE * 100)
+    whole = speaker.reply
+    speaker.reply = lambda *given: [reply._replace(text=next(said)) for reply in whole(*given)]
+    talks = open_talks(WORLD, 4, thinks, settings)
+    rollout = Collector(talks, speaker, settings, 0).collect(1)
+    assert not any(turn.valid for strand in rollout.strands for turn in strand.turns)
+    assert {row["length"] for row in rollout.episodes} == {5}
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    figures = learn(
+        policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0), speaker.end
+    )
+    assert np.isfinite(figures["loss"])
+
+
+def test_dialogues_are_asked_of_other_methods(resolved):
+    for method in ("direct", "direct-zero-shot"):
+        request = registry.Request(method, WORLD, 0, resolved(method), watch=lambda *_: None)
+        with pytest.raises(GroundlabError, match="leave out --show"):
+            registry.evaluate(request)
