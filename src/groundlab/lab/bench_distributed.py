@@ -17,7 +17,7 @@ from groundlab.lab.worker import ONE_THREAD
 
 _UPDATES = 4  # the first warms up
 _RUN = ("run", "glam", "--world=BabyAI-GoToLocalS8N4-v0", f"--set=iterations={_UPDATES}")
-_SHORT = ("--set=layouts=0-0", "--set=fixed_mission=")
+_SHORT = ("--set=layouts=0-0", "--set=fixed_mission=''")
 _LAUNCH = ("--multi_gpu", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0")
 
 
