@@ -110,7 +110,8 @@ def _limit(cpu_seconds: float, memory_bytes: int) -> None:
     """Seconds of the processor, memory beyond what is in use, no new file, no new process, no byte into a file."""
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     limits = {"CPU": math.ceil(cpu_seconds) + 1, "NPROC": 0, "NOFILE": 0, "FSIZE": 0, "CORE": 0, "MEMLOCK": 0}
-    limits["AS"] = _memory_in_use() + memory_bytes
+    if sys.platform == "linux":  # macOS refuses to limit address space
+        limits["AS"] = _memory_in_use() + memory_bytes
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 

@@ -8,8 +8,10 @@ Layers, from the outside in: a static gate (gate.py); an interpreter of its own 
 of root; a process that lives for one batch, with limits on processor, memory, files and processes; a filter in the
 kernel that leaves it nothing but computing (kernel_filter.py); and this page, which believes nothing that comes back.
 A batch is one round trip. Its windows are put in an order of our own and some are asked twice, so a program that keeps
-state between calls is found out. `Sandbox.protections` is measured, not assumed. Source: spec background-knowledge 3.
-Read next: `confined.py`, the program on the other side; `outcomes.py`, how answers are judged; `adversaries.py`.
+state between calls is found out. `Sandbox.protections` is measured, not assumed: without the kernel's filter (another
+system or processor than it knows) limits alone keep nobody from deleting files or sending signals; the gate has to.
+Source: spec background-knowledge 3. Read next: `confined.py`, the program on the other side; `outcomes.py`, how its
+answers are judged; `adversaries.py`, which attacks both.
 """
 
 import contextlib
@@ -190,8 +192,8 @@ class Sandbox:
 
     def processes(self) -> list[int]:
         """The processes of this sandbox that are there now: the server, and whatever else is of its group (Linux)."""
-        if self._server is None:
-            return []
+        if self._server is None or not Path("/proc").is_dir():
+            return [] if self._server is None else [self._server.pid]
         group = self._server.pid
         running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
         return [process for process in running if _group(process) == group]
