@@ -6,12 +6,16 @@ package index that torch comes from (https://download.pytorch.org/whl/cpu for a 
 Words after `--` go to the command underneath: nox -s reproduce -- --only mediator --scale smoke
 """
 
+import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import time
+import urllib.request
 from pathlib import Path
 
 import nox
@@ -140,3 +144,130 @@ def lab(session: nox.Session) -> None:
     """JupyterLab on the notebooks."""
     install(session)
     run(session, "jupyter", "lab", "notebooks", *session.posargs)
+
+
+IMAGE_FILES = ("Dockerfile", "apptainer.def")
+LOCK = "requirements/container.lock"
+
+
+@session
+def lock(session: nox.Session) -> None:
+    """Write requirements/container.lock anew: every package of the images, at the pinned version, with its hashes."""
+    install(session)
+    run(session, "python", "-m", "pip", "install", "--quiet", "uv")
+    target = ("--python-version", "3.11.14", "--python-platform", "x86_64-manylinux_2_28")
+    sources = ("--no-config", "--index-url", "https://pypi.org/simple", "-c", CONSTRAINTS, "--extra", "slurm")
+    run(session, "uv", "pip", "compile", "pyproject.toml", "--generate-hashes", *target, *sources, "-o", LOCK)
+
+
+@session
+def container(session: nox.Session) -> None:
+    """Build the images that this machine has tools for, from the committed tree, and try each with the network off.
+
+    -- --base IMAGE --bootstrap WAY --torch cuda|cpu --torch-index URL --tool buildah|apptainer --volume FROM:TO
+    """
+    words = _container_words(session.posargs)
+    tools = [tool for tool in ("buildah", "apptainer") if shutil.which(tool) and words.tool in (None, tool)]
+    if not tools:
+        session.error("neither buildah nor apptainer was found; install one (Debian: apt-get install buildah)")
+    commit = _answer(session, "git", "rev-parse", "HEAD")
+    with tempfile.TemporaryDirectory(prefix="groundlab-source-") as folder:
+        session.run("sh", "-c", f"git archive HEAD | tar -x -C {folder}", external=True)
+        given = {
+            "TORCH": words.torch,
+            "TORCH_INDEX": words.torch_index,
+            "COMMIT": commit,
+            "LOCK": hashlib.sha256((Path(folder) / LOCK).read_bytes()).hexdigest(),
+        }
+        for tool in tools:
+            began = time.monotonic()
+            build = {"buildah": _build_with_buildah, "apptainer": _build_with_apptainer}[tool]
+            what = build(session, folder, given, words)
+            session.log(f"{what}: built and tried in {time.monotonic() - began:.0f} s")
+
+
+def _answer(session: nox.Session, *command: str) -> str:
+    """What a program of the machine prints."""
+    return str(session.run(*command, silent=True, external=True)).strip()
+
+
+def _container_words(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("nox -s container --")
+    parser.add_argument("--base")
+    parser.add_argument("--bootstrap", help="apptainer's way to the base: docker, docker-archive, localimage")
+    parser.add_argument("--torch", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
+    parser.add_argument("--tool", choices=["buildah", "apptainer"])
+    parser.add_argument("--volume", help="a folder that the build sees, e.g. one with a package index")
+    return parser.parse_args(words)
+
+
+def _build_with_buildah(session: nox.Session, source: str, given: dict[str, str], words: argparse.Namespace) -> str:
+    """The image groundlab:<commit>. STORAGE_DRIVER and BUILDAH_ISOLATION are buildah's own variables."""
+    name = f"localhost/groundlab:{given['COMMIT'][:7]}-{words.torch}"
+    arguments = [f"--build-arg={key}={value}" for key, value in given.items()]
+    arguments += [f"--build-arg=BASE={words.base}"] if words.base else []
+    arguments += ["--pull-never"] if (words.base or "").startswith("localhost/") else []
+    arguments += [f"--volume={words.volume}"] if words.volume else []
+    session.run("buildah", "bud", *arguments, "--format=docker", "--tag", name, source, external=True)
+    trial = _answer(session, "buildah", "from", "--pull-never", name)
+    try:
+        smoke = ("reproduce", "--only", "mediator", "--scale", "smoke", "--results", "/results")
+        entry = "/opt/groundlab/requirements/image-entry.sh"
+        session.run(*_NO_NETWORK, "buildah", "run", "--network=none", trial, "--", entry, *smoke, external=True)
+        freeze = ("python3", "-m", "pip", "freeze", "--exclude-editable")
+        packages = _answer(session, "buildah", "run", trial, "--", *freeze)
+    finally:
+        session.run("buildah", "rm", trial, silent=True, external=True)
+    return f"{name} (package set {hashlib.sha256(packages.encode()).hexdigest()[:12]})"
+
+
+# Where buildah isolates by chroot alone, it cannot take the network away; as root, unshare can.
+_NO_NETWORK = ("unshare", "--net") if os.environ.get("BUILDAH_ISOLATION") == "chroot" else ()
+
+
+def _build_with_apptainer(session: nox.Session, source: str, given: dict[str, str], words: argparse.Namespace) -> str:
+    """groundlab.sif in this folder; its %test is the trial, and runs without a network."""
+    image = ROOT / "groundlab.sif"
+    arguments = given | {"SOURCE": source} | ({"BASE": words.base} if words.base else {})
+    arguments |= {"BOOTSTRAP": words.bootstrap} if words.bootstrap else {}
+    flags = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
+    flags += ["--bind", words.volume] if words.volume else []
+    session.run(
+        "apptainer", "build", "--force", "--notest", *flags, str(image), f"{source}/apptainer.def", external=True
+    )
+    session.run("apptainer", "test", "--net", "--network=none", str(image), external=True)
+    return f"{image} ({image.stat().st_size / 1e6:.0f} MB)"
+
+
+@nox.session(venv_backend="none", name="pin-images")
+def pin_images(session: nox.Session) -> None:
+    """Ask Docker Hub for the digest that the base image's tag has today, and write it into both recipes."""
+    name, tag, old = _pinned_base((ROOT / "Dockerfile").read_text())
+    scope = f"service=registry.docker.io&scope=repository:library/{name}:pull"
+    with urllib.request.urlopen(f"https://auth.docker.io/token?{scope}") as answer:
+        token = json.load(answer)["token"]
+    kinds = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
+    request = urllib.request.Request(
+        f"https://registry-1.docker.io/v2/library/{name}/manifests/{tag}",
+        headers={"Authorization": f"Bearer {token}", "Accept": kinds},
+        method="HEAD",
+    )
+    with urllib.request.urlopen(request) as answer:
+        new = answer.headers["Docker-Content-Digest"]
+    for file in (ROOT / each for each in IMAGE_FILES):
+        file.write_text(with_digest(file.read_text(), new))
+    session.log(f"{name}:{tag} was {old}, is {new}; run `nox -s container` before committing")
+
+
+def _pinned_base(recipe: str) -> tuple[str, str, str]:
+    """(name, tag, digest) of the default base in a recipe."""
+    found = re.search(r"BASE=(\S+?):(\S+)@(sha256:[0-9a-f]{64})", recipe)
+    if not found:
+        raise ValueError("the recipe names no base as name:tag@sha256:digest")
+    return found[1], found[2], found[3]
+
+
+def with_digest(recipe: str, digest: str) -> str:
+    """A recipe whose default base has another digest."""
+    return recipe.replace(_pinned_base(recipe)[2], digest)

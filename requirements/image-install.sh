@@ -1,0 +1,21 @@
+#!/bin/sh
+# Install the locked packages into an image's Python: requirements/image-install.sh cuda|cpu
+# cuda: every package by its hash, torch from PyPI with NVIDIA's libraries. cpu: the same packages by their hashes
+# without those libraries, and the CPU build of the locked torch from the index $TORCH_INDEX (it has no hash in the lock).
+set -eu
+lock=$(dirname "$0")/container.lock
+case ${1:-} in
+cuda)
+  packages=$lock ;;
+cpu)
+  packages=$(mktemp)
+  awk '/^[^ #]/ { kept = !/^(torch|triton|nvidia-|cuda-)/ } kept' "$lock" >"$packages" ;;
+*)
+  echo "usage: $0 cuda|cpu" >&2
+  exit 2 ;;
+esac
+python3 -m pip install --require-hashes --no-deps -r "$packages"
+if [ "$1" = cpu ]; then
+  python3 -m pip install --no-deps --index-url "$TORCH_INDEX" "$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' "$lock")"
+fi
+python3 -m pip check
