@@ -1,6 +1,6 @@
 """The dose of prior knowledge: what a language model knew before, against how it learnt and what it could do after.
 
-No paper has this. The same network is pretrained on less, or with topics left out; each is tuned by the same PPO. What
+The same network is pretrained on less, or with topics left out; each is tuned by the same PPO. What
 each model knew is told by the probes that pretraining wrote beside its weights (assets/models/*/recipe.json): held-out
 questions, none of them about acting. Read first: `doses_table`. Called from: exhibits.py.
 """

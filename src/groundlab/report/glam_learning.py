@@ -118,14 +118,14 @@ def efficiency_table(records: Records) -> Table:
 
 
 _NOTES = (
-    "sample efficiency: the mean of the success of training episodes over all frames, as in the paper, "
-    "[95 % interval] over seeds; agents of one seed have none",
+    "sample efficiency: the mean over updates of the success of the episodes that ended in them, as in the paper, "
+    "[95 % interval] over seeds; agents of one seed have none. Short episodes end first and flatter early updates",
     f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
     "first, so early values flatter all agents alike",
     "times GLAM's: ratio of the mean frames [95 % bootstrap interval over seeds]; a seed that did not get there "
     "counts with all of its frames, so that ≥ is a lower bound",
     "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
-    "NPAE and DRRN stay below 20 % and symbolic PPO below 40 % at 1,500,000",
+    "NPAE and DRRN stay below 20 % and symbolic PPO is close to 40 % at 1,500,000",
 )
 
 
