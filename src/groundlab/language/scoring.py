@@ -31,10 +31,8 @@ RULES = ("logprob", "prob_softmax", "logit_sum")
 TOKEN_BUDGET = 8_192  # padded tokens read at once; in training a T5 of 60 million weights holds 0.34 GB per 1,000
 PADDING = -1  # in a tensor of token ids
 _CACHED_PROMPTS = 50_000
-_OVERHEAD = (
-    1e8,
-    32.0,
-)  # what a batch costs besides its tokens, in tokens: this by the model's weights, but at least that
+OVERHEAD = (1e8, 32.0)
+"""What a batch costs besides its tokens, in tokens: the first by the model's weights, but at least the second."""
 _SMALLEST_LOG = -103.28  # log of float32's smallest number: GLAM's rule is uniform when every product is below it
 _CHANGED_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 
@@ -113,7 +111,7 @@ class ActionScorer(nn.Module):
         self.pad_bonus = float(rule == "logit_sum") if pad_bonus is None else pad_bonus
         base = self._base()
         _check_vocabulary_head(base)
-        self._overhead = max(_OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), _OVERHEAD[1])
+        self._overhead = max(OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), OVERHEAD[1])
         self._token_ids: dict[str, tuple[int, ...]] = {}
         is_encoder_decoder = base.config.is_encoder_decoder
         self._prompt_end = [tokenizer.eos_token_id] if self.include_eos and is_encoder_decoder else []
@@ -122,8 +120,8 @@ class ActionScorer(nn.Module):
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
         self.train(False)
-        self.register_state_dict_post_hook(_keep_trained_once)
-        self.register_load_state_dict_pre_hook(_fill_untrained)
+        self.register_state_dict_post_hook(keep_trained_once)
+        self.register_load_state_dict_pre_hook(fill_untrained)
 
     def _base(self) -> Any:
         """The Hugging Face model, without the wrapper that adapters put around it."""
@@ -253,15 +251,16 @@ def _check_vocabulary_head(base: Any) -> None:
         raise GroundlabError(f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2")
 
 
-def _keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+def keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    """Leave in a state what is trained, tied weights once: what a checkpoint of adapters and heads needs."""
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     for name, _parameter in module.named_parameters(remove_duplicate=False):
         if name not in trained:
             del state[prefix + name]
 
 
-def _fill_untrained(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Undo `_keep_trained_once` before loading: tied copies from their original, frozen weights from the module."""
+def fill_untrained(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Undo `keep_trained_once` before loading: tied copies from their original, frozen weights from the module."""
     originals: dict[nn.Parameter, str] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         original = state.get(prefix + originals.setdefault(parameter, name))

@@ -25,7 +25,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.heads import seeded_weights
 from groundlab.language.packing import PAD_ID, batches
-from groundlab.language.scoring import _OVERHEAD, TOKEN_BUDGET, _fill_untrained, _keep_trained_once
+from groundlab.language.scoring import OVERHEAD, TOKEN_BUDGET, fill_untrained, keep_trained_once
 
 Rows = Sequence[Sequence[int]]
 Side = Literal["left", "right"]
@@ -142,14 +142,14 @@ class TokenPolicy(nn.Module):
         if value_head not in VALUE_HEADS:
             raise unknown_name("value head", value_head, VALUE_HEADS)
         self.model, self.temperature, self.token_budget = model, temperature, token_budget
-        self._overhead = max(_OVERHEAD[0] / base_of(model).num_parameters(exclude_embeddings=True), _OVERHEAD[1])
+        self._overhead = max(OVERHEAD[0] / base_of(model).num_parameters(exclude_embeddings=True), OVERHEAD[1])
         self.value_head = self._head(value_head, seed)
         copied = keep_reference and not hasattr(model, "disable_adapter")
         # In a list, so that it is no submodule: it is neither trained nor stored.
         self._reference = [copy.deepcopy(model).eval().requires_grad_(False)] if copied else []
         self.eval()
-        self.register_state_dict_post_hook(_keep_trained_once)
-        self.register_load_state_dict_pre_hook(_fill_untrained)
+        self.register_state_dict_post_hook(keep_trained_once)
+        self.register_load_state_dict_pre_hook(fill_untrained)
 
     def train(self, mode: bool = True) -> "TokenPolicy":
         """The language model stays in evaluation mode, but for layers that are checkpointed in training mode only."""
