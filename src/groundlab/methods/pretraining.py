@@ -101,6 +101,18 @@ class Recipe(Strict):
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
 
 
+def place_of(model: str) -> str:
+    """The folder of a model that ships, or the name as given."""
+    shipped = MODELS / model
+    return str(shipped) if (shipped / "config.json").is_file() else model
+
+
+def files_of(model: str) -> list[Path]:
+    """The files of a model that ships or is a folder; none of one that is known by name only."""
+    folder = Path(place_of(model))
+    return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+
+
 def known_recipes() -> list[str]:
     """The names of the shipped recipes."""
     return sorted(file.stem for file in MODELS.glob("*.yaml"))

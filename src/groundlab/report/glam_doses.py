@@ -5,17 +5,16 @@ each model knew is told by the probes that pretraining wrote beside its weights 
 questions, none of them about acting. Read first: `doses_table`. Called from: exhibits.py.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab import assets
 from groundlab.core import storage
 from groundlab.report.glam import CONTROL, EIGHT, Agent, agents
 from groundlab.report.glam_learning import LEVEL, WINDOW, draw_curve, frames_cell, learns, mean_success, reached
+from groundlab.report.language import MODELS
 from groundlab.report.records import Records
 from groundlab.report.style import new_figure
 from groundlab.report.tables import Table, measured
@@ -34,7 +33,7 @@ _MARKERS = ("o", "^", "s")
 def pretraining_of(agent: Agent) -> dict[str, Any] | None:
     """What pretraining wrote down beside the model that an agent starts from; None for models of other makers."""
     name = next(iter(agent.curves["settings"]), {}).get("model", "")
-    file = Path(assets.__file__).parent / "models" / name / "recipe.json"
+    file = MODELS / name / "recipe.json"
     return {"model": name, **storage.read_json(file)} if name and file.is_file() else None
 
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from groundlab.core.errors import GroundlabError
 from groundlab.language.prompts import ACTION_SPACES, text_actions
 from groundlab.language.scoring import TOKEN_BUDGET
-from groundlab.methods.pretraining import MODELS
+from groundlab.methods.pretraining import files_of, place_of
 from groundlab.methods.settings import Layouts, Strict
 
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
@@ -79,13 +79,11 @@ class ModelSettings(ReadingSettings):
     @property
     def place(self) -> str:
         """The folder of a model that ships, or the name as given."""
-        shipped = MODELS / self.model
-        return str(shipped) if (shipped / "config.json").is_file() else self.model
+        return place_of(self.model)
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
-        folder = Path(self.place)
-        return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+        return files_of(self.model)
 
 
 class Fidelity(Strict):

@@ -39,7 +39,7 @@ from groundlab.methods.knowledge.sandbox import Sandbox
 from groundlab.methods.knowledge.settings import Settings as LearnerSettings
 from groundlab.methods.knowledge.windows import normalised
 from groundlab.methods.playing import Memoryless, play_layouts, summary
-from groundlab.methods.pretraining import MODELS
+from groundlab.methods.pretraining import place_of
 from groundlab.methods.registry import Request
 from groundlab.methods.settings import Layouts, parse_layouts
 from groundlab.worlds import rules
@@ -114,8 +114,7 @@ def potential_of(world: str, seed: int, settings: Settings) -> Iterator[Potentia
     elif settings.form == "preference":
         yield PreferencePotential(preference.load(Path(settings.source)))
     else:
-        shipped = MODELS / settings.encoder
-        encode = load_encoder(shipped if shipped.is_dir() else settings.encoder)
+        encode = load_encoder(place_of(settings.encoder))
         yield GoalPotential(suggesting.load(Path(settings.source)), Embedder(encode), settings.threshold)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.token_ppo import KLController, KLEstimator
-from groundlab.methods.pretraining import MODELS
+from groundlab.methods.pretraining import files_of, place_of
 from groundlab.methods.reasoning.parsing import Parser
 from groundlab.methods.settings import Layouts, Strict
 
@@ -78,13 +78,11 @@ class TalkingSettings(Strict):
     @property
     def place(self) -> str:
         """The folder of a model that ships, or the name as given."""
-        shipped = MODELS / self.model
-        return str(shipped) if (shipped / "config.json").is_file() else self.model
+        return place_of(self.model)
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
-        folder = Path(self.place)
-        return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+        return files_of(self.model)
 
 
 class TrainingSettings(TalkingSettings):
