@@ -43,7 +43,13 @@ def metrics(folder):
 
 
 @pytest.mark.parametrize(
-    ("method", "given"), [("direct", {}), ("reasoning", LORA), ("direct", GROUPS), ("direct", ORIGINAL)]
+    ("method", "given"),
+    [
+        ("direct", {}),
+        ("reasoning", LORA | {"test_every": 2, "curve_layouts": "0-1"}),
+        ("direct", GROUPS),
+        ("direct", ORIGINAL),
+    ],
 )
 def test_a_killed_run_goes_on_to_the_same_bytes(method, given, resolved, tmp_path):
     whole, killed, stopped = (tmp_path / name for name in ("whole", "killed", "stopped"))

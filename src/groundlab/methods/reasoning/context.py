@@ -61,6 +61,10 @@ class Contexts:
         """The reply was invalid, and is answered by an error text."""
         self._turns[env] += [_said(HIDDEN if self._settings.hide_invalid else told(reply)), _observed([error])]
 
+    def goal(self, env: int) -> str:
+        """The mission of environment `env`."""
+        return self._goals[env]
+
     def messages(self, env: int) -> list[Message]:
         """The conversation of environment `env`: system prompt, then observations and replies in turn."""
         prompt = system_prompt(self._goals[env], self._thinks, self._settings.short_prompts)

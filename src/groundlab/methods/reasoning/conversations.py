@@ -59,6 +59,10 @@ class Conversations:
             self._referee.start(env)
             self._valid[env] = self._invalid[env] = 0
 
+    def goal(self, env: int) -> str:
+        """The mission of an environment's episode."""
+        return self._contexts.goal(env)
+
     def messages(self, env: int) -> list[Message]:
         """What the model reads in an environment before its next reply."""
         return self._contexts.messages(env)

@@ -8,7 +8,8 @@ depend on which others are played. "first-finished" counts as the original did (
 Source: spec reasoning-agents 5. Called from: `learner.py`, `zero_shot.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,22 +29,31 @@ SAMPLED = "sampled"
 
 def open_talks(world: str, count: int, thinks: bool, settings: TalkingSettings) -> Conversations:
     """Conversations in `count` environments that restart when they are told to."""
-    envs = GridVectorEnv(worlds.find(world), count, autoreset="disabled", num_dists=settings.num_dists)
+    envs = GridVectorEnv(
+        worlds.find(world), count, autoreset="disabled", kinds="per-episode", num_dists=settings.num_dists
+    )
     return Conversations(envs, thinks, settings)
 
 
 def examine(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
-    """[{"policy", "mean", "rows"}, ...]: the layouts of the settings, and the first finished episodes if asked for."""
+    """[{"policy", "mean", "rows"}, ...]: the layouts of the settings there, and whatever else they ask for.
+
+    Policies are "sampled", "first-finished", and the names of the other worlds of `settings.tests`.
+    """
     if settings.fidelity.shown_in_evaluation:
         settings = settings.model_copy(update={"hide_invalid": False})
     speaker.forget()
-    results = [_told(SAMPLED, play_layouts(speaker, world, parse_layouts(settings.layouts), thinks, settings, seed))]
+    layouts = parse_layouts(settings.layouts)
+    plain = settings.model_copy(update={"transcripts": 0})
+    results = [told(SAMPLED, play_layouts(speaker, world, layouts, thinks, settings, seed))]
+    results += [told(test, play_layouts(speaker, test, layouts, thinks, plain, seed)) for test in settings.tests]
     if settings.first_finished:
-        results.append(_told(FIRST_FINISHED, play_first_finished(speaker, world, thinks, settings, seed)))
+        results.append(told(FIRST_FINISHED, play_first_finished(speaker, world, thinks, settings, seed)))
     return results
 
 
-def _told(policy: str, rows: list[Row]) -> dict[str, Any]:
+def told(policy: str, rows: list[Row]) -> dict[str, Any]:
+    """An evaluation of these rows."""
     result = summary(policy, rows)
     result["mean"] |= {name: float(np.mean([row[name] for row in rows])) for name in ("length", "invalid")}
     return result
@@ -58,11 +68,12 @@ def play_layouts(
     active = list(range(len(layouts)))
     talks.start(active, list(layouts))
     rows: list[Row] = [{} for _ in layouts]
+    scripts = {env: {"mission": talks.goal(env), "told": []} for env in active[: settings.transcripts]}
     while active:
         numbers = np.stack([rngs[env].random(settings.max_new_tokens) for env in active])
-        ended = _round(speaker, talks, active, numbers)
+        ended = _round(speaker, talks, active, numbers, scripts)
         for env, row in ended.items():
-            rows[env] = {"layout": layouts[env], **row}
+            rows[env] = {"layout": layouts[env], **row, **scripts.get(env, {})}
         active = [env for env in active if env not in ended]
     return rows
 
@@ -81,8 +92,19 @@ def play_first_finished(speaker: Speaks, world: str, thinks: bool, settings: Tal
     return rows[: settings.first_finished]
 
 
-def _round(speaker: Speaks, talks: Conversations, envs: list[int], numbers: np.ndarray) -> dict[int, Row]:
-    """One reply in each of these environments; the episodes that are over."""
-    replies = speaker.reply([speaker.prompt(talks.messages(env)) for env in envs], numbers)
+def _round(
+    speaker: Speaks,
+    talks: Conversations,
+    envs: list[int],
+    numbers: np.ndarray,
+    scripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),
+) -> dict[int, Row]:
+    """One reply in each of these environments, written into their scripts; the episodes that are over."""
+    read = [talks.messages(env) for env in envs]
+    replies = speaker.reply([speaker.prompt(messages) for messages in read], numbers)
     outcomes = talks.act(envs, [reply.text for reply in replies])
+    for env, messages, reply, outcome in zip(envs, read, replies, outcomes, strict=True):
+        if env in scripts:
+            said = {"seen": messages[-1]["content"], "said": reply.text, "valid": outcome.valid}
+            scripts[env]["told"].append(said)
     return {env: outcome.row for env, outcome in zip(envs, outcomes, strict=True) if outcome.row is not None}

@@ -25,12 +25,14 @@ from groundlab.core.run import Files, Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.methods.reasoning.credits import learn
-from groundlab.methods.reasoning.evaluation import WORLDS, examine, open_talks
+from groundlab.methods.reasoning.evaluation import WORLDS, examine, open_talks, play_layouts, told
 from groundlab.methods.reasoning.model import Speaker, dropping, evaluation_speaker, open_policy, save_policy
-from groundlab.methods.reasoning.parsing import MARKER, thought
+from groundlab.methods.reasoning.probing import first_prompts, play_swapped, probe, probe_numbers
 from groundlab.methods.reasoning.rollouts import Collector, Rollout
-from groundlab.methods.reasoning.settings import TrainingSettings
+from groundlab.methods.reasoning.settings import DONOR_LAYOUTS, TrainingSettings
+from groundlab.methods.reasoning.thoughts import measures
 from groundlab.methods.registry import Request
+from groundlab.methods.settings import parse_layouts
 
 __all__ = ["WORLDS", "Settings", "evaluate", "execute"]
 
@@ -63,9 +65,25 @@ class Learner:
         return {**_outcomes(rollout), **_replies(rollout, self._thinks), **figures}
 
     def test(self) -> list[dict[str, Any]]:
-        """The test layouts; see `evaluation.py`."""
+        """The test layouts; see `evaluation.py`, and `probing.py` for swapped thoughts."""
         speaker = evaluation_speaker(self.policy.model, self.tokenizer, self._settings)
-        return examine(speaker, self._world, self._thinks, self._settings, self._seed)
+        results = examine(speaker, self._world, self._thinks, self._settings, self._seed)
+        if self._thinks and self._settings.swapped:
+            results += play_swapped(speaker, self._world, self._settings, self._seed)
+        return results
+
+    def progress(self) -> dict[str, Any]:
+        """A test in the course of training: means over its layouts as `test_*`, and what thoughts tell and decide."""
+        settings = self._settings
+        speaker = evaluation_speaker(self.policy.model, self.tokenizer, settings)
+        layouts = parse_layouts(settings.curve_layouts)
+        plain = settings.model_copy(update={"transcripts": 0})
+        mean = told("", play_layouts(speaker, self._world, layouts, self._thinks, plain, self._seed))["mean"]
+        record = {f"test_{name}": mean[name] for name in ("success", "return", "length", "invalid")}
+        if not self._thinks:
+            return record
+        prompts = first_prompts(self._world, parse_layouts(DONOR_LAYOUTS), speaker, settings)
+        return record | probe(self.policy, speaker, prompts, probe_numbers(len(prompts), settings, self._seed))
 
     def state(self, facts: dict[str, Any]) -> Files:
         """The files of a checkpoint."""
@@ -88,21 +106,16 @@ def _outcomes(rollout: Rollout) -> dict[str, Any]:
 
 
 def _replies(rollout: Rollout, thinks: bool) -> dict[str, Any]:
-    """What the replies were like: shares of valid ones and of those cut off, means of tokens and of words of thought.
-
-    Words are counted in replies that have the answer's marker (spec reasoning-agents 6.1). One reply is told whole.
-    """
+    """What the replies were like: shares of valid ones and of those cut off, tokens, thoughts; one is told whole."""
     turns = [turn for strand in rollout.strands for turn in strand.turns]
-    record = {
+    return {
         "replies": len(turns),
         "valid": float(np.mean([turn.valid for turn in turns])),
         "cut_off": float(np.mean([not turn.reply.ended for turn in turns])),
         "reply_tokens": float(np.mean([len(turn.reply.tokens) for turn in turns])),
+        **(measures(turns) if thinks else {}),
+        "said": turns[0].reply.text,
     }
-    counts = [len(thought(turn.reply.text, thinks).split()) for turn in turns if MARKER in turn.reply.text]
-    if thinks and counts:
-        record["thought_words"] = float(np.mean(counts))
-    return {**record, "said": turns[0].reply.text}
 
 
 def execute(run: Run) -> None:
@@ -112,10 +125,13 @@ def execute(run: Run) -> None:
     learner = Learner(spec.method, spec.world, spec.seed, settings)
     checkpoint = run.restore()
     frames = learner.load_state(checkpoint.files)["frames"] if checkpoint else 0
+    if settings.test_every and not checkpoint:
+        run.log({"iteration": 0, "frames": 0, **learner.progress()})
     for number in range(checkpoint.step + 1 if checkpoint else 1, settings.iterations + 1):
         record = learner.improve(number)
         frames += record["replies"]
-        run.log({"iteration": number, "frames": frames, **record})
+        tested = learner.progress() if settings.test_every and number % settings.test_every == 0 else {}
+        run.log({"iteration": number, "frames": frames, **record, **tested})
         shown = {name: record[name] for name in ("success", "valid") if name in record}
         run.advance(number, settings.iterations, lambda: learner.state({"frames": frames}), **shown)  # noqa: B023
     run.write_evaluation(learner.test())

@@ -60,6 +60,10 @@ class Speaker:
         """The token that ends a reply."""
         return self._writer.end_tokens[0]
 
+    def text(self, tokens: Sequence[int]) -> str:
+        """Tokens of a reply as text, without its end."""
+        return self._writer.text(tokens)
+
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """The tokens that the next reply follows."""
         tokens = self._writer.prompt(messages)

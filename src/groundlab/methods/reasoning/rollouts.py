@@ -38,6 +38,7 @@ class Turn(NamedTuple):
     reward: float  # of the environment, or the penalty
     valid: bool
     anchor: Hashable  # the state that it answered; None where nothing asks for it
+    messages: Sequence[Message]  # the prompt as text
 
 
 class Strand(NamedTuple):
@@ -153,12 +154,13 @@ class Collector:
 
     def _round(self, envs: list[int]) -> list[int]:
         """One reply in each of these environments; returns those whose episode is over."""
-        prompts = [self._speaker.prompt(self._talks.messages(env)) for env in envs]
+        read = [self._talks.messages(env) for env in envs]
+        prompts = [self._speaker.prompt(messages) for messages in read]
         anchors = self._anchors(envs)
         replies = self._speaker.reply(prompts, self._rng.random((len(envs), self._settings.max_new_tokens)))
         outcomes = self._talks.act(envs, [reply.text for reply in replies])
-        for env, prompt, reply, anchor, outcome in zip(envs, prompts, replies, anchors, outcomes, strict=True):
-            self._open[env].append(Turn(prompt, reply, outcome.reward, outcome.valid, anchor))
+        for env, prompt, reply, outcome, *known in zip(envs, prompts, replies, outcomes, anchors, read, strict=True):
+            self._open[env].append(Turn(prompt, reply, outcome.reward, outcome.valid, *known))
         ended = [env for env, outcome in zip(envs, outcomes, strict=True) if outcome.row is not None]
         self._rollout.episodes.extend(outcome.row for outcome in outcomes if outcome.row is not None)
         for env in ended:

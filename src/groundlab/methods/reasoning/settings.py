@@ -7,16 +7,27 @@ to libraries is written out: how tokens are drawn, how many, and with what preci
 """
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from groundlab import worlds
 from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.token_ppo import KLController, KLEstimator
 from groundlab.methods.pretraining import files_of, place_of
 from groundlab.methods.reasoning.parsing import Parser
 from groundlab.methods.settings import Layouts, Strict
 
+
+def _is_reasoning_world(name: str) -> str:
+    if not worlds.find(name).name.startswith("Reasoning-"):
+        raise ValueError("is none of the Reasoning-* worlds")
+    return name
+
+
+ReasoningWorld = Annotated[str, AfterValidator(_is_reasoning_world)]
+DONOR_LAYOUTS = "900000-900023"
+"""Where thoughts are drawn that are tried in other states, and asked about: 24 beginnings of episodes."""
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 
 
@@ -42,6 +53,12 @@ class TalkingSettings(Strict):
     """Test layouts, "first-last": the reset seeds of the evaluation."""
     num_envs: int = Field(32, ge=1)
     """Environments that are played at once (the paper: 6)."""
+    tests: list[ReasoningWorld] = Field([])
+    """Other worlds for the evaluation, such as Reasoning-GoToTest-v0 for the held-out objects."""
+    transcripts: int = Field(0, ge=0)
+    """So many of the first layouts are told word by word."""
+    swapped: bool = False
+    """Whether the evaluation is also played with every thought left out, and with thoughts from other states."""
     num_dists: int | None = None
     """Objects besides the mission's own (the paper: 0, 3, 5; of Reasoning-* worlds by default 8)."""
     first_finished: int = Field(0, ge=0)
@@ -92,6 +109,10 @@ class TrainingSettings(TalkingSettings):
     """Updates (the paper's curves: 200)."""
     steps: int = Field(128, ge=1)
     """Replies an update, over all environments; with whole episodes, at least as many."""
+    test_every: int = Field(0, ge=0)
+    """Before the first update and after every so many: a test on `curve_layouts`, to their ends, and what thoughts
+    tell of 24 states (`probing.py`); 0: never."""
+    curve_layouts: Layouts = "100-131"
     episodes: Literal["continuing", "whole"] = "continuing"
     """Whether episodes go on from one update to the next, or each update plays its episodes to their ends."""
     lr: float = Field(3e-4, gt=0)

@@ -11,6 +11,7 @@ from typing import Any
 from groundlab.core.errors import GroundlabError
 from groundlab.methods.reasoning.evaluation import WORLDS, examine
 from groundlab.methods.reasoning.model import open_speaker
+from groundlab.methods.reasoning.probing import play_swapped
 from groundlab.methods.reasoning.settings import TalkingSettings
 from groundlab.methods.registry import Request
 from groundlab.methods.registry import evaluate_once as execute
@@ -21,9 +22,13 @@ Settings = TalkingSettings
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
-    """The test layouts; see `evaluation.py`."""
+    """The test layouts; see `evaluation.py`, and `probing.py` for swapped thoughts."""
     if request.watch:
         raise GroundlabError(f"{request.method} asks nobody, so there is no dialogue; leave out --show and --record")
     settings = TalkingSettings(**request.settings)
     thinks = request.method.startswith("reasoning")
-    return examine(open_speaker(settings), request.world, thinks, settings, request.seed)
+    speaker = open_speaker(settings)
+    results = examine(speaker, request.world, thinks, settings, request.seed)
+    if thinks and settings.swapped:
+        results += play_swapped(speaker, request.world, settings, request.seed)
+    return results

@@ -1,0 +1,163 @@
+"""What thoughts tell of states and decide: against plain computations, and with speakers whose answers are known."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.run import Run, RunSpec
+from groundlab.language.tokens import TokenPolicy
+from groundlab.methods import registry
+from groundlab.methods.reasoning.model import Reply, open_policy, open_speaker
+from groundlab.methods.reasoning.probing import Divided, Swapping, divided, probe, retrieval
+from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+
+from .conftest import WORLD
+
+MARKER, NEWLINE = 99, 98
+WORDS = {1: "left", 2: "right", 3: "turn ", 4: "i see", MARKER: "final answer: ", NEWLINE: "\n"}
+
+
+class Parrot:
+    """Thinks its prompt's first token, and turns as the thought says; without a thought, left."""
+
+    def __init__(self):
+        self.forget = self.prompt = None
+
+    def text(self, tokens):
+        return "".join(WORDS[token] for token in tokens)
+
+    def reply(self, prompts, numbers):
+        assert len(prompts) == len(numbers)
+        return [self._answer(list(prompt)) for prompt in prompts]
+
+    def _answer(self, prompt):
+        tokens = [4, prompt[0], NEWLINE, MARKER, 3, prompt[0]]
+        if prompt[-1] == MARKER:
+            told = [token for token in prompt[1:] if token in (1, 2)]
+            tokens = [3, told[0] if told else 1]
+        return Reply(tokens, self.text(tokens), True, [], [])
+
+
+def test_a_reply_is_divided_at_its_marker():
+    speaker = Parrot()
+    [reply] = speaker.reply([[2]], [0])
+    part = divided(reply, speaker)
+    assert part == Divided([4, 2, NEWLINE], [MARKER])
+    assert divided(Reply([4, 1], "i seeleft", True, [], []), speaker) is None
+
+
+def test_swaps_change_the_actions_that_heed_thoughts():
+    """Prompts 1, 1, 2: without a thought the third action changes; with the next one's the second and the third."""
+    policy = uniform(torch.zeros(3, 3))
+    figures = probe(policy, Parrot(), [[1], [1], [2]], np.zeros((3, 2)))
+    assert figures["probed"] == 3
+    assert figures["swap_empty"] == pytest.approx(1 / 3)
+    assert figures["swap_other"] == pytest.approx(2 / 3)
+
+
+def test_fewer_than_two_thoughts_tell_nothing():
+    class Silent(Parrot):
+        def _answer(self, prompt):
+            return Reply([4], "i see", True, [], [])
+
+    assert probe(uniform(torch.zeros(2, 2)), Silent(), [[1], [2]], np.zeros((2, 2))) == {"probed": 0}
+
+
+def uniform(likelihood):
+    """A policy that finds thought i in state j as likely as the table [thought, state] says."""
+
+    class Told(TokenPolicy):
+        def __init__(self):
+            pass
+
+        def read(self, prompts, responses):
+            flat = [torch.full((len(row),), value / len(row)) for row, value in zip(responses, values, strict=True)]
+            return Log(torch.cat(flat))
+
+    class Log:
+        def __init__(self, log_probs):
+            self.log_probs = log_probs
+
+    values = likelihood.flatten().tolist()
+    return Told()
+
+
+def test_information_is_the_whole_where_each_thought_fits_one_state_and_none_where_all_fit():
+    prompts, thoughts = [[1], [2], [3]], [[4], [5, 6], [7]]
+    table = torch.full((3, 3), -50.0).fill_diagonal_(-0.5)
+    told = retrieval(uniform(table), prompts, thoughts)
+    assert told["mi_retrieval"] == pytest.approx(np.log(3)) == told["mi_bound"]
+    assert told["retrieval_accuracy"] == 1 and told["thought_entropy"] == pytest.approx(0.5)
+    assert retrieval(uniform(torch.full((3, 3), -2.0)), prompts, thoughts)["mi_retrieval"] == pytest.approx(0)
+
+
+def test_information_equals_a_plain_computation_one_pair_at_a_time(resolved):
+    settings = TrainingSettings(**resolved("reasoning"))
+    policy, _ = open_policy(settings, seed=0)
+    rng = np.random.default_rng(0)
+    prompts, thoughts = ([rng.integers(5, 300, size).tolist() for size in sizes] for sizes in ((6, 9, 4), (3, 1, 5)))
+    likelihood = np.array([[float(policy.read([p], [z]).log_probs.sum()) for p in prompts] for z in thoughts])
+    mean = np.log(np.exp(likelihood).mean(1))
+    told = retrieval(policy, prompts, thoughts)
+    assert told["mi_retrieval"] == pytest.approx(np.mean(np.diag(likelihood) - mean), abs=1e-4)
+    assert told["retrieval_accuracy"] == np.mean(likelihood.argmax(1) == np.arange(3))
+
+
+def test_in_play_a_thought_is_left_out_or_replaced_and_the_action_follows():
+    donors = [Divided([4, 2, NEWLINE], [MARKER])]
+    numbers = np.zeros((2, 3))
+    empty, other = (Swapping(Parrot(), donors, swap).reply([[1], [2]], numbers) for swap in ("empty", "other"))
+    assert [reply.text for reply in empty] == ["final answer: turn left"] * 2
+    assert [reply.text for reply in other] == ["i seeright\nfinal answer: turn right"] * 2
+
+
+def test_a_real_speaker_keeps_its_format_when_its_thoughts_are_swapped(resolved):
+    speaker = open_speaker(TalkingSettings(**resolved("reasoning-zero-shot")))
+    prompts = [
+        speaker.prompt([{"role": "system", "content": "go"}, {"role": "user", "content": text}]) for text in "ab"
+    ]
+    numbers = np.random.default_rng(0).random((2, 6))
+    own, swapped = speaker.reply(prompts, numbers), Swapping(speaker, [], "empty").reply(prompts, numbers)
+    marked = [
+        ("final answer:" in before.text, after.text.startswith("final answer:"))
+        for before, after in zip(own, swapped, strict=True)
+    ]
+    assert (True, True) in marked and (True, False) not in marked
+
+
+def test_training_is_tested_on_the_way_and_thoughts_are_swapped_at_the_end(resolved, tmp_path):
+    given = {
+        "test_every": 2,
+        "curve_layouts": "5-6",
+        "swapped": True,
+        "transcripts": 1,
+        "tests": ["Reasoning-Pickup-v0"],
+    }
+    for method in ("reasoning", "direct"):
+        registry.execute(
+            Run(tmp_path / method, RunSpec(method=method, world=WORLD, seed=0, settings=resolved(method, **given)))
+        )
+    thinking, silent = (
+        [json.loads(line) for line in (tmp_path / method / "metrics.jsonl").read_text().splitlines()]
+        for method in ("reasoning", "direct")
+    )
+    assert [record["iteration"] for record in thinking if "test_success" in record] == [0, 2, 4]
+    assert {"mi_retrieval", "swap_other"} <= thinking[0].keys() or thinking[0]["probed"] < 2
+    assert "test_return" in silent[0] and "probed" not in silent[0]
+    evaluations = {
+        method: {result["policy"]: result for result in json.loads((tmp_path / method / "evaluation.json").read_text())}
+        for method in ("reasoning", "direct")
+    }
+    assert set(evaluations["direct"]) == {"sampled", "Reasoning-Pickup-v0"}
+    assert set(evaluations["reasoning"]) == {"sampled", "Reasoning-Pickup-v0", "thought emptied", "another's thought"}
+    first, second = evaluations["direct"]["sampled"]["rows"][:2]
+    assert len(first["told"]) == first["length"] and first["mission"].startswith("go to")
+    assert first["told"][0].keys() == {"seen", "said", "valid"} and "told" not in second
+
+
+def test_the_published_mixture_is_played(resolved, tmp_path):
+    spec = RunSpec(method="direct", world="Reasoning-GoToPickup-v0", seed=0, settings=resolved("direct", iterations=1))
+    registry.execute(Run(tmp_path, spec))
+    assert (tmp_path / "evaluation.json").is_file()
