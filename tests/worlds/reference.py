@@ -216,10 +216,11 @@ class LevelGenTask(RoomGridLevel):
         self.instrs = BeforeInstr(first, second) if before else AfterInstr(second, first)
 
 
-_KNOWLEDGE_DISTRACTORS = {20: 7, 23: 12, 25: 15, 28: 20, 30: 25}
+_KNOWLEDGE_DISTRACTORS = {10: 7, 20: 7, 23: 12, 25: 15, 28: 20, 30: 25}
 _KNOWLEDGE_PAIRS = {
     "RedBallBlueBox": ("RedBall", "BlueBox"),
     "PurpleBallGreenKey": ("PurpleBall", "PurpleBox"),  # the original's id does not say what it does
+    "PurpleBallThenGreenKey": ("PurpleBall", "GreenKey"),
 }
 _REASONING_KINDS = {
     "GoTo": ("goto", "train"),

@@ -317,4 +317,19 @@ def test_knowledge_levels_hold_as_many_objects_as_the_originals(world, objects):
 
 
 def test_the_seventeen_knowledge_levels_exist():
-    assert sum(name.startswith("BabyAI-Text-") for name in worlds.WORLDS) == 17
+    ours = ("-S10", "PurpleBallThenGreenKey-S20")
+    assert sum(name.startswith("BabyAI-Text-") and not name.endswith(ours) for name in worlds.WORLDS) == 17
+
+
+def test_the_corrected_level_asks_for_the_key_that_the_originals_name_promises():
+    published, ours = (
+        by_engine(f"BabyAI-Text-GoTo-PurpleBall{what}-S20", 3, [])[0] for what in ("GreenKey", "ThenGreenKey")
+    )
+    assert "purple box" in published.mission and "green key" not in published.mission
+    assert "green key" in ours.mission and "purple box" not in ours.mission
+
+
+def test_the_small_rooms_are_of_the_papers_kind():
+    for name in ("Pretraining", "RedBall", "PurpleBall", "RedKey", "PurpleKey"):
+        (state,) = by_engine(f"BabyAI-Text-GoToLocal-{name}-S10", 5, [])
+        assert (len(state.objects), len(state.grid), state.max_steps) == (8, 10, 100)

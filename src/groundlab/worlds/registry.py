@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds import doorkey, rules
-from groundlab.worlds.codes import AGENT, BALL, BLUE, BOX, KEY, PURPLE, RED
+from groundlab.worlds.codes import AGENT, BALL, BLUE, BOX, GREEN, KEY, PURPLE, RED
 from groundlab.worlds.rules import Rules
 
 VIEW = (7, 7, 3)  # an image of the agent's own view
@@ -171,20 +171,29 @@ def _reasoning_worlds() -> Iterator[World]:
     ):
         what = "held-out targets" if level.accepted == rules.TEST else "training targets"
         yield World(f"Reasoning-{name}-v0", (level,), _MISSIONS[level.task], f"reasoning paper, {what}; num_dists=8")
+    both = {kind: train[kind] for kind in ("goto", "pickup")}
+    mixed = World("Reasoning-GoToPickup-v0", tuple(both.values()), f"{_GO_TO}; {_PICK_UP}", "what the paper trains on")
+    yield replace(mixed, kinds=tuple(both))
 
 
 def _knowledge_worlds() -> Iterator[World]:
-    """The 17 levels of the knowledge paper (spec background-knowledge 1.1), wide rooms and fixed targets."""
+    """The 17 levels of the knowledge paper (spec background-knowledge 1.1), with fixed targets; six of ours."""
     targets = {"RedBall": (BALL, RED), "PurpleBall": (BALL, PURPLE), "RedKey": (KEY, RED), "PurpleKey": (KEY, PURPLE)}
     sizes = {20: (7, tuple(targets)), 23: (12, ("RedBall", "PurpleKey")), 25: (15, ("RedBall", "PurpleKey"))}
     sizes |= {28: (20, ("RedBall", "PurpleKey")), 30: (25, ("RedBall", "PurpleKey"))}
     level = Rules(room_size=20, objects=7, target_type=AGENT, target_colour=RED, pretraining=1)
-    yield _knowledge("GoToLocal-Pretraining-S20", level, "go to a/the C T", "red, green or blue ball or box as target")
+    drawn = "red, green or blue ball or box as target"
+    yield _knowledge("GoToLocal-Pretraining-S20", level, "go to a/the C T", drawn)
+    # ours, for laptops: rooms of the same kind with a quarter of the cells
+    small = f"{drawn} (our own size)"
+    yield _knowledge("GoToLocal-Pretraining-S10", level._replace(room_size=10), "go to a/the C T", small)
+    sizes |= {10: (7, tuple(targets))}
     for size, (number, names) in sizes.items():
         for name in names:
             kind, colour = targets[name]
             level = Rules(room_size=size, objects=number, target_type=kind, target_colour=colour)
-            yield _knowledge(f"GoToLocal-{name}-S{size}", level, _GO_TO, f"a fixed target and {number} objects")
+            own = " (our own size)" if size == 10 else ""
+            yield _knowledge(f"GoToLocal-{name}-S{size}", level, _GO_TO, f"a fixed target and {number} objects{own}")
     last = Rules(room_size=20, placement=rules.AGENT_LAST)
     pair = last._replace(task=rules.GO_TO_AND_GO_TO, objects=7, second_type=BOX)
     both = "go to X, then go to Y; go to Y after you go to X"
@@ -193,6 +202,9 @@ def _knowledge_worlds() -> Iterator[World]:
     # the original's name says green key, its code places a purple box (spec background-knowledge, quirk Q9)
     purple = pair._replace(target_type=BALL, target_colour=PURPLE, second_colour=PURPLE)
     yield _knowledge("GoTo-PurpleBallGreenKey-S20", purple, both, "purple ball and purple box, in order")
+    green = purple._replace(second_type=KEY, second_colour=GREEN)
+    own = "purple ball and green key, in order: what PurpleBallGreenKey promises (ours)"
+    yield _knowledge("GoTo-PurpleBallThenGreenKey-S20", green, both, own)
     for name in ("RedBall", "PurpleKey"):
         kind, colour = targets[name]
         level = last._replace(task=rules.PICK_UP, objects=8, target_type=kind, target_colour=colour)
