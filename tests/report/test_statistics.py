@@ -79,3 +79,18 @@ def test_a_band_surrounds_its_aggregate():
 
 def test_improvement_over_itself_is_one_half():
     assert s.probability_of_improvement(X, X) == pytest.approx(0.5)
+
+
+def test_the_interval_of_an_improvement_is_that_of_all_resamples():
+    ours, theirs = np.array([[1.0], [3.0]]), np.array([[0.0], [2.0]])
+    estimate = s.improvement_interval(ours, theirs, fresh(), resamples=20_000)
+    drawn = [(ours[[i, j]], theirs[[k, m]]) for i in (0, 1) for j in (0, 1) for k in (0, 1) for m in (0, 1)]
+    every = [s.probability_of_improvement(*pair) for pair in drawn]
+    assert estimate.value == 0.75
+    assert [estimate.low, estimate.high] == [min(every), max(every)], "each end has a chance of 1 in 16"
+
+
+def test_runs_are_not_exchanged_between_tasks_when_an_improvement_is_resampled():
+    ours, theirs = np.array([[5.0, 50.0], [6.0, 60.0]]), np.array([[1.0, 40.0], [2.0, 45.0]])
+    assert s.improvement_interval(ours, theirs, fresh(), 500) == s.Estimate(1, 1, 1), "better on each task, always"
+    assert s.improvement_interval(ours, ours, fresh(), 500).holds(0.5)

@@ -6,7 +6,7 @@ equal (`tolerance`, with the `source` of that choice) and the command that measu
     exact      equal after rounding to the decimals that were published
     numeric    at most `within` away, or inside `range`; a metric named in neither must be exact
     interval   the published value lies inside our 95 % bootstrap interval
-    ordering   the interval of a difference lies on the stated side of 0 (`compare`)
+    ordering   the interval of a difference lies on the stated side of 0, or that of a chance of one half (`compare`)
 
 Numbers are quoted in the YAML, because their decimals count. Read next: judging.py, which gives the verdicts.
 """
@@ -67,8 +67,9 @@ class Selector(_Strict):
 
     @property
     def short(self) -> str:
-        """`always`, `random (p = 0.05)`; for the trained method `ours`, or `ours (argmax)`."""
-        name = "ours" if self.method == "mediator" else self.method
+        """`always`, `random (p = 0.05)`; for the trained method `ours`, or `ours (argmax)`; for potentials `goals`."""
+        name = "ours" if self.method == "mediator" else self.settings.get("form", self.method)
+        name = "phi = 0" if name == "none" else name
         if self.settings.get("probability", 0.5) != 0.5:
             name = f"{name} (p = {self.settings['probability']:g})"
         if self.when == "training":
@@ -92,6 +93,14 @@ class Comparison(_Strict):
     than: Selector
     by: Number = Decimal(0)
     """What the difference itself must reach besides, in the unit of the metric."""
+    measure: Literal["difference", "chance"] = "difference"
+    """How they are compared: by the difference of their means, or by the chance that a seed of `of` has more than one
+    of `than` (`statistics.probability_of_improvement`; even is one half)."""
+
+    @property
+    def even(self) -> float:
+        """What the measure is where the two do not differ."""
+        return 0.5 if self.measure == "chance" else 0.0
 
 
 class Claim(_Strict):

@@ -20,7 +20,7 @@ import pandas as pd
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims
 from groundlab.report.records import Records, load, select, table, training_means
-from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
+from groundlab.report.statistics import Estimate, difference_interval, improvement_interval, two_level_interval
 from groundlab.report.tables import markdown, measured
 
 REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
@@ -206,19 +206,30 @@ def _listed(layouts: list[int]) -> str:
 def _judge_order(claim: Claim, records: Records) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     for each in claim.compare:
-        name = f"{each.metric}: {each.of.short} - {each.than.short}"
+        name = _compared(each)
         fresh[name] = difference(each, records)
         parts[name] = HOLDS if _on_side(each, fresh[name]) else MISSED
-        reasons.append(f"{name} = {_signed(fresh[name])}, must be {_wanted(each)}")
+        reasons.append(f"{name} = {_told(each, fresh[name])}, must be {_wanted(each)}")
     return _conclude(claim, records, fresh, parts, reasons)
 
 
+def _compared(comparison: Comparison) -> str:
+    """`success: mediator - random`, or `chance of more success: knowledge over phi = 0`."""
+    of, than = comparison.of.short, comparison.than.short
+    if comparison.measure == "chance":
+        return f"chance of more {comparison.metric}: {of} over {than}"
+    return f"{comparison.metric}: {of} - {than}"
+
+
 def difference(comparison: Comparison, records: Records) -> Estimate:
-    """`of` minus `than` with its interval, paired by layout when both were evaluated on the same ones."""
+    """`of` minus `than` with its interval, paired by layout when both were evaluated on the same ones; or the chance
+    that a seed's mean is higher (`Comparison.measure`)."""
     of, than = comparison.of, comparison.than
     paired = of.when == than.when == "end" and _layouts(records, of) == _layouts(records, than)
-    rng = generator(0, "difference", str(of), str(than), comparison.metric)
+    rng = generator(0, comparison.measure, str(of), str(than), comparison.metric)
     ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
+    if comparison.measure == "chance":
+        return improvement_interval(ours.mean(axis=1, keepdims=True), theirs.mean(axis=1, keepdims=True), rng)
     return difference_interval(ours, theirs, paired, rng)
 
 
@@ -227,21 +238,25 @@ def _layouts(records: Records, selector: Selector) -> list[int]:
 
 
 def _wanted(comparison: Comparison) -> str:
-    return comparison.direction + (f" by {comparison.by} at least" if comparison.by else "")
+    than = " than one half" if comparison.measure == "chance" else ""
+    return comparison.direction + than + (f" by {comparison.by} at least" if comparison.by else "")
 
 
 def _on_side(comparison: Comparison, gap: Estimate) -> bool:
-    """`lower` and `higher` need 0 outside the interval; the `not` forms only that the opposite is not shown."""
+    """`lower` and `higher` need what is even outside the interval; the `not` forms only that the opposite is not shown."""
+    even, margin = comparison.even, float(comparison.by)
     return {
-        "lower": gap.high < 0 and gap.value <= -float(comparison.by),
-        "higher": gap.low > 0 and gap.value >= float(comparison.by),
-        "not lower": gap.high >= 0,
-        "not higher": gap.low <= 0,
+        "lower": gap.high < even and gap.value <= even - margin,
+        "higher": gap.low > even and gap.value >= even + margin,
+        "not lower": gap.high >= even,
+        "not higher": gap.low <= even,
     }[comparison.direction]
 
 
-def _signed(gap: Estimate) -> str:
-    return f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+def _told(comparison: Comparison, gap: Estimate) -> str:
+    """A difference with its signs, or a chance."""
+    sign = "" if comparison.measure == "chance" else "+"
+    return f"{gap.value:{sign}.2f} [{gap.low:{sign}.2f}, {gap.high:{sign}.2f}]"
 
 
 def _conclude(
@@ -284,7 +299,8 @@ def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = Non
 
 def _fresh(verdict: Verdict) -> str:
     if verdict.claim.tolerance == "ordering":
-        return "; ".join(f"{name} {_signed(gap)}" for name, gap in verdict.fresh.items()) or "–"
+        told = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
+        return "; ".join(f"{name} {_told(each, gap)}" for each, (name, gap) in told) or "–"
     parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
     if "failed layouts" in verdict.by_metric:
         parts.append(verdict.reason)

@@ -8,7 +8,7 @@ Two kinds of data, two rules of resampling:
     scores [runs, tasks]      `stratified_interval`: runs are drawn anew within each task
     tables [seeds, layouts]   `two_level_interval`: seeds are drawn, and one set of layouts for all of them;
                               a method without randomness has one seed, and then only layouts are drawn
-Called from: mediator.py (figures and tables), claims.py (verdicts).
+Called from: mediator.py and the other papers' modules (figures and tables), judging.py (verdicts).
 """
 
 from collections.abc import Callable
@@ -125,3 +125,17 @@ def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:
     """The chance that a run of ours beats one of theirs on the same task, ties counted half; both [runs, tasks]."""
     wins = (ours[:, None] > theirs[None]) + 0.5 * (ours[:, None] == theirs[None])
     return float(wins.mean())
+
+
+def improvement_interval(
+    ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """`probability_of_improvement` with its interval; runs of both [runs, tasks] are resampled within each task.
+
+    With few runs the interval is coarse: where each of ours beats each of theirs it is [1, 1], whatever the distance.
+    """
+    tasks = np.arange(ours.shape[1])
+    a, b = (each[rng.integers(len(each), size=(resamples, *each.shape)), tasks] for each in (ours, theirs))
+    wins = (a[:, :, None] > b[:, None]) + 0.5 * (a[:, :, None] == b[:, None])
+    low, high = percentile_interval(wins.mean(axis=(1, 2, 3)))
+    return Estimate(probability_of_improvement(ours, theirs), float(low), float(high))
