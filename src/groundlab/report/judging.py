@@ -243,7 +243,7 @@ def _wanted(comparison: Comparison) -> str:
 
 
 def _on_side(comparison: Comparison, gap: Estimate) -> bool:
-    """`lower` and `higher` need what is even outside the interval; the `not` forms only that the opposite is not shown."""
+    """`lower` and `higher` need the even value outside the interval; the `not` forms that the opposite is not shown."""
     even, margin = comparison.even, float(comparison.by)
     return {
         "lower": gap.high < even and gap.value <= even - margin,
