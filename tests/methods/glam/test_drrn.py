@@ -45,7 +45,10 @@ def golden() -> dict:
 def original(golden) -> Eye:
     """The recorded weights, reading recorded ids: states are numbers 0 to 4."""
     network = DRRN()
-    network.load_state_dict(load_file(GOLDEN / "model.safetensors"))
+    weights = load_file(GOLDEN / "model.safetensors")  # with the embeddings of the recorded ids only
+    used, rows = weights.pop("embedding.used"), weights.pop("embedding.rows")
+    weights["embedding.weight"] = torch.zeros(8000, rows.shape[1]).index_copy(0, used, rows)
+    network.load_state_dict(weights)
     eye = Eye(network, text_actions(6))
     for ids in golden["state_token_ids"]:
         eye.sequences.number(ids)
