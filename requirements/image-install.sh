@@ -14,7 +14,11 @@ cpu)
   echo "usage: $0 cuda|cpu" >&2
   exit 2 ;;
 esac
-python3 -m pip install --require-hashes --no-deps -r "$packages"
+# What has no wheel is built by the locked setuptools: in isolation pip would fetch one that no hash names.
+builder=$(mktemp)
+awk '/^[^ #]/ { kept = /^setuptools==/ } kept' "$lock" >"$builder"
+python3 -m pip install --require-hashes --no-deps -r "$builder"
+python3 -m pip install --require-hashes --no-deps --no-build-isolation -r "$packages"
 if [ "$1" = cpu ]; then
   python3 -m pip install --no-deps --index-url "$TORCH_INDEX" "$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' "$lock")"
 fi

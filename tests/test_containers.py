@@ -85,11 +85,11 @@ def test_the_container_does_not_run_as_root():
 
 @pytest.fixture
 def pip(tmp_path, monkeypatch):
-    """Calls the installation script where `python3 -m pip` only writes down what it is asked to install."""
+    """Calls the installation script where `python3 -m pip` only writes down what it is asked to install, and how."""
     program = tmp_path / "python3"
     program.write_text(
         '#!/bin/sh\nfor word in "$@"; do last=$word; done\n'
-        f'if [ -f "$last" ]; then cat "$last" >> {tmp_path}/asked; else echo "$@" >> {tmp_path}/asked; fi\n'
+        f'{{ echo "# $@"; if [ -f "$last" ]; then cat "$last"; fi; }} >> {tmp_path}/asked\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -109,11 +109,17 @@ def test_the_cuda_image_gets_the_whole_lock(pip):
 
 def test_the_cpu_image_gets_the_same_packages_without_nvidias_and_the_locked_torch_from_its_index(pip):
     asked = pip("cpu")
-    hashed = asked.partition("-m pip install")[0]
+    hashed = asked.partition("# -m pip install --no-deps")[0]
     left_out = _versions(LOCK).keys() - _versions(hashed).keys()
     assert "torch" in left_out and all(name == "torch" or name.startswith(CUDA) for name in left_out)
     assert f"--index-url https://index.example torch=={_versions(LOCK)['torch']}\n" in asked
     assert all("--hash=" in entry for entry in re.split(r"^(?=[a-z])", hashed, flags=re.MULTILINE)[1:])
+
+
+def test_what_has_no_wheel_is_built_by_the_locked_setuptools_and_by_no_other(pip):
+    _, first, rest = pip("cuda").split("# -m pip install --require-hashes", maxsplit=2)
+    assert list(_versions(first)) == ["setuptools"] and "--hash=sha256:" in first
+    assert rest.splitlines()[0].startswith(" --no-deps --no-build-isolation -r")
 
 
 def test_an_image_without_git_still_says_which_commit_it_is(tmp_path):
