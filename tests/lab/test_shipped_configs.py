@@ -43,9 +43,41 @@ def test_quick_runs_an_experiment_of_glam_or_says_that_it_does_not():
     assert names_in(quick) | told >= set(GLAM)
 
 
-def test_smoke_runs_every_method_of_glam():
-    known = {method.name for method in registry._METHODS if method.paper == "glam"}
-    assert {entry.method for entry in config.load("glam", "smoke").runs} == known | {"random", "bot"}
+@pytest.mark.parametrize(("paper", "controls"), [("glam", {"random", "bot"}), ("reasoning", {"random"})])
+def test_smoke_runs_every_method_of_a_paper(paper, controls):
+    known = {method.name for method in registry._METHODS if method.paper == paper}
+    assert {entry.method for entry in config.load(paper, "smoke").runs} == known | controls
+
+
+@pytest.mark.parametrize("scale", ["full", "paper"])
+def test_the_larger_scales_hold_every_experiment_of_the_reasoning_agents(scale):
+    assert names_in(config.load("reasoning", scale)) >= names_in(config.load("reasoning", "quick"))
+
+
+def test_the_paper_scale_of_the_reasoning_agents_has_the_published_settings():
+    """Spec reasoning-agents 3.7."""
+    published = {"num_envs": 6, "steps": 128, "minibatch_size": 16, "epochs": 4, "lr": 1.41e-5, "max_grad_norm": None}
+    published |= {
+        "gamma": 0.9,
+        "lam": 0.95,
+        "gamma_token": 1,
+        "lam_token": 0.98,
+        "kl": "adaptive",
+        "kl_coefficient": 0.2,
+    }
+    published |= {
+        "kl_target": 6,
+        "kl_horizon": 10_000,
+        "context_window": 5,
+        "max_new_tokens": 20,
+        "invalid_penalty": -1,
+    }
+    published |= {"lora_rank": 32, "lora_alpha": 32, "lora_dropout": 0.05, "clip": 0.2, "value_coefficient": 0.1}
+    for entry in config.load("reasoning", "paper").runs:
+        if not entry.method.endswith("zero-shot"):
+            settings = registry.resolve_settings(entry.method, entry.worlds[0], entry.settings)
+            differing = {name for name, value in published.items() if settings[name] != value}
+            assert differing == ({"max_new_tokens"} if "tokens" in entry.experiments else set())
 
 
 TUNED = ("glam", "aflan", "npae", "npa", "npe")
