@@ -46,6 +46,13 @@ def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
     assert result["mean"]["steps"] == sum(row["steps"] for row in result["rows"]) / 10
 
 
+def test_an_agent_that_answers_in_words_is_read_word_by_word(groundlab):
+    asked = ("evaluate", "reasoning-zero-shot", "--world", "Reasoning-GoTo-v0", "--layouts", "0-1")
+    code, told, _ = groundlab(*asked, "--set", "transcripts=1", "--set", "num_dists=0")
+    assert code == 0 and "layout 0: go to the" in told and "layout 1:" not in told
+    assert "  You see a wall" in told and "    > final answer: " in told and "reached after" in told
+
+
 def test_a_trained_policy_is_evaluated_as_its_run_was(groundlab, trained, tmp_path):
     stored = json.loads((trained / "evaluation.json").read_text())
     file = tmp_path / "mediator.json"

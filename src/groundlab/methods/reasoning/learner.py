@@ -141,7 +141,7 @@ def execute(run: Run) -> None:
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """A trained checkpoint on the test layouts."""
     if request.watch:
-        raise GroundlabError(f"{request.method} asks nobody, so there is no dialogue; leave out --show and --record")
+        raise GroundlabError(f"{request.method} asks nobody; to read it, give --set transcripts=3, not --show")
     assert request.checkpoint is not None, "the command line asks for a checkpoint first"
     learner = Learner(request.method, request.world, request.seed, TrainingSettings(**request.settings))
     checkpoints.unpack(request.checkpoint.files, learner.policy)

@@ -1,9 +1,11 @@
 """A language model that answers in words, as it is: thinking before it acts (`reasoning-zero-shot`) or not (`direct-`).
 
     groundlab evaluate reasoning-zero-shot --world Reasoning-GoTo-v0 --layouts 0-199
+    groundlab evaluate reasoning-zero-shot --world Reasoning-GoTo-v0 --layouts 0-2 --set transcripts=3
     groundlab evaluate direct-zero-shot --world Reasoning-GoTo-v0 --set model=runs/direct/model
 
-The second line listens to what `groundlab run direct --out runs/direct` has trained. Read next: `learner.py`.
+The second line prints the episodes word by word, the third listens to what `groundlab run direct --out runs/direct` has
+trained. Read next: `learner.py`.
 """
 
 from typing import Any
@@ -24,7 +26,7 @@ Settings = TalkingSettings
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """The test layouts; see `evaluation.py`, and `probing.py` for swapped thoughts."""
     if request.watch:
-        raise GroundlabError(f"{request.method} asks nobody, so there is no dialogue; leave out --show and --record")
+        raise GroundlabError(f"{request.method} asks nobody; to read it, give --set transcripts=3, not --show")
     settings = TalkingSettings(**request.settings)
     thinks = request.method.startswith("reasoning")
     speaker = open_speaker(settings)
