@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from groundlab import __version__, cli_model
+from groundlab import __version__, cli_knowledge, cli_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, unknown_name
 
@@ -160,11 +160,25 @@ def evaluate(
     if recorder:
         for gif in recorder.write():
             console.print(f"recorded {gif}", soft_wrap=True)
+    for row in results[0]["rows"]:
+        _print_conversation(row)
     for result in results:
         _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
     if json_file:
         storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
         console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
+
+
+def _print_conversation(row: dict[str, Any]) -> None:
+    """An episode word by word, where an agent that answers in words was asked for it (`--set transcripts=1`)."""
+    if "told" not in row:
+        return
+    lines = [f"layout {row['layout']}: {row['mission']}"]
+    for turn in row["told"]:
+        lines += [f"  {line}" for line in turn["seen"].splitlines()]
+        lines += [f"    > {line}" for line in turn["said"].splitlines() or [""]]
+    lines.append(f"  {'reached' if row['success'] else 'not reached'} after {row['length']} replies")
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 def _trained(method: str, world: str, folder: Path | None):
@@ -305,6 +319,27 @@ def pretrain(
         )
     _print_means(f"{recipe}, seed {seed}, accuracy by topic", facts["probes"])
     console.print(f"wrote {out}: {facts['parameters']:,} parameters", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def label(
+    form: cli_knowledge.Form,
+    out: cli_knowledge.Out,
+    dataset: cli_knowledge.Data = None,
+    maker: cli_knowledge.Maker = "recorded",
+    model: cli_knowledge.Model = None,
+    ledger: cli_knowledge.LedgerFile = None,
+    error: cli_knowledge.Error = None,
+    seed: Seed = 0,
+    set_: Set = [],  # noqa: B006
+    base_url: cli_model.BaseUrl = None,
+    prices: cli_model.Prices = None,
+    budget: cli_model.Budget = None,
+) -> None:
+    """Ask a language model for background knowledge, once: programs, preferences or goals."""
+    given = {"out": out, "dataset": dataset, "maker": maker, "model": model, "ledger": ledger, "seed": seed}
+    reached = {"base_url": base_url, "prices": prices, "budget": budget}
+    cli_knowledge.label(console, form, _settings(set_, error=error), **given, **reached)
 
 
 @app.command()

@@ -76,8 +76,13 @@ def connection(environment: Mapping[str, str] = os.environ) -> Connection:
         key=environment.get(KEY, "").strip() or None,
         timeout=_positive(environment, TIMEOUT, float, 60.0),
         attempts=_positive(environment, ATTEMPTS, int, 5),
-        prices=_prices(environment.get(PRICES, "")),
+        prices=prices(environment),
     )
+
+
+def prices(environment: Mapping[str, str] = os.environ) -> Prices:
+    """The prices that the environment sets. Raises GroundlabError for broken ones."""
+    return _prices(environment.get(PRICES, ""))
 
 
 def budget(environment: Mapping[str, str] = os.environ) -> Budget:
@@ -89,7 +94,7 @@ def budget(environment: Mapping[str, str] = os.environ) -> Budget:
         if name not in kinds:
             raise unknown_name("budget", name, kinds, hint="as in --budget tokens=200000,cost=2.5")
         limits[name] = _number(value, kinds[name], f"the budget {part!r}")
-    if limits.get("cost") is not None and _prices(environment.get(PRICES, "")) == Prices():
+    if limits.get("cost") is not None and prices(environment) == Prices():
         raise GroundlabError(f"a budget of cost needs prices; give --prices PROMPT,COMPLETION or set {PRICES}")
     return Budget(**limits)
 
@@ -113,12 +118,12 @@ def _prices(text: str) -> Prices:
     if not text.strip():
         return Prices()
     try:
-        prices = Prices(*(float(part) for part in text.split(",")))
+        given = Prices(*(float(part) for part in text.split(",")))
     except (TypeError, ValueError):
-        prices = Prices(-1.0)
-    if not (0 <= prices.prompt < float("inf") and 0 <= prices.completion < float("inf")):
+        given = Prices(-1.0)
+    if not (0 <= given.prompt < float("inf") and 0 <= given.completion < float("inf")):
         raise GroundlabError(f"{text!r} are no prices; give PROMPT,COMPLETION per million tokens, as in 0.15,0.60")
-    return prices
+    return given
 
 
 def _check_address(address: str) -> None:

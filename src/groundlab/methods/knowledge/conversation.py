@@ -1,14 +1,23 @@
 """Conversations that stay short enough: what a growing list of messages costs, and what is left out of it.
 
-Called from: `programs.py`, and whatever else talks with a language model round after round.
+Called from: `programs.py`, `suggesting.py`, `judging.py`, `labelling.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from groundlab.language.chat import Messages
 
 _LETTERS_A_TOKEN = 4
 _TOKENS_A_MESSAGE = 4  # roles and separators
+
+
+class Estimate(NamedTuple):
+    """What a labelling takes, if no reply has to be asked for again."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
 
 
 def tokens_of(messages: Messages) -> int:
@@ -26,3 +35,13 @@ def pruned(messages: Messages, limit: int, first: int, count: Callable[[Messages
     while count(kept) > limit and len(kept) > first + 2:
         del kept[first : first + 2]
     return kept
+
+
+def growing(first: Messages, asked: Iterable[int], reply_tokens: int, limit: int) -> Estimate:
+    """The estimate of one conversation that begins with `first`; round n adds asked[n] tokens and a reply."""
+    length, prompt, calls = tokens_of(first), 0, 0
+    for added in asked:
+        length += added
+        prompt, calls = prompt + min(length, limit), calls + 1
+        length += reply_tokens
+    return Estimate(calls, prompt, reply_tokens * calls)

@@ -6,22 +6,26 @@
 The three captions nearest to the last three steps lend their goals; phi is how near the latest step comes to any of
 these goals, or 0 below a threshold. No string is compared and no goal is ever reached for good: nearness in the
 encoder's space is all there is (spec background-knowledge 5.3 and quirk Q15; `hit_rate` says how often phi is not 0).
-Called from: `potentials.py`.
+The paper's threshold belongs to its encoder; `calibrate` finds one for another encoder, on the labelled dataset.
+Called from: `shaped.py`. Read next: `pooling.py`, which makes it fast enough for a laptop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
-from groundlab.methods.knowledge.windows import Windows
+from groundlab.core.seeding import generator
+from groundlab.methods.knowledge.captions import MINIGRID_ACTIONS
+from groundlab.methods.knowledge.dataset import Dataset, sample
+from groundlab.methods.knowledge.pooling import Embed, Pooling, Told, reader
+from groundlab.methods.knowledge.windows import Windows, stacked
 
 HORIZON = 4  # steps of a window: three to look up, one to judge
 NEAREST = 3
 THRESHOLD = 0.85
-Embed = Callable[[Sequence[str]], np.ndarray]
+_CALIBRATED_ON = 1_000  # windows of a dataset
 
 
 class GoalLibrary(NamedTuple):
@@ -42,14 +46,15 @@ class GoalPotential:
         embed: Embed,
         threshold: float = THRESHOLD,
         names: Sequence[str] = MINIGRID_ACTIONS,
+        pooling: Pooling = "texts",
     ):
         """embed: texts to vectors of length 1 [N, d]. Raises GroundlabError for a library without goals."""
         if not library.captions or len(library.captions) != len(library.goals) or not any(library.goals):
             raise GroundlabError("the library has no goals; label some captions first")
-        self._embed, self._threshold, self._names = embed, threshold, names
-        self._keys = embed(library.captions)
+        self._read, self.threshold = reader(embed, names, pooling), threshold
+        self._keys = self._read.texts(library.captions)
         distinct = list(dict.fromkeys(goal for goals in library.goals for goal in goals))
-        self._goals = embed(distinct)
+        self._goals = self._read.texts(distinct)
         places = {goal: place for place, goal in enumerate(distinct)}
         self._offered = np.zeros((len(library.captions), len(distinct)), bool)
         for row, goals in enumerate(library.goals):
@@ -63,40 +68,51 @@ class GoalPotential:
 
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi [N] of windows of views uint8 [N, 5, 7, 7, 3], or of captions (strings [N, 5])."""
-        return self.of_captions(*_told(windows))
+        return self._counted(self.likeness_of(windows))
 
     def of_captions(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
         """phi [N] of five observations and four actions each."""
-        likeness = self.likeness(told, actions)
-        phi = np.where(likeness > self._threshold, likeness, 0.0)
+        return self._counted(self.likeness(told, actions))
+
+    def _counted(self, likeness: np.ndarray) -> np.ndarray:
+        phi = np.where(likeness > self.threshold, likeness, 0.0)
         self.asked, self.found = self.asked + len(phi), self.found + int((phi > 0).sum())
         return phi
 
     def likeness(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
         """How near each latest step comes to the nearest goal on offer, -1 .. 1 [N]."""
-        stretches = list(zip(told, actions, strict=True))
-        queries = [trajectory(seen[:-1], done[:-1], self._names).strip() for seen, done in stretches]
-        latest = [trajectory(seen[-2:], done[-1:], self._names).strip() for seen, done in stretches]
-        candidates = self._offered[self.nearest(queries)].any(1)
-        return np.where(candidates, self._embed(latest) @ self._goals.T, -1.0).max(1)
+        return self._likeness(self._read.captions(told, actions))
+
+    def likeness_of(self, windows: Windows) -> np.ndarray:
+        """The same of windows of views or captions."""
+        return self._likeness(self._read.windows(windows))
+
+    def _likeness(self, told: Told) -> np.ndarray:
+        candidates = self._offered[self._nearest(told.stretches)].any(1)
+        return np.where(candidates, told.latest @ self._goals.T, -1.0).max(1).astype(np.float64)
 
     def calibrate(self, windows: Windows, share: float) -> float:
-        """Set the threshold so that phi is not 0 on a share of these windows, and return it.
-
-        The paper's 0.85 belongs to its encoder: with another one it may never be reached, or always.
-        """
-        self._threshold = float(np.quantile(self.likeness(*_told(windows)), 1 - share))
-        return self._threshold
+        """Set the threshold so that phi is not 0 on a share of these windows, and return it."""
+        self.threshold = float(np.quantile(self.likeness_of(windows), 1 - share))
+        return self.threshold
 
     def nearest(self, queries: Sequence[str]) -> np.ndarray:
         """The places [N, 3] of the captions nearest to each query, the nearest last."""
-        return np.argsort(self._embed(queries) @ self._keys.T, axis=1, kind="stable")[:, -NEAREST:]
+        return self._nearest(self._read.texts(queries))
+
+    def _nearest(self, queries: np.ndarray) -> np.ndarray:
+        return np.argsort(queries @ self._keys.T, axis=1, kind="stable")[:, -NEAREST:]
 
 
-def _told(windows: Windows) -> tuple[list[list[str]], list[list[int]]]:
-    """The captions [N, 5] and actions [N, 4] of windows."""
-    views, actions = windows.views, windows.actions.tolist()
-    if views.dtype.kind in "OU":
-        return views.tolist(), actions
-    lines, width = observations(views.reshape(-1, *views.shape[2:])), views.shape[1]
-    return [lines[start : start + width] for start in range(0, len(lines), width)], actions
+def calibrate(potential: GoalPotential, data: Dataset, share: float, seed: int = 0) -> float:
+    """Set the threshold so that phi is not 0 on a share of a dataset's windows, and return it.
+
+    The paper's 0.85 is for its encoder: with another one it may never be reached, or always. Raises GroundlabError for
+    a share outside 0 .. 1.
+    """
+    if not 0 < share < 1:
+        raise GroundlabError(f"share is {share}; give the share of windows on which goals count, between 0 and 1")
+    rng = generator(seed, "goal threshold")
+    segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(_CALIBRATED_ON)]
+    windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
+    return potential.calibrate(windows, share)

@@ -5,30 +5,35 @@
     judge(scripted_judge(error=0.1, seed=0), ...)        a stated rule with a stated share of wrong answers
 
 The original always shows the first draw as A; here a coin decides, so a judge that leans to one place favours nobody.
-Replies come through a ledger (language/chat). Source: spec background-knowledge 4.1. Called from: nobody yet.
+Replies come through a ledger (language/chat). Source: spec background-knowledge 4.1. Called from: `labelling.py`.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from pydantic import Field
 
 from groundlab.assets import read_text
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes
 from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
 from groundlab.methods.knowledge import replies
 from groundlab.methods.knowledge.captions import trajectory
+from groundlab.methods.knowledge.conversation import Estimate, tokens_of
 from groundlab.methods.knowledge.dataset import Dataset, Segment, sample
 from groundlab.methods.knowledge.preference import Pairs, Segments
 from groundlab.methods.knowledge.windows import normalised
 from groundlab.methods.settings import Strict
 
 _ANSWERS = {replies.FIRST: "A > B", replies.SECOND: "B > A", replies.TIE: "A = B"}
+_REPLY_TOKENS = 200  # of a reply, for estimates
 _STEP = re.compile(r"Step \d+: (.*) You choose the action: (.*)\.$", re.MULTILINE)
 
 
@@ -43,6 +48,14 @@ class Settings(Strict):
     """Whether a coin decides which segment is shown as A; the original shows the first one."""
 
 
+class Pair(NamedTuple):
+    """Two segments of a dataset, by (episode, start), and whether the second one is shown first."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    swapped: bool
+
+
 @dataclass
 class Judged:
     """Pairs with a label, and how many replies gave none."""
@@ -51,7 +64,16 @@ class Judged:
     second: list[Segment] = field(default_factory=list)
     labels: list[float] = field(default_factory=list)
     """0 the first is preferred, 1 the second, 0.5 a tie."""
+    places: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Episode and start of the first, episode and start of the second."""
     unread: int = 0
+
+    def add(self, data: Dataset, place: tuple[int, int, int, int], length: int, label: float) -> None:
+        """Enter a pair of segments of `length` steps."""
+        self.first.append(data.segment(*place[:2], length))
+        self.second.append(data.segment(*place[2:], length))
+        self.places.append(place)
+        self.labels.append(label)
 
     def pairs(self) -> Pairs:
         """As the preference transformer reads them. Raises GroundlabError when there are none."""
@@ -75,20 +97,59 @@ def question(first: Segment, second: Segment) -> Messages:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
+def drawn(data: Dataset, settings: Settings, seed: int) -> Iterator[Pair]:
+    """The pairs to be judged."""
+    rng = generator(seed, "preference pairs")
+    for _ in range(settings.pairs):
+        first, second = (sample(data.lengths, settings.length, rng) for _ in range(2))
+        yield Pair(first, second, bool(rng.random() < 0.5) and settings.random_order)
+
+
+def _asked(data: Dataset, pair: Pair, length: int) -> Messages:
+    one, other = data.segment(*pair.first, length), data.segment(*pair.second, length)
+    return question(other, one) if pair.swapped else question(one, other)
+
+
+def estimate(data: Dataset, settings: Settings, seed: int) -> Estimate:
+    """Calls and tokens of a labelling, to be shown before it."""
+    prompts = [tokens_of(_asked(data, pair, settings.length)) for pair in drawn(data, settings, seed)]
+    return Estimate(len(prompts), sum(prompts), _REPLY_TOKENS * len(prompts))
+
+
 def judge(chat: ChatModel, sampling: Callable[[int], Sampling], data: Dataset, settings: Settings, seed: int) -> Judged:
     """Judge pairs drawn from the seed. Raises what the chat model raises; replies so far are in its ledger."""
-    judged, rng = Judged(), generator(seed, "preference pairs")
-    for number in range(settings.pairs):
-        one, other = (data.segment(*sample(data.lengths, settings.length, rng), settings.length) for _ in range(2))
-        swapped = bool(rng.random() < 0.5) and settings.random_order
-        reply = chat.reply(question(other, one) if swapped else question(one, other), sampling(number))
+    judged = Judged()
+    for number, pair in enumerate(drawn(data, settings, seed)):
+        reply = chat.reply(_asked(data, pair, settings.length), sampling(number))
         label = replies.preference(reply, settings.strict)
         if label is None:
             judged.unread += 1
-            continue
-        judged.first.append(one)
-        judged.second.append(other)
-        judged.labels.append(1.0 - label if swapped else label)
+        else:
+            place = (*pair.first, *pair.second)
+            judged.add(data, place, settings.length, 1.0 - label if pair.swapped else label)
+    return judged
+
+
+def store(file: Path, judged: Judged, data: Dataset, settings: Settings) -> None:
+    """Write labels as JSON: where the segments are in which dataset, not what is in them."""
+    rows = [[*place, label] for place, label in zip(judged.places, judged.labels, strict=True)]
+    facts = {"dataset": data.card["sha256"], "length": settings.length, "unread": judged.unread}
+    storage.write_json(file, {**facts, "pairs": rows})
+
+
+def load(file: Path, data: Dataset) -> Judged:
+    """The labels that `store` wrote. Raises GroundlabError when they are broken or those of another dataset."""
+    stored = storage.read_json(file)
+    try:
+        judged, length = Judged(unread=stored["unread"]), stored["length"]
+        if stored["dataset"] != data.card["sha256"]:
+            raise GroundlabError(
+                f"{file} labels another dataset than {data.folder}; give the one that it was made from"
+            )
+        for *place, label in stored["pairs"]:
+            judged.add(data, tuple(place), length, label)  # pyright: ignore[reportArgumentType]
+    except (KeyError, TypeError, ValueError):
+        raise GroundlabError(f"{file} holds no whole labels; label again") from None
     return judged
 
 

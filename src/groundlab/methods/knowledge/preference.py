@@ -10,7 +10,7 @@ step's value into the segment's score (spec background-knowledge 4.2). Labels: 0
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,10 +27,10 @@ from groundlab.learning.checkpoints import seeded_construction
 from groundlab.methods.knowledge.networks import HIDDEN, convolutions
 from groundlab.methods.settings import Strict
 
-WIDTH = 128
 LONGEST_EPISODE = 1000  # step numbers with an embedding of their own; later ones share the last
-_FEED_FORWARD = 2048
 _SMOOTHING = 0.3
+Size = Literal["paper", "small"]
+_WIDTHS = {"paper": (128, 2048), "small": (32, 64)}  # of tokens, and between them
 
 
 class Segments(NamedTuple):
@@ -60,6 +60,8 @@ class Pairs(NamedTuple):
 class Settings(Strict):
     """How the network learns; the original's values."""
 
+    network: Size = "paper"
+    """The original's, or ours with a hundredth of its arithmetic."""
     epochs: int = Field(default=5, ge=1)
     batch_size: int = Field(default=32, ge=1)
     lr: float = Field(default=3e-4, gt=0)
@@ -71,26 +73,41 @@ class Settings(Strict):
     """Whether the attention over steps is scaled by the root of its width; the original's is not (quirk Q16)."""
 
 
-class PreferenceTransformer(nn.Module):
-    """Segments to values of their steps and scores of the whole."""
+def _few_convolutions(shape: tuple[int, int, int], width: int) -> nn.Sequential:
+    """Grids [N, C, H, W] to [N, width], for laptops."""
+    channels, height, rows = shape
+    layers = [nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(16 * (height - 4) * (rows - 4), 64), nn.ReLU(), nn.Linear(64, width))
 
-    def __init__(self, shape: tuple[int, int, int], actions: int, scaled_attention: bool = True):
+
+class PreferenceTransformer(nn.Module):
+    """Segments to values of their steps and scores of the whole.
+
+    The small one knows no step numbers: those of a long labelled episode say little about a shorter task.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], actions: int, scaled_attention: bool = True, size: Size = "paper"):
         super().__init__()
-        self.made_as = {"shape": list(shape), "actions": actions, "scaled_attention": scaled_attention}
-        self.state_encoder = nn.Sequential(*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, WIDTH))
-        self.action_embedding = nn.Embedding(actions, WIDTH)
-        self.time_embedding = nn.Embedding(LONGEST_EPISODE, WIDTH)
-        self.layer = nn.TransformerDecoderLayer(WIDTH, 1, _FEED_FORWARD, dropout=0.0, batch_first=True)
-        self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.value = nn.Linear(WIDTH, 1)
-        self._scale = math.sqrt(WIDTH) if scaled_attention else 1.0
+        facts = {"shape": list(shape), "actions": actions, "scaled_attention": scaled_attention, "size": size}
+        self.made_as, (width, between) = facts, _WIDTHS[size]
+        self._width = width
+        encoder = [*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, width)] if size == "paper" else None
+        self.state_encoder = nn.Sequential(*encoder) if encoder else _few_convolutions(shape, width)
+        self.action_embedding = nn.Embedding(actions, width)
+        self.time_embedding = nn.Embedding(LONGEST_EPISODE, width) if size == "paper" else None
+        self.layer = nn.TransformerDecoderLayer(width, 1, between, dropout=0.0, batch_first=True)
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.value = nn.Linear(width, 1)
+        self._scale = math.sqrt(width) if scaled_attention else 1.0
 
     def _steps(self, segments: Segments) -> Tensor:
-        """What the decoder makes of each step [N, K, 128]."""
+        """What the decoder makes of each step [N, K, width]."""
         states, actions = segments.states[:, :-1], segments.actions
         count, length = actions.shape
-        times = self.time_embedding(segments.times[:, :-1].clamp(max=LONGEST_EPISODE - 1))
-        seen = self.state_encoder(states.flatten(0, 1)).view(count, length, WIDTH) + times
+        clock, times = segments.times[:, :-1].clamp(max=LONGEST_EPISODE - 1), 0.0
+        if self.time_embedding is not None:
+            times = self.time_embedding(clock)
+        seen = self.state_encoder(states.flatten(0, 1)).view(count, length, self._width) + times
         done = self.action_embedding(actions) + times
         tokens = torch.stack([seen, done], dim=2).flatten(1, 2)
         later = torch.ones(2 * length, 2 * length, dtype=torch.bool, device=tokens.device).triu(1)
@@ -156,7 +173,7 @@ def train(
         raise GroundlabError(f"{len(order)} judged pairs are too few to learn from; label more, or raise test_share")
     test, learnt = pairs.rows(order[:held_out]), pairs.rows(order[held_out:])
     with seeded_construction(seed, "preference transformer"):
-        network = PreferenceTransformer(shape, actions, settings.scaled_attention)
+        network = PreferenceTransformer(shape, actions, settings.scaled_attention, settings.network)
     optimizer = torch.optim.AdamW(list(network.parameters()), lr=settings.lr)
     records, best, kept = [], -1.0, {}
     for step, losses in enumerate(_updates(network, optimizer, learnt, settings, generator(seed, "preference")), 1):
@@ -196,7 +213,7 @@ def load(folder: Path) -> PreferenceTransformer:
     """The network that `store` wrote. Raises GroundlabError when it is missing or broken."""
     made_as = storage.read_json(folder / "network.json")
     try:
-        network = PreferenceTransformer(tuple(made_as["shape"]), made_as["actions"], made_as["scaled_attention"])
+        network = PreferenceTransformer(**{**made_as, "shape": tuple(made_as["shape"])})
         network.load_state_dict(load_tensors((folder / "network.safetensors").read_bytes()))
     except (OSError, KeyError, TypeError, RuntimeError, SafetensorError):
         raise GroundlabError(f"{folder} holds no whole preference network; train it again") from None

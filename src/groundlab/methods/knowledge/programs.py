@@ -5,7 +5,7 @@
 
 Each round is one program that runs without a fault on a few windows; a fault is told to the model, which tries again.
 Replies come through a ledger (language/chat), and all else is drawn from the seed: the same command continues a
-labelling that was stopped, without paying twice. Source: spec background-knowledge 3. Called from: nobody yet.
+labelling that was stopped, without paying twice. Source: spec background-knowledge 3. Called from: `labelling.py`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.methods.knowledge import replies
 from groundlab.methods.knowledge.captions import trajectory_for_code
-from groundlab.methods.knowledge.conversation import pruned, tokens_of
+from groundlab.methods.knowledge.conversation import Estimate, growing, pruned
 from groundlab.methods.knowledge.dataset import Dataset, Segment, sample
 from groundlab.methods.knowledge.sandbox import Sandbox
 from groundlab.methods.knowledge.windows import channels_first
@@ -31,6 +31,7 @@ from groundlab.methods.settings import Strict
 HORIZON = 5
 _JUDGED_ON = 200  # windows on which programs are compared
 _REPLY_TOKENS = 700  # of a reply, for estimates
+_WINDOW_TOKENS = 200  # of a window in words, with its reward
 
 
 class Settings(Strict):
@@ -59,14 +60,6 @@ class Program(NamedTuple):
     """Replies that the round took."""
 
 
-class Estimate(NamedTuple):
-    """What a labelling takes at most, if no program fails."""
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-
-
 def opening() -> Messages:
     """The messages that every conversation begins with."""
     environment = f"{read_text('prompts/knowledge/minigrid.txt')}\n{_prompt('function')}"
@@ -80,9 +73,8 @@ def _prompt(name: str) -> str:
 
 def estimate(settings: Settings) -> Estimate:
     """Calls and tokens of a labelling, to be shown before it: conversations as long as they may become."""
-    grown = [tokens_of(opening()) + 2 * _REPLY_TOKENS * number for number in range(settings.rounds)]
-    prompt = sum(min(each, settings.max_prompt_tokens) for each in grown)
-    return Estimate(settings.rounds, prompt, _REPLY_TOKENS * settings.rounds)
+    shown = [0, *([settings.samples * _WINDOW_TOKENS] * (settings.rounds - 1))]
+    return growing(opening(), shown, _REPLY_TOKENS, settings.max_prompt_tokens)
 
 
 def write_programs(

@@ -4,7 +4,7 @@
     goals.GoalPotential(library, embedder)
 
 The model sees the goals it gave before, as far as the conversation reaches back, and is asked to use them again.
-Replies come through a ledger (language/chat). Source: spec background-knowledge 5.2. Called from: nobody yet.
+Replies come through a ledger (language/chat). Source: spec background-knowledge 5.2. Called from: `labelling.py`.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,13 @@ from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.methods.knowledge import replies
 from groundlab.methods.knowledge.captions import trajectory
-from groundlab.methods.knowledge.conversation import pruned
+from groundlab.methods.knowledge.conversation import Estimate, growing, pruned, tokens_of
 from groundlab.methods.knowledge.dataset import Dataset, sample
 from groundlab.methods.knowledge.goals import GoalLibrary
 from groundlab.methods.settings import Strict
 
 _OPENING = 2  # system messages, which are never left out
+_REPLY_TOKENS = 60  # of a reply, for estimates
 
 
 class Settings(Strict):
@@ -46,33 +47,56 @@ def opening() -> Messages:
     return [{"role": "system", "content": text} for text in texts]
 
 
+def stretches(data: Dataset, settings: Settings, seed: int) -> list[str]:
+    """The stretches of play, in words, that goals are asked for."""
+    rng, told = generator(seed, "goal captions"), []
+    for _ in range(settings.rounds):
+        segment = data.segment(*sample(data.lengths, settings.length, rng), settings.length)
+        told.append(trajectory(segment.captions, segment.actions.tolist()))
+    return told
+
+
+def _question(caption: str) -> Messages:
+    return [{"role": "user", "content": read_text("prompts/knowledge/goals-request.txt").format(caption=caption)}]
+
+
+def estimate(data: Dataset, settings: Settings, seed: int) -> Estimate:
+    """Calls and tokens of a labelling, to be shown before it."""
+    asked = (tokens_of(_question(caption)) for caption in stretches(data, settings, seed))
+    return growing(opening(), asked, _REPLY_TOKENS, settings.max_prompt_tokens)
+
+
 def suggest(
     chat: ChatModel, sampling: Callable[[int], Sampling], data: Dataset, settings: Settings, seed: int
 ) -> GoalLibrary:
-    """Goals for `rounds` stretches of play. Raises GroundlabError when a round stays without a list of goals."""
-    messages, library, rng = opening(), GoalLibrary([], []), generator(seed, "goal captions")
-    request = read_text("prompts/knowledge/goals-request.txt")
-    for _ in range(settings.rounds):
-        segment = data.segment(*sample(data.lengths, settings.length, rng), settings.length)
-        caption = trajectory(segment.captions, segment.actions.tolist())
-        messages = [*messages, {"role": "user", "content": request.format(caption=caption)}]
-        messages = pruned(messages, settings.max_prompt_tokens, _OPENING)
-        reply, goals = _ask(chat, sampling, messages, settings)
-        messages = [*messages, {"role": "assistant", "content": reply}]
-        library.captions.append(caption)
-        library.goals.append([goal.strip() for goal in goals])
+    """Goals for `rounds` stretches of play; those that no reply has a list for are left out.
+
+    Raises GroundlabError when the first of them is, and what the chat model raises.
+    """
+    messages, library = opening(), GoalLibrary([], [])
+    for caption in stretches(data, settings, seed):
+        asked = pruned([*messages, *_question(caption)], settings.max_prompt_tokens, _OPENING)
+        reply, goals = _ask(chat, sampling, asked, settings)
+        if goals:
+            messages = [*asked, {"role": "assistant", "content": reply}]
+            library.captions.append(caption)
+            library.goals.append([goal.strip() for goal in goals])
+        elif not library.captions:
+            tried = f"{chat.model} gave no list of goals in {settings.attempts} replies"
+            raise GroundlabError(f"{tried}; try another model")
     return library
 
 
 def _ask(
     chat: ChatModel, sampling: Callable[[int], Sampling], messages: Messages, settings: Settings
 ) -> tuple[str, list[str]]:
+    """The first reply with a list, and the list; an empty one when none of the replies has any."""
     for call in range(settings.attempts):
         reply = str(chat.reply(messages, sampling(call)))
         goals = replies.goals(reply, settings.strict)
         if goals is not None:
             return reply, goals
-    raise GroundlabError(f"{chat.model} gave no list of goals in {settings.attempts} replies; try another model")
+    return "", []
 
 
 def store(folder: Path, library: GoalLibrary) -> None:
