@@ -7,6 +7,7 @@ with chance (spec background-knowledge 2). Each snapshot's episodes are on disk 
 killed continues. Read next: `learner.py`, `dataset.py`.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import torch
 from pydantic import Field
 
 from groundlab import worlds
+from groundlab.core import storage
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.methods.knowledge import coverage
 from groundlab.methods.knowledge.dataset import Dataset, Episode, write
 from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
 from groundlab.methods.knowledge.networks import TwoHeadedAgent
@@ -102,7 +105,7 @@ def execute(run: Run) -> None:
         run.advance(iteration, updates[-1], learner.state, **shown)
     parts = [Dataset(run.folder / "snapshots" / str(update)) for update in updates]
     episodes = [part.episode(number) for part in parts for number in range(len(part))]
-    write(run.folder / "dataset", episodes, _about(run))
+    store(run.folder / "dataset", episodes, _about(run))
     run.write_evaluation(examine(learner.agent, run.spec.world, run.spec.seed, settings.layouts))
 
 
@@ -121,5 +124,17 @@ def _record_snapshot(run: Run, agent: TwoHeadedAgent, update: int, frames: int, 
     write(run.folder / "snapshots" / str(update), record(agent, run.spec.world, layouts, frames, rng), _about(run))
 
 
+def store(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> None:
+    """Write a dataset whose card also says how much of the rooms each snapshot's agents have walked through."""
+    card = write(folder, episodes, about)
+    visits = coverage.replayed(Dataset(folder))
+    shares = {str(snapshot): coverage.share_of_cells(counts) for snapshot, counts in visits.items()}
+    storage.write_json(folder / "card.json", {**card, "cells_visited": shares})
+
+
 def _about(run: Run) -> dict[str, Any]:
-    return {"world": run.spec.world, "seed": run.spec.seed, "settings": run.spec.settings}
+    spec = run.spec
+    plain = Settings().model_dump(mode="json")
+    given = [f"--set {name}={value}" for name, value in spec.settings.items() if value != plain[name]]
+    recipe = " ".join(["groundlab run rnd", f"--world {spec.world}", f"--seed {spec.seed}", *given, "--out DIR"])
+    return {"world": spec.world, "seed": spec.seed, "recipe": recipe, "settings": spec.settings}
