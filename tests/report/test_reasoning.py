@@ -1,0 +1,272 @@
+"""The reasoning agents' exhibits: arms, the final table, true against displayed success, studies, collapse, swaps."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from groundlab.report import (
+    reasoning,
+    reasoning_agents,
+    reasoning_learning,
+    reasoning_studies,
+    reasoning_thoughts,
+    reasoning_transcripts,
+)
+from groundlab.report.exhibits import EXHIBITS, draw_all
+from groundlab.report.reasoning_published import TABLES, cells
+from groundlab.report.records import load
+
+WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
+USUAL = {
+    "num_dists": 0,
+    "estimator": "nested",
+    "episodes": "continuing",
+    "max_new_tokens": 16,
+    "context_window": 2,
+    "iterations": 40,
+    "fidelity": {"drop_unfinished": False, "dropout": False},
+}
+
+
+def rows(rate: float, invalid: int = 0, layouts: int = 50) -> list[dict]:
+    """The first layouts succeed after 10 steps, the others end after 64; each has so many invalid replies besides."""
+    made = []
+    for layout in range(layouts):
+        won = layout < rate * layouts
+        steps = 10 if won else 64
+        row = {"layout": layout, "success": won, "return": 0.86 if won else 0.0, "steps": steps}
+        made.append({**row, "length": steps + invalid, "invalid": invalid})
+    return made
+
+
+def with_scripts(made: list[dict]) -> list[dict]:
+    said = {"seen": "You see a wall 2 steps left\nYou see a | key", "said": "I go.\nfinal answer: go forward"}
+    for row in made[:2]:
+        row["mission"] = "go to the red ball"
+        row["told"] = [{**said, "valid": number > 0} for number in range(10)]
+    return made
+
+
+def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
+    """A record of training: what is displayed lies a tenth above the truth."""
+    record: dict = {"iteration": number, "frames": 128 * number}
+    if number:
+        shown = min(1.0, success + 0.1)
+        record |= {"episodes": 20, "success": shown, "return": 0.7, "length": 9.0, "invalid": 0.2}
+        record |= {"valid": 0.9, "cut_off": 0.02, "reply_tokens": 7.0, "said": "go forward"}
+        if thinks:
+            words = 8 - 0.15 * number
+            record |= {"thought_words": words, "thought_words_p10": words - 2, "thought_words_p90": words + 2}
+            record |= {"echo_rate": 0.6 if 20 <= number < 30 else 0.1, "grounded_rate": 0.8, "hallucination_rate": 0.1}
+    if tested:
+        record |= {"test_success": success, "test_return": 0.6, "test_length": 20.0, "test_invalid": 1.0}
+        if thinks:
+            record |= {"mi_retrieval": 2.0, "mi_bound": float(np.log(24)), "retrieval_accuracy": 0.5}
+            record |= {"thought_entropy": 1.5, "swap_empty": 0.3, "swap_other": 0.01 * number}
+    return record
+
+
+def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
+    given = {**USUAL, "iterations": iterations, **settings}
+    place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{abs(hash(repr(settings))) % 10**8}"
+    place.mkdir(parents=True)
+    (place / "config.yaml").write_text(
+        yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
+    )
+    thinks, learns = method.startswith("reasoning"), method in reasoning.UNTUNED
+    records = []
+    if learns:
+        levels = 0.2 + 0.7 * np.arange(iterations + 1) / 40 + 0.01 * seed
+        records = [update(number, levels[number], thinks, number % 10 == 0) for number in range(iterations + 1)]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
+    stored = [{"policy": policy, "mean": {}, "rows": rows(rate, invalid=1)} for policy, rate in rates.items()]
+    with_scripts(stored[0]["rows"])
+    (place / "evaluation.json").write_text(json.dumps(stored))
+    (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Both agents with three seeds, untuned and tuned; a study of each kind."""
+    home = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    swapped = {"thought emptied": 0.5, "another's thought": 0.4}
+    for seed in range(3):
+        store(home, "direct", seed, {"sampled": 0.96, HELD_OUT: 0.9, "first-finished": 0.98})
+        store(home, "reasoning", seed, {"sampled": 0.86, HELD_OUT: 0.8, "first-finished": 0.9, **swapped})
+        store(home, "direct-zero-shot", seed, {"sampled": 0.24, HELD_OUT: 0.2})
+        store(home, "reasoning-zero-shot", seed, {"sampled": 0.36, HELD_OUT: 0.3, **swapped})
+        store(home, "random", seed, {"random": 0.26})
+    store(home, "random", 0, {"random": 0.22}, world=HELD_OUT)
+    store(home, "direct", 0, {"sampled": 0.5}, iterations=20, num_dists=3)
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, num_dists=5)
+    store(home, "direct-zero-shot", 0, {"sampled": 0.2}, num_dists=3)
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, estimator="bandit", episodes="whole")
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, episodes="whole")
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, fidelity={"drop_unfinished": True, "dropout": False})
+    store(home, "reasoning", 0, {"sampled": 0.4}, iterations=20, max_new_tokens=40)
+    return home
+
+
+def readable(made, *keys: str) -> dict:
+    frame = made.readable
+    return {tuple(row[key] for key in keys): row for row in frame.to_dict("records")}
+
+
+def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_count_environments(folder):
+    store(folder, "reasoning-zero-shot", 7, {"sampled": 0.3}, num_envs=32)
+    found = [(arm.method, arm.varied, arm.seeds) for arm in reasoning.arms(load(folder))]
+    assert ("direct", "", 3) in found and ("direct", "3 distractors", 1) in found
+    assert ("direct", "bandit, whole episodes", 1) in found
+    assert ("direct", "unfinished episodes dropped", 1) in found
+    trained_elsewhere = [each for each in found if each[0] == "reasoning-zero-shot"]
+    assert len(trained_elsewhere) == 1, "the number of environments says nothing about an untuned agent"
+
+
+def test_series_hold_the_updates_that_every_seed_has(folder):
+    arm = reasoning.main_arms(load(folder))["direct"]
+    frames, values = arm.series("test_success")
+    assert frames.tolist() == [0, 1280, 2560, 3840, 5120]
+    assert values.shape == (3, 5) and values[:, 0] == pytest.approx([20, 21, 22])
+    assert arm.series("thought_words") is None and arm.series("length")[1].shape == (3, 40)
+
+
+def test_the_final_table_has_the_verdict_as_a_paired_difference(folder):
+    table = readable(reasoning_agents.agents_table(load(folder)), "distractors", "test", "agent")
+    ours = table["0", "GoTo", "thinks, then acts, trained"]
+    assert ours["success"].startswith("86 % [") and ours["report's success"] == "100 %, 100 %"
+    assert table["0", "GoTo", "thinking minus not, trained"]["success"].startswith("-10.0 [")
+    assert table["0", "GoTo", "thinking minus not, untuned"]["success"].startswith("+12.0 [")
+    held_out = table["0", "GoTo, held-out objects", "answers at once, untuned"]
+    assert (held_out["success"][:4], held_out["report's success"]) == ("20 %", "96 %")
+    assert table["0", "GoTo, held-out objects", "random actions"]["success"].startswith("22 %")
+    first = table["0", "GoTo, first finished", "answers at once, trained"]
+    assert first["success"].startswith("98 %") and first["report's success"] == "–"
+
+
+def test_the_verdict_pairs_layouts(folder):
+    found = reasoning.main_arms(load(folder))
+    gap = reasoning.difference(found["reasoning"], found["direct"], "sampled")
+    alone = found["direct"].estimate("sampled")
+    assert gap.value == pytest.approx(-10)
+    assert gap.high - gap.low < 2 * (alone.high - alone.low), "what makes a layout hard cancels out"
+
+
+def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(folder):
+    records = load(folder)
+    arm = reasoning.main_arms(records)["direct"]
+    frames, values = reasoning_learning.displayed(arm)
+    assert frames[0] == 1280 and values[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(range(1, 11)) / 40))
+    gaps = arm.curves.copy()
+    gaps.loc[gaps["iteration"].isin([3, 4]), "success"] = np.nan
+    thinned = reasoning.Arm(arm.method, arm.world, arm.settings, {}, arm.evaluations, gaps)
+    rest = [1, 2, 5, 6, 7, 8, 9, 10]
+    shown = reasoning_learning.displayed(thinned)[1]
+    assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
+
+
+def test_the_excess_is_displayed_minus_true_where_both_are_known(folder):
+    ((kept, dropped),) = reasoning_learning.biased_pairs(load(folder))
+    assert (kept.varied, dropped.varied) == ("", "unfinished episodes dropped")
+    lag = 100 * 0.7 * 4.5 / 40  # the mean of ten updates is 4.5 updates behind
+    assert reasoning_learning.excess(dropped, np.inf) == pytest.approx(10 - lag)
+    assert reasoning_learning.excess(kept, 1000) is None
+
+
+def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(folder):
+    records = load(folder)
+    (credit,) = reasoning_studies.ESTIMATORS.groups(records)
+    assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
+        ("nested", "whole"),
+        ("bandit", "whole"),
+    ], "the main arm goes on over updates, and is no fair comparison"
+    trained, untuned = reasoning_studies.DISTRACTORS.groups(records)
+    assert [arm.distractors for arm in trained] == [0, 3, 5] and [arm.distractors for arm in untuned] == [0, 3]
+    assert reasoning_studies.WINDOWS.groups(records) == []
+
+
+def test_a_study_compares_when_the_shortest_arm_stops(folder):
+    table = readable(reasoning_studies.table(load(folder), reasoning_studies.DISTRACTORS), "agent", "arm")
+    main, three = table["answers at once", "0 distractors"], table["answers at once", "3 distractors"]
+    assert (main["by then"], three["by then"]) == ("47 %", "46 %"), "tests of updates 10 and 20"
+    assert main["updates"] == "40" and three["updates"] == "20"
+    assert (three["report, zero-shot"], three["report, trained"]) == ("80 %", "98 %, 100 %")
+
+
+@pytest.mark.parametrize(
+    ("echo", "found"),
+    [
+        ([0.1, 0.6, 0.6, 0.2, 0.6, 0.6], (None, None)),
+        ([0.1, 0.5, 0.5, 0.5, 0.4], (2, None)),
+        ([0.6, 0.6, 0.6, 0.2, 0.3, 0.25, 0.2, 0.1], (1, 6)),
+        ([0.6, 0.6, np.nan, 0.6, 0.6], (None, None)),
+        ([0.9, 0.9], (None, None)),
+    ],
+)
+def test_a_collapse_is_half_echoes_in_three_updates_and_over_after_three_at_a_quarter(echo, found):
+    assert reasoning_thoughts.collapse(np.arange(1, len(echo) + 1), np.array(echo)) == found
+
+
+def test_every_run_that_thinks_is_judged_by_both_rules(folder):
+    table = readable(reasoning_thoughts.collapse_table(load(folder)), "arm", "seed")
+    assert set(table) == {("main", "0"), ("main", "1"), ("main", "2"), ("40 new tokens", "0")}
+    assert table["main", "1"]["collapse"] == "at update 20, over at 30"
+    assert table["main", "1"]["2 words"] == "at update 40"
+    assert table["40 new tokens", "0"]["collapse"] == "none", "one update with echoes is none"
+    assert table["main", "0"]["words, first"] == f"{8 - 0.15 * np.mean(range(1, 11)):.1f}"
+
+
+def test_what_swapped_thoughts_cost_is_told_with_what_they_change(folder):
+    table = readable(reasoning_thoughts.swaps_table(load(folder)), "agent")
+    trained = table[("thinks, then acts, trained",)]
+    assert trained["left out: lost"].startswith("+36.0 [") and trained["another's: lost"].startswith("+46.0 [")
+    assert trained["told [nats]"] == f"2.00 of {np.log(24):.2f}"
+    changed = [row["another's: changed"] for row in (table[("thinks, untuned",)], trained)]
+    assert changed == ["0 %", "40 %"], "the first and the last test of training"
+
+
+def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(folder):
+    table = reasoning_transcripts.transcripts(load(folder)).readable
+    heads = [cell for cell in table["episode"] if "layout" in cell]
+    assert [head.partition(",")[0] for head in heads].count("answers at once") == 2
+    assert all(head.endswith("layout 0: go to the red ball") for head in heads) and len(heads) == 4
+    assert table["says"][0] == "“I go. ⏎ final answer: go forward” ✗"
+    assert table["reads"][0] == "You see a wall 2 steps left; You see a | key"
+    assert [cell for cell in table["episode"] if "success" in cell] == ["success after 10 replies"] * 4
+
+
+def test_replies_in_any_script_stay_one_row_of_the_table(folder):
+    file = next((folder / "reasoning" / "runs").glob("direct-Reasoning-GoTo-v0-s0-*")) / "evaluation.json"
+    stored = json.loads(file.read_text())
+    for row in stored[0]["rows"][:2]:
+        row["told"] = [{"seen": "", "said": "a\r\n\u2028b | c\t日本\n\n", "valid": False}]
+    for place in (folder / "reasoning" / "runs").glob("direct-Reasoning-GoTo-v0-s0-*"):
+        (place / "evaluation.json").write_text(json.dumps(stored))
+    made = reasoning_transcripts.transcripts(load(folder))
+    lines = made.markdown.splitlines()
+    assert "“a ⏎ b \\| c 日本” ✗" in made.markdown and "(nothing)" in made.markdown
+    assert sum(line.startswith("|") for line in lines) == len(made.readable) + 2
+
+
+def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(folder, tmp_path):
+    drawn = draw_all(folder, "reasoning")
+    assert [each.exhibit.id for each in drawn] == [id for id, each in EXHIBITS.items() if each.paper == "reasoning"]
+    assert not any(each.skipped for each in drawn)
+    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
+    bare = tmp_path / "0.1.0-smoke-20260101-abcdef1"
+    store(bare, "direct", 0, {"sampled": 0.2}, iterations=2)
+    skipped = {each.exhibit.id: each.skipped for each in draw_all(bare, "reasoning")}
+    assert "needs runs of reasoning" in skipped["reasoning-collapse"]
+    assert "holds nothing of it" in skipped["reasoning-estimators"] and not skipped["reasoning-curves"]
+
+
+def test_the_printed_tables_are_complete():
+    worlds = ("GoTo", "Pickup", "GoToTest", "PickupTest")
+    trials = {0: 2, 3: 2, 5: 1}
+    for count, rows_ in TABLES.items():
+        assert [row[0] for row in rows_] == [world for world in worlds for _ in range(1 + trials[count])]
+        assert all(0 <= value <= 1 for row in rows_ for value in row[2:])
+        assert all(row[2] >= row[4] and row[3] >= row[5] for row in rows_), "no reward exceeds its success"
+    assert cells(3, "GoTo", "trained", True) == [(98, 0.88), (14, 0.13)]
+    assert cells(0, "Pickup", "zero-shot", False) == [(68, 0.47)] and cells(8, "GoTo", "trained", True) == []
