@@ -5,17 +5,18 @@
 
 Reading order: `codes.py`, `state.py`, `dynamics.py`, `view.py`, `rules.py`, `rooms.py`, `babyai.py` and `doorkey.py`,
 `missions.py`, `levels.py`, then the fronts `vector.py` and `single.py`; `text.py` puts a view into words.
-`registry.py` lists the worlds by name, `package.py` runs all other minigrid ids.
+`registry.py` lists the worlds by name, `package.py` runs all other minigrid ids. `crafter/` is another game altogether.
 """
 
 from gymnasium.vector import VectorEnv
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.worlds.crafter.rules import CRAFTER_WORLDS
 from groundlab.worlds.registry import WORLDS, find
 from groundlab.worlds.single import GridEnv, register_worlds
 from groundlab.worlds.vector import GridVectorEnv
 
-__all__ = ["WORLDS", "GridEnv", "GridVectorEnv", "find", "make"]
+__all__ = ["CRAFTER_WORLDS", "WORLDS", "GridEnv", "GridVectorEnv", "find", "make"]
 
 register_worlds()
 
@@ -23,18 +24,24 @@ register_worlds()
 def make(id: str, num_envs: int, seed: int | None = None, **options) -> VectorEnv:
     """A vector environment of `num_envs` copies of the world `id`.
 
-    options: `autoreset`, `kinds`, `num_dists` (see GridVectorEnv). Ids that only the minigrid package has run through
-    it, slower (`package.py`). Raises GroundlabError for an unknown world or option, naming the nearest or all.
+    options: `autoreset`, `kinds`, `num_dists` (see GridVectorEnv); Crafter's worlds take `autoreset`, `success` and
+    `length` (see CrafterVectorEnv). Ids that only the minigrid package has run through it, slower (`package.py`).
+    Raises GroundlabError for an unknown world or option, naming the nearest or all.
     """
     from groundlab.worlds import package  # here, because minigrid takes a second to import
 
     native = id in WORLDS or id not in package.package_ids()
     allowed = ("autoreset", "kinds", "num_dists") if native else ("autoreset",)
+    allowed = ("autoreset", "success", "length") if id in CRAFTER_WORLDS else allowed
     for option in options:
         if option not in allowed:
             raise unknown_name("option", option, allowed, f"{id} takes {', '.join(allowed)}")
     if not isinstance(num_envs, int):
         raise GroundlabError(f"num_envs is {num_envs!r}; give a whole number")
+    if id in CRAFTER_WORLDS:
+        from groundlab.worlds.crafter.vector import CrafterVectorEnv  # here, because it loads the crafter package
+
+        return CrafterVectorEnv(CRAFTER_WORLDS[id], num_envs, seed, **options)
     if native:
         return GridVectorEnv(find(id), num_envs, seed, **options)
     return package.PackageVectorEnv(id, num_envs, seed, **options)

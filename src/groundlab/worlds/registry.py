@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds import doorkey, rules
 from groundlab.worlds.codes import AGENT, BALL, BLUE, BOX, GREEN, KEY, PURPLE, RED
+from groundlab.worlds.crafter.rules import CRAFTER_WORLDS
 from groundlab.worlds.rules import Rules
 
 VIEW = (7, 7, 3)  # an image of the agent's own view
@@ -237,10 +238,12 @@ _ALIASES = {
 
 
 def find(name: str) -> World:
-    """The world of that name. Raises GroundlabError naming the nearest one."""
+    """The grid world of that name. Raises GroundlabError naming the nearest one."""
     name = _ALIASES.get(name, name)
+    if name in CRAFTER_WORLDS:
+        raise GroundlabError(f"{name} is no grid world, and this works on grids only; use a world of another family")
     if name not in WORLDS:
-        raise unknown_name("world", name, WORLDS, "groundlab worlds lists all")
+        raise unknown_name("world", name, (*WORLDS, *CRAFTER_WORLDS), "groundlab worlds lists all")
     return WORLDS[name]
 
 

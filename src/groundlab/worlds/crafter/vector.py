@@ -1,0 +1,158 @@
+"""The batched front of Crafter: B lives as a Gymnasium vector environment.
+
+    env = groundlab.worlds.make("Crafter-Text-EatCow", num_envs=16, seed=0)
+    observations, info = env.reset()
+
+Observations: "image" uint8 [B, 64, 64, 3], and "codes" uint8 [B, 83], the view that `captions.describe` puts into
+words. info, of the episode that the step belongs to: "unlocked" bool [B, 22], what was achieved so far, in the order of
+`rules.ACHIEVEMENTS`; "success" int64 [B], how much of it this world pays for; "done" bool [B], whether that is all.
+Read next: `game.py` (the loops underneath).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from groundlab.core.errors import GroundlabError
+from groundlab.worlds.crafter.game import draw_lives, empty_shown, step_lives
+from groundlab.worlds.crafter.picture import CODES, PIXELS, daylights, drawings
+from groundlab.worlds.crafter.rules import LENGTH, NOOP, CrafterWorld
+from groundlab.worlds.crafter.state import empty_lives
+from groundlab.worlds.crafter.terrain import generate
+from groundlab.worlds.vector import check_autoreset, reset_mask, spread_seeds
+
+_SEEDS = 2**31 - 1
+_ENDINGS = ("truncated", "terminated")
+
+
+def observation_space() -> gym.spaces.Dict:
+    """The space of one environment's observations."""
+    image = gym.spaces.Box(0, 255, (PIXELS, PIXELS, 3), np.uint8)
+    return gym.spaces.Dict(image=image, codes=gym.spaces.Box(0, 255, (CODES,), np.uint8))
+
+
+def world_seed(seed: int, episode: int) -> int:
+    """The seed of an environment's episode-th world, counted from 1: the crafter package's own rule."""
+    return hash((seed, episode)) % _SEEDS  # Python's hash of two integers is the same in every process
+
+
+class CrafterVectorEnv(gym.vector.VectorEnv):
+    """B lives in one of the Crafter worlds; see the module docstring for shapes.
+
+    A seed gives the worlds of `crafter.Env(seed=seed)`, one after another; `reset`, its options and autoreset are those
+    of `GridVectorEnv`. The text variant begins with a step of doing nothing, whose reward is dropped (spec 1.2).
+    Death terminates, the time limit truncates. So does, in the text variant, having done all that is paid for: that is
+    the original's (quirk Q22); `success="terminated"` says what is meant.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+
+    def __init__(
+        self,
+        world: CrafterWorld,
+        num_envs: int,
+        seed: int | None = None,
+        autoreset: str = "next-step",
+        success: str = "truncated",
+        length: int = LENGTH,
+    ):
+        if num_envs < 1:
+            raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
+        if success not in _ENDINGS:
+            raise GroundlabError(f"unknown success {success!r}; use one of {', '.join(_ENDINGS)}")
+        if length < 2:
+            raise GroundlabError(f"length is {length}; give at least 2 steps")
+        self._mode = check_autoreset(autoreset)
+        self.world, self.num_envs, self._success = world, num_envs, success
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
+        self.single_observation_space = observation_space()
+        self.single_action_space = gym.spaces.Discrete(len(world.actions))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.lives, self._shown = empty_lives(num_envs), empty_shown(num_envs)
+        self._finished = np.zeros(num_envs, np.bool_)
+        self._daylights, self._drawings = daylights(length), drawings()
+        self._action_codes, self._paid = world.action_codes, world.paid
+        fresh = np.random.default_rng().integers(0, _SEEDS, num_envs)  # for those that get no seed
+        given = spread_seeds(seed, num_envs)
+        self.lives.seeds[:] = [own if each is None else each for own, each in zip(fresh, given, strict=True)]
+
+    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
+        """Start new episodes; a seed starts an environment's sequence of worlds anew."""
+        mask = reset_mask(options, self.num_envs)
+        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
+            if mask[env] and each is not None:
+                self.lives.seeds[env], self.lives.episodes[env] = each, 0
+        self._restart(mask)
+        self._finished = self._finished & ~mask
+        return self._observations(), self._info()
+
+    def _restart(self, mask: np.ndarray) -> None:
+        for env in np.flatnonzero(mask).tolist():
+            self.lives.episodes[env] += 1
+            generate(self.lives, env, world_seed(int(self.lives.seeds[env]), int(self.lives.episodes[env])))
+        if self.world.text:
+            self._advance(np.full(self.num_envs, NOOP), mask)
+            self._shown.rewards[mask] = 0.0
+        else:
+            draw_lives(self.lives, mask, self._daylights, self._drawings, self._shown)
+
+    def _advance(self, actions: np.ndarray, mask: np.ndarray) -> None:
+        text, drawn = self.world.text, self._drawings
+        step_lives(self.lives, actions, mask, self._daylights, text, self._paid, drawn, self._shown)
+
+    def step(self, actions):
+        """One step of all environments: (observations, rewards [B], terminated [B], truncated [B], info)."""
+        codes = self._action_codes[self._check(actions)]
+        standing, again = self._finished, self._finished & (self._mode == AutoresetMode.NEXT_STEP)
+        self._shown.rewards[standing] = 0.0
+        self._advance(codes, ~standing)
+        self._restart(again)
+        rewards, info = self._shown.rewards.copy(), self._info()
+        terminated, truncated = self._ends()
+        self._finished = terminated | truncated
+        if self._mode == AutoresetMode.SAME_STEP and self._finished.any():
+            info |= {"final_obs": self._observations(), "_final_obs": self._finished.copy()}
+            self._restart(self._finished)
+            self._finished = np.zeros_like(self._finished)
+        return self._observations(), rewards, terminated, truncated, info
+
+    def _check(self, actions: Any) -> np.ndarray:
+        given, names = np.asarray(actions), self.world.actions
+        if given.shape != (self.num_envs,) or given.dtype.kind not in "iu":
+            raise GroundlabError(f"actions are {given.dtype} of shape {given.shape}; give {self.num_envs} integers")
+        if given.min() < 0 or given.max() >= len(names):
+            named = ", ".join(f"{number} {name}" for number, name in enumerate(names))
+            raise GroundlabError(f"action {given[(given < 0) | (given >= len(names))][0]} does not exist; use {named}")
+        return given.astype(np.int64, copy=False)
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which lives are (terminated, truncated) now."""
+        done = self._shown.done & self.world.text  # the public game goes on
+        if self._success == "terminated":
+            return self._shown.dead | done, self._shown.over.copy()
+        return self._shown.dead.copy(), self._shown.over | done
+
+    def _info(self) -> dict[str, Any]:
+        unlocked = self.lives.unlocked.copy()
+        return {"unlocked": unlocked, "success": (unlocked & self._paid).sum(1), "done": self._shown.done.copy()}
+
+    def _observations(self) -> dict[str, np.ndarray]:
+        return {"image": self._shown.images.copy(), "codes": self._shown.codes.copy()}
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Everything needed to continue exactly here, as arrays by name."""
+        arrays = {**self.lives._asdict(), **self._shown._asdict(), "finished": self._finished}
+        return {name: array.copy() for name, array in arrays.items()}
+
+    def load(self, saved: dict[str, np.ndarray]) -> None:
+        """Continue from what `save` gave. Raises ValueError when the saved environments were others."""
+        for name, array in {**self.lives._asdict(), **self._shown._asdict()}.items():
+            if saved[name].shape != array.shape:
+                raise ValueError(f"saved {name} has shape {saved[name].shape}, this needs {array.shape}")
+            array[...] = saved[name]
+        self._finished = saved["finished"].copy()
