@@ -78,6 +78,48 @@ def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_cont
     assert (again.finished, again.exit_code) == (2, 0)
 
 
+def _steps(folder: Path) -> int:
+    file = folder / "timing.jsonl"
+    return sum(b'"seconds"' in line for line in file.read_bytes().split(b"\n")) if file.is_file() else 0
+
+
+def _interrupted_here(plan, laboratory, step: int, number: int) -> None:
+    """One process that executes the plan's only run by a plain call, until a signal at that step."""
+    process = laboratory.start_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
+    while _steps(plan.folder_of(plan.runs[0])) < step and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(number)
+    assert laboratory.finish(process)[0] == (75 if number == signal.SIGTERM else -number)
+
+
+def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
+    """The local executor: its worker is killed at that step, or it is itself told to stop."""
+
+    def interrupt() -> None:
+        os.kill(os.getpid() if number == signal.SIGTERM else _children()[0], number)
+
+    _once(lambda: _steps(plan.folder_of(plan.runs[0])) >= step, interrupt)
+    assert lab.run(plan, workers=1).exit_code == (75 if number == signal.SIGTERM else 1)
+
+
+# Slurm's side of this is in test_slurm.py: there, too, the bytes are those of the local executor.
+@pytest.mark.parametrize("interrupted", [_interrupted_here, _interrupted_on_workers])
+def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
+    interrupted, laboratory, training_entry
+):
+    settings = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}])
+    plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("often", "calm"))
+    for step, number in ((5, signal.SIGKILL), (20, signal.SIGKILL), (35, signal.SIGTERM)):
+        interrupted(plan, laboratory, step, number)
+    folder, undisturbed = (each.folder_of(each.runs[0]) for each in (plan, calm))
+    history = lab.execute_run(plan.runs[0].spec, folder)["history"]
+    assert [each["status"] for each in history] == ["unfinished"] * 3 + ["finished"]
+    lab.execute_run(calm.runs[0].spec, undisturbed)
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()
+
+
 def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, capfd):
     from groundlab.lab.worker import output_to
 
