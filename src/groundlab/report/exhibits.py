@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from groundlab.core.errors import unknown_name
 from groundlab.report import glam, glam_doses, glam_learning, glam_probes, language, mediator, style, tables, worlds
+from groundlab.report.knowledge_exhibits import KNOWLEDGE
 from groundlab.report.reasoning_exhibits import REASONING
 from groundlab.report.records import Records, load, without_runs
 from groundlab.report.tables import Table
@@ -190,6 +191,7 @@ _ALL = (
         glam.generalization,
     ),
     *(Exhibit(id, "reasoning", title, methods, beside, draw) for id, title, methods, beside, draw in REASONING),
+    *(Exhibit(id, "knowledge", title, methods, beside, draw) for id, title, methods, beside, draw in KNOWLEDGE),
 )
 EXHIBITS = {exhibit.id: exhibit for exhibit in _ALL}
 
