@@ -33,8 +33,14 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "settings",
-    [small(), small(**COLLECTION), small(fidelity=ALL_QUIRKS)],
-    ids=["shaping", "curiosity", "quirks"],
+    [
+        small(),
+        small(**COLLECTION),
+        small(fidelity=ALL_QUIRKS),
+        small(network="small", timeouts="bootstrap"),
+        small(network="small", **COLLECTION),
+    ],
+    ids=["shaping", "curiosity", "quirks", "small", "small and curious"],
 )
 def test_a_learner_that_stopped_goes_on_to_the_last_bit(settings):
     def fresh():
@@ -108,6 +114,61 @@ def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again()
         np.testing.assert_array_equal(np.stack(views), episode.views)
         assert (bool(terminated[0]), bool(truncated[0])) == (episode.terminated, episode.truncated)
         assert episode.terminated or episode.truncated
+
+
+class One:
+    """phi = 1 everywhere."""
+
+    horizon = 1
+
+    def __call__(self, windows):
+        return np.ones(len(windows.actions))
+
+
+def collected(timeouts, potential=None):
+    """A rollout of agents that value everything at 5, and the episodes that ended in it."""
+    settings = small(num_envs=32, frames_per_env=80, timeouts=timeouts, gamma=0.9, lam=0.0, reward_scale=1.0)
+    learner = Learner("BabyAI-GoToRedBallNoDists-v0", 0, settings, potential)
+    torch.nn.init.zeros_(learner.agent.critic_ext.weight)
+    torch.nn.init.constant_(learner.agent.critic_ext.bias, 5.0)
+    experience, told = learner._collect(np.random.default_rng(0))
+    return experience, told, learner._episodes
+
+
+def test_what_follows_a_time_limit_is_estimated_and_what_follows_success_is_nothing():
+    (cut, _, episodes), (ended, _, same) = collected("bootstrap"), collected("terminal")
+    assert episodes == same
+    limits = sum(not episode["success"] for episode in episodes)
+    assert 0 < limits < len(episodes)
+    # with lambda = 0 an advantage is reward + 0.9 value of what follows - value
+    estimated = cut.advantages - ended.advantages
+    assert int((estimated.abs() > 1e-6).sum()) == limits
+    np.testing.assert_allclose(estimated[estimated.abs() > 1e-6], 0.9 * 5.0, rtol=1e-5)
+    assert int((ended.advantages < -1e-6).sum()) >= limits
+
+
+def test_shaping_is_as_strong_as_the_settings_say():
+    terms = []
+    for strength in (1.0, 4.0):
+        learner = Learner(WORLD, 0, small(strength=strength), One())
+        terms.append(learner.improve(1)["shaping"])
+    assert terms[1] == pytest.approx(4 * terms[0])
+
+
+def test_a_potential_goes_on_over_a_time_limit_only_where_the_learner_does():
+    for timeouts in ("bootstrap", "terminal"):
+        experience, told, episodes = collected(timeouts, One())
+        steps = len(experience.actions)
+        over = sum(episode["success"] if timeouts == "bootstrap" else 1.0 for episode in episodes)
+        expected = (over * 1.0 + (steps - over) * 0.1) / steps  # |0 - 1| where phi ends, |0.9 - 1| elsewhere
+        assert told["shaping"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_time_is_told_by_what_it_went_into():
+    learner = Learner(WORLD, 0, small(), One())
+    learner.improve(1)
+    assert set(learner.seconds) == {"policy", "worlds", "potential", "update"}
+    assert min(learner.seconds.values()) > 0
 
 
 def spec():

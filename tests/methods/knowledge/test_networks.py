@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
+from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent, forward_flops
 from groundlab.methods.knowledge.preference import (
     Pairs,
     PreferenceTransformer,
@@ -130,3 +130,23 @@ def test_the_preference_transformer_learns_a_judges_rule():
 def test_too_few_judged_pairs_are_one_clear_line():
     with pytest.raises(GroundlabError, match="too few to learn from"):
         train(judged(3, 0), Settings(), (3, 7, 7), 7, seed=0)
+
+
+def test_the_small_agent_costs_a_seventieth_of_the_papers():
+    paper, small = (forward_flops(TwoHeadedAgent((3, 7, 7), 7, size), (3, 7, 7)) for size in ("paper", "small"))
+    assert paper == 9_772_736  # three convolutions of 49 places, then 3136 x 512, 2 x (512 x 512), 512 x 7, 2 x 512
+    assert small < 150_000 and 60 < paper / small < 80
+    curious = [forward_flops(RandomDistillation((3, 7, 7), size), (3, 7, 7)) for size in ("paper", "small")]
+    assert curious[0] > 60 * curious[1]
+
+
+@torch.no_grad()
+def test_the_small_agent_sees_every_cell_of_the_view():
+    torch.manual_seed(0)
+    agent, view = TwoHeadedAgent((3, 7, 7), 7, "small"), torch.zeros(1, 3, 7, 7)
+    before = agent(view).value
+    for x in range(7):
+        for y in range(7):
+            changed = view.clone()
+            changed[0, 0, x, y] = 1.0
+            assert agent(changed).value != before

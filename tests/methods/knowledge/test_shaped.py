@@ -7,8 +7,10 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.learning.shaping import scale_of
 from groundlab.methods.knowledge import preference, shaped, suggesting
 from groundlab.methods.knowledge.goals import GoalLibrary
+from groundlab.methods.knowledge.potentials import OraclePotential
 from groundlab.methods.knowledge.preference import PreferenceTransformer
 from groundlab.methods.registry import Request
 
@@ -84,3 +86,48 @@ def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
         preference.load(tmp_path)
+
+
+def one_reply_each(form):
+    few = {"preference": {"pairs": 40, "train": {"network": "small", "epochs": 1}}, "code": {"rounds": 1}}
+    return few.get(form, {"rounds": 2})
+
+
+@pytest.mark.parametrize("form", ["code", "preference", "goals"])
+def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
+    given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
+    given["share"] = 0.9
+    shaped.execute(run_of(tmp_path / "run", **given))
+    assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
+    assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
+
+
+def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
+    given = {"form": "goals", "maker": "scripted", "dataset": str(data.folder)}
+    files = shaped.Settings.model_validate(given).input_files()
+    assert {file.name for file in files} == {"arrays.npz", "card.json"}
+    assert shaped.Settings(form="oracle").input_files() == []
+
+
+def test_a_run_has_one_source_of_knowledge():
+    with pytest.raises(ValueError, match="leave one of them out"):
+        shaped.Settings(form="code", source="code-final.py", maker="scripted")
+    with pytest.raises(ValueError, match="is not labelled"):
+        shaped.Settings(form="oracle", maker="scripted")
+
+
+def test_potentials_are_divided_by_their_size_in_random_play():
+    oracle = OraclePotential([("ball", "red")])
+    windows = shaped.random_play(WORLD, oracle.horizon, 0, 128, 16)
+    seen = oracle(windows)
+    assert 0 < seen.mean() < 1 and len(seen) == 128 * 16
+    size = scale_of(torch.from_numpy(seen).reshape(128, 16), 0.99)
+    for given, expected in (({}, size), ({"scale": 3.0}, 3.0)):
+        assert shaped._scale(oracle, WORLD, 0, shaped.Settings.model_validate(given)) == pytest.approx(expected)
+
+
+def test_windows_of_random_play_follow_each_other():
+    windows = shaped.random_play(WORLD, 3, 0, 10, 2)
+    views, times = windows.views.reshape(10, 2, 4, 7, 7, 3), windows.times.reshape(10, 2, 4)
+    assert (times[:, :, -1] == [[step, step] for step in range(10)]).all()
+    assert (views[1:, :, 2] == views[:-1, :, 3]).all()

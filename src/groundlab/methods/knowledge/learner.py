@@ -4,9 +4,13 @@
     record = learner.improve(iteration)
 
 A rollout of all environments, its credit, some epochs of clipped updates. Source: spec background-knowledge 2 and 6.
-Called from: `collect.py`. Read next: `potentials.py`, `learning/shaping.py`.
+Called from: `collect.py`, `shaped.py`. Read next: `potentials.py`, `learning/shaping.py`.
 """
 
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +29,7 @@ from groundlab.learning.shaping import Shaper
 from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.methods.knowledge.potentials import Potential, Zero
 from groundlab.methods.knowledge.settings import Settings
-from groundlab.methods.knowledge.windows import History, normalised, stacked
+from groundlab.methods.knowledge.windows import History, Windows, normalised, stacked
 from groundlab.worlds.codes import ACTIONS, DONE
 
 SHAPE = (3, 7, 7)
@@ -97,8 +101,8 @@ class Learner:
         self._seed, self._settings, self._potential = seed, settings, potential or Zero()
         fidelity, count = settings.fidelity, settings.num_envs
         with checkpoints.seeded_construction(seed, "knowledge agent"):
-            self.agent = TwoHeadedAgent(SHAPE, len(ACTIONS))
-            self._novelty = RandomDistillation(SHAPE) if settings.curiosity else None
+            self.agent = TwoHeadedAgent(SHAPE, len(ACTIONS), settings.network)
+            self._novelty = RandomDistillation(SHAPE, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
         self._learnt = [weights for weights in self.networks.parameters() if weights.requires_grad]
         self._optimizer = torch.optim.Adam(self._learnt, lr=settings.lr, eps=settings.adam_eps)
@@ -113,6 +117,14 @@ class Learner:
         self._views = observations["image"]
         self._history.start(self._views)
         self._lengths, self._episodes = np.zeros(count, np.int64), []
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """CPU seconds of this process by what they went into: "worlds", "policy", "potential", "update"."""
+
+    @contextmanager
+    def _spent_on(self, part: str) -> Iterator[None]:
+        start = time.process_time()
+        yield
+        self.seconds[part] += time.process_time() - start
 
     @property
     def frames_per_update(self) -> int:
@@ -122,7 +134,8 @@ class Learner:
     def improve(self, iteration: int) -> dict[str, Any]:
         """Collect a rollout and learn from it; the record of both."""
         experience, told = self._collect(generator(self._seed, "actions", iteration))
-        losses = self._update(experience, generator(self._seed, "minibatches", iteration))
+        with self._spent_on("update"):
+            losses = self._update(experience, generator(self._seed, "minibatches", iteration))
         if not all(np.isfinite(list(losses.values()))):
             raise GroundlabError(f"PPO's losses are {losses}; lower lr (it is {self._settings.lr})")
         episodes, self._episodes = self._episodes, []
@@ -132,18 +145,18 @@ class Learner:
     @torch.no_grad()
     def _collect(self, rng: np.random.Generator) -> tuple[Experience, dict[str, float]]:
         """The next steps of all environments, with their credit, and figures about it."""
-        steps, windows = [], []
+        steps, windows, cut = [], [], []
         for _ in range(self._settings.frames_per_env):
-            steps.append(self._step(rng, windows))
+            steps.append(self._step(rng, windows, cut))
         windows.append(self._history.windows())
-        observations, actions, log_probs, values, curious_values, rewards, ends, novelty = map(
+        observations, actions, log_probs, values, curious_values, rewards, follows, ends, novelty = map(
             torch.stack, zip(*steps, strict=True)
         )
-        phi = torch.from_numpy(self._potential(stacked(windows))).reshape(len(windows), -1)
-        terms = self._shaper.terms(phi, ends).float()
+        with self._spent_on("potential"):
+            phi, terms = self._shape(windows, cut, ends)
         last = self.agent(torch.from_numpy(normalised(self._views)))
         settings = self._settings
-        earned = settings.reward_scale * rewards + terms
+        earned = settings.reward_scale * rewards + terms + settings.gamma * follows
         advantages, returns = gae(earned, values, ends, last.value, settings.gamma, settings.lam)
         advantages, curious_returns = settings.earned * advantages, torch.zeros_like(returns)
         if self._curiosity:
@@ -158,26 +171,38 @@ class Learner:
         told = {"potential": float(phi.mean()), "shaping": float(terms.abs().mean()), "novelty": float(novelty.mean())}
         return Experience._make(field.flatten(0, 1) for field in fields), told
 
-    def _step(self, rng: np.random.Generator, windows: list) -> tuple[Tensor, ...]:
+    def _shape(self, windows: list[Windows], cut: list[tuple[np.ndarray, Windows]], ends: Tensor):
+        """(potentials [T + 1, B], terms [T, B]) of a rollout. cut: whom a time limit stopped at each step."""
+        values = torch.from_numpy(self._potential(stacked([*windows, *(windows for _, windows in cut)])))
+        phi = values[: ends.shape[1] * len(windows)].reshape(len(windows), -1)
+        if self._settings.timeouts == "terminal":
+            return phi, self._shaper.terms(phi, ends).float() * self._settings.strength
+        cut_off = torch.zeros_like(phi[1:])
+        cut_off[torch.from_numpy(np.stack([limited for limited, _ in cut]))] = values[phi.numel() :]
+        return phi, self._shaper.terms(phi, ends, cut_off).float() * self._settings.strength
+
+    def _step(self, rng: np.random.Generator, windows: list, cut: list) -> tuple[Tensor, ...]:
         """One step of all environments; what `_collect` stacks."""
-        observations = torch.from_numpy(normalised(self._views))
-        judged = self.agent(observations)
-        actions = draw(judged.logits, rng)
-        self._history.act(actions)
-        windows.append(self._history.windows())
-        seen, rewards, terminated, truncated, _ = self._envs.step(actions)
-        ended, self._views = terminated | truncated, seen["image"]
-        self._history.see(self._views, ended)
-        self._lengths += 1
-        for env in np.flatnonzero(ended).tolist():
-            row = {"success": terminated[env], "return": rewards[env], "length": self._lengths[env]}
-            self._episodes.append({name: float(value) for name, value in row.items()})
-        self._lengths[ended] = 0
-        chosen = torch.from_numpy(actions)
-        log_probs = judged.logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
-        reached = torch.from_numpy(normalised(self._views))
-        novelty = self._curiosity.of(reached) if self._curiosity else torch.zeros(len(actions))
-        earned = torch.from_numpy(rewards).float()
+        with self._spent_on("policy"):
+            observations = torch.from_numpy(normalised(self._views))
+            judged = self.agent(observations)
+            actions = draw(judged.logits, rng)
+        with self._spent_on("worlds"):
+            self._history.act(actions)
+            windows.append(self._history.windows())
+            seen, rewards, terminated, truncated, info = self._envs.step(actions)
+            ended, self._views = terminated | truncated, seen["image"]
+            limited = truncated & ~terminated
+        follows = self._what_follows(limited, info, cut)
+        with self._spent_on("worlds"):
+            self._history.see(self._views, ended)
+            self._note(rewards, terminated, ended)
+        with self._spent_on("policy"):
+            chosen = torch.from_numpy(actions)
+            log_probs = judged.logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+            reached = torch.from_numpy(normalised(self._views)) if self._curiosity else observations
+            novelty = self._curiosity.of(reached) if self._curiosity else torch.zeros(len(actions))
+        earned, ends = torch.from_numpy(rewards).float(), torch.from_numpy(ended)
         return (
             observations,
             chosen,
@@ -185,9 +210,32 @@ class Learner:
             judged.value,
             judged.curiosity_value,
             earned,
-            torch.from_numpy(ended),
+            follows,
+            ends,
             novelty,
         )
+
+    def _what_follows(self, limited: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
+        """The values [B] of the observations that a time limit cuts off, 0 elsewhere; their windows join `cut`."""
+        values = torch.zeros(len(limited))
+        if self._settings.timeouts == "terminal":
+            return values
+        after = self._history.windows()
+        if limited.any():
+            final = info["final_obs"]["image"]
+            after = self._history.after(final)
+            with self._spent_on("policy"):
+                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalised(final[limited]))).value
+        cut.append((limited, Windows._make(field[limited] for field in after)))
+        return values
+
+    def _note(self, rewards: np.ndarray, terminated: np.ndarray, ended: np.ndarray) -> None:
+        """Keep the figures of episodes that have ended in this step."""
+        self._lengths += 1
+        for env in np.flatnonzero(ended).tolist():
+            row = {"success": terminated[env], "return": rewards[env], "length": self._lengths[env]}
+            self._episodes.append({name: float(value) for name, value in row.items()})
+        self._lengths[ended] = 0
 
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""

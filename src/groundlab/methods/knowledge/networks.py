@@ -1,19 +1,22 @@
-"""The paper's networks: what it plays and explores with (spec background-knowledge 2 and 6).
+"""The paper's networks: what it plays and explores with (spec background-knowledge 2 and 6); and small ones of ours.
 
     agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of earned and of curious rewards
     novelty = RandomDistillation((3, 7, 7))        curiosity: how badly a fixed random network is predicted
+    small = TwoHeadedAgent((3, 7, 7), 7, "small")  for grids, on a laptop: a seventieth of the arithmetic
 
-Called from: `preference.py`, `collect.py`.
+`forward_flops` counts what one observation costs. Called from: `learner.py`, `preference.py`.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 HIDDEN = 512
 _SMALL = 16  # pixels; smaller inputs are grids, larger ones images
+_FEW = 64  # features of the small networks
+Size = Literal["paper", "small"]
 
 
 def convolutions(shape: tuple[int, int, int]) -> nn.Sequential:
@@ -53,11 +56,26 @@ class Judgement(NamedTuple):
     curiosity_value: Tensor  # [N], of what curiosity pays
 
 
-class TwoHeadedAgent(nn.Module):
-    """The RND agent, which the original also plays PPO with, its second value head idle (quirk Q17)."""
+def _few_convolutions(shape: tuple[int, int, int]) -> nn.Sequential:
+    """Grids [N, C, 7, 7] to [N, 64]: two layers without padding; no activation at the end."""
+    channels, height, width = shape
+    layers = [nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(32 * (height - 4) * (width - 4), _FEW))
 
-    def __init__(self, shape: tuple[int, int, int], actions: int):
+
+class TwoHeadedAgent(nn.Module):
+    """The RND agent, which the original also plays PPO with, its second value head idle (quirk Q17).
+
+    The small one has no layers between features and heads.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], actions: int, size: Size = "paper"):
         super().__init__()
+        if size == "small":
+            self.network, self.extra_layer = nn.Sequential(_few_convolutions(shape), nn.ReLU()), None
+            self.actor = _linear(_FEW, actions, 0.01)
+            self.critic_ext, self.critic_int = _linear(_FEW, 1, 0.01), _linear(_FEW, 1, 0.01)
+            return
         self.network = convolutions(shape)
         self.extra_layer = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.1), nn.ReLU())
         self.actor = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.01), nn.ReLU(), _linear(HIDDEN, actions, 0.01))
@@ -66,22 +84,26 @@ class TwoHeadedAgent(nn.Module):
     def forward(self, observations: Tensor) -> Judgement:
         """observations: float [N, C, H, W], normalised."""
         hidden = self.network(observations)
-        features = self.extra_layer(hidden) + hidden
+        features = self.extra_layer(hidden) + hidden if self.extra_layer else hidden
         return Judgement(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
 
 
 class RandomDistillation(nn.Module):
     """Burda et al. 2019: a predictor learns what a fixed random network says; where it fails is new."""
 
-    def __init__(self, shape: tuple[int, int, int]):
+    def __init__(self, shape: tuple[int, int, int], size: Size = "paper"):
         super().__init__()
+        if size == "small":
+            self.predictor = nn.Sequential(_few_convolutions(shape), nn.ReLU(), _linear(_FEW, _FEW, math.sqrt(2)))
+            self.target = _few_convolutions(shape).requires_grad_(False)
+            return
         last = [_linear(HIDDEN, HIDDEN, math.sqrt(2)), nn.ReLU(), _linear(HIDDEN, HIDDEN, math.sqrt(2))]
         self.predictor = nn.Sequential(convolutions(shape), nn.ReLU(), *last)
         self.target = convolutions(shape)
         self.target.requires_grad_(False)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """(predicted, true) features [N, 512] of observations [N, C, H, W], normalised by their running moments."""
+        """(predicted, true) features [N, F] of observations [N, C, H, W], normalised by their running moments."""
         return self.predictor(observations), self.target(observations)
 
     @torch.no_grad()
@@ -89,3 +111,22 @@ class RandomDistillation(nn.Module):
         """Half the squared error [N]."""
         predicted, true = self(observations)
         return 0.5 * (predicted - true).pow(2).sum(1)
+
+
+@torch.no_grad()
+def forward_flops(network: nn.Module, shape: tuple[int, int, int]) -> int:
+    """Multiplications and additions of the matrix products that one observation [C, H, W] takes."""
+    counted: list[int] = []
+
+    def count(layer: nn.Module, _: object, out: Tensor) -> None:
+        weights = layer.weight
+        assert isinstance(weights, Tensor)
+        places = math.prod(out.shape[2:])  # a convolution applies its weights at each of them
+        counted.append(2 * weights.numel() * places)
+
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    network(torch.zeros(1, *shape))
+    for hook in hooks:
+        hook.remove()
+    return sum(counted)

@@ -3,6 +3,8 @@
 Defaults are the paper's for grids. Source: spec background-knowledge 2, 6 and 11. Called from: `learner.py`.
 """
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from groundlab.learning.shaping import Quirks
@@ -42,6 +44,10 @@ class Fidelity(Strict):
 class Settings(Strict):
     """What PPO takes, with or without curiosity and shaping."""
 
+    network: Literal["paper", "small"] = "paper"
+    """The original's network, or ours with a seventieth of its arithmetic (`networks.py`)."""
+    timeouts: Literal["terminal", "bootstrap"] = "terminal"
+    """Whether a time limit counts as an end, as in the original (quirk Q11), or what would follow is estimated."""
     num_envs: int = Field(default=8, ge=1)
     frames_per_env: int = Field(default=128, ge=1)
     """Steps of each environment between two updates."""
@@ -57,6 +63,8 @@ class Settings(Strict):
     adam_eps: float = Field(default=1e-5, gt=0)
     reward_scale: float = Field(default=10.0, gt=0)
     """What the world's rewards are multiplied by before shaping is added (collection: 1)."""
+    strength: float = Field(default=1.0, gt=0)
+    """What the shaping terms are multiplied by, after potentials are divided by their size."""
     curiosity: float = Field(default=0.0, ge=0)
     """Weight of curiosity's advantages (collection: 1); 0: no curiosity."""
     earned: float = Field(default=1.0, ge=0)

@@ -1,10 +1,12 @@
 """PPO on a sparse task, its rewards shaped by background knowledge, or by what knowledge is compared with.
 
     groundlab run knowledge --world BabyAI-Text-GoToLocal-RedBall-S20 --seed 0 --set form=oracle --out DIR
+    groundlab run knowledge ... --set form=code --set source=DIR/code-final.py       what `groundlab label` left
+    groundlab run knowledge ... --set form=code --set maker=recorded                 labels first: the ledger that ships
 
 `form` says where the potential comes from; "code", "preference" and "goals" read `source`, the file or folder that a
-labelling left. Optimal policies stay as they are (learning/shaping.py) unless `fidelity` says otherwise. Source: spec
-background-knowledge 6. Read next: `learner.py`, `potentials.py`.
+labelling left, or are labelled by `maker` before training. Optimal policies stay as they are (learning/shaping.py)
+unless `fidelity` says otherwise. Source: spec background-knowledge 6. Read next: `learner.py`, `potentials.py`.
 """
 
 import math
@@ -15,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -23,10 +25,13 @@ from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.language.embedding import Embedder, load_encoder
 from groundlab.learning import checkpoints
-from groundlab.methods.knowledge import preference, suggesting
-from groundlab.methods.knowledge.goals import THRESHOLD, GoalPotential
-from groundlab.methods.knowledge.learner import Learner, draw
+from groundlab.learning.shaping import scale_of
+from groundlab.methods.knowledge import goals, labelling, preference, shipped, suggesting
+from groundlab.methods.knowledge.dataset import Dataset
+from groundlab.methods.knowledge.goals import GoalPotential
+from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
 from groundlab.methods.knowledge.networks import TwoHeadedAgent
+from groundlab.methods.knowledge.pooling import Pooling
 from groundlab.methods.knowledge.potentials import (
     CodePotential,
     OraclePotential,
@@ -37,15 +42,16 @@ from groundlab.methods.knowledge.potentials import (
 )
 from groundlab.methods.knowledge.sandbox import Sandbox
 from groundlab.methods.knowledge.settings import Settings as LearnerSettings
-from groundlab.methods.knowledge.windows import normalised
+from groundlab.methods.knowledge.windows import History, Windows, normalised, stacked
 from groundlab.methods.playing import Memoryless, play_layouts, summary
 from groundlab.methods.pretraining import place_of
 from groundlab.methods.registry import Request
 from groundlab.methods.settings import Layouts, parse_layouts
 from groundlab.worlds import rules
-from groundlab.worlds.codes import COLOURS, TYPES
+from groundlab.worlds.codes import ACTIONS, COLOURS, TYPES
 
 WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
+_TRIED = (128, 16)  # steps of random play, and environments, on which a potential's size is measured
 
 
 class Settings(LearnerSettings):
@@ -57,22 +63,59 @@ class Settings(LearnerSettings):
     """Updates, instead of `frames`."""
     layouts: Layouts = "0-99"
     """Test layouts, "first-last"."""
+    timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
     form: Literal["none", "random", "oracle", "code", "preference", "goals"] = "none"
     source: str | None = None
     """A program's file, or the folder of a preference network or a library of goals."""
-    scale: float = Field(default=1.0, gt=0)
-    """What potentials are divided by (`learning.shaping.scale_of`), measured before training."""
+    maker: Literal["recorded", "scripted", "local"] | None = None
+    """Who labels before training when there is no source; "recorded": the ledger that ships, hand-written."""
+    model: str | None = None
+    """The language model of maker=local."""
+    labelling: dict[str, Any] = Field(default={})
+    """Settings of the labelling, as `groundlab label` takes them."""
+    dataset: str | None = None
+    """The folder of the dataset that is labelled, and that `share` is counted on; without: the one that ships."""
+    scale: float | Literal["measured"] = "measured"
+    """What potentials are divided by: `learning.shaping.scale_of` some random play before training, or a number."""
     encoder: str = "quick-t5-s0"
     """What embeds captions and goals: a model that ships, a folder, or a name on this machine."""
-    threshold: float = THRESHOLD
-    """Likeness below which a goal does not count."""
+    pooling: Pooling = "texts"
+    """Whether whole texts are embedded, as in the original, or the mean of their sentences (`pooling.py`)."""
+    threshold: float | None = None
+    """Likeness below which a goal does not count (the original's: 0.85); without: see `share`."""
+    share: float = Field(default=0.1, gt=0, lt=1)
+    """The share of steps of the dataset on which a goal counts; sets the threshold."""
 
     def input_files(self) -> list[Path]:
         """The knowledge that a run reads."""
-        place = Path(self.source or "")
-        if self.source is None or not place.exists():
-            return []
-        return [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
+        places = [Path(self.source)] if self.source else []
+        if self.form in _LABELLED and (self.maker or (self.form == "goals" and self.threshold is None)):
+            places.append(self.dataset_folder)
+        if self.maker == "recorded":
+            places.append(shipped.ledger(_LABELLED[self.form]))
+        return [file for place in places for file in _files(place)]
+
+    @property
+    def dataset_folder(self) -> Path:
+        """Where the labelled dataset lies."""
+        return Path(self.dataset) if self.dataset else shipped.DATASET
+
+    @model_validator(mode="after")
+    def _can_be_labelled(self) -> "Settings":
+        if self.maker and self.source:
+            raise ValueError("has a source and a maker; leave one of them out")
+        if self.maker and self.form not in _LABELLED:
+            raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
+        return self
+
+
+_LABELLED = {"code": "code", "preference": "preferences", "goals": "goals"}  # by form: what the labelling calls it
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_dir():
+        return sorted(file for file in place.iterdir() if file.is_file())
+    return [place] if place.is_file() else []
 
 
 class Player(Memoryless):
@@ -97,25 +140,82 @@ def targets(world: str) -> list[tuple[str, str]]:
     return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
 
 
+def _source(settings: Settings, seed: int, home: Path) -> Path:
+    """Where the knowledge of a run lies. Labels into `home` when a maker is named.
+
+    A person's replies are those to the questions of seed 0; other makers are asked those of the run's seed.
+    """
+    if settings.maker is None:
+        if settings.source is None or not Path(settings.source).exists():
+            what = f"form={settings.form} needs what a labelling left, not {settings.source!r}"
+            raise GroundlabError(f"{what}; set source, or maker=recorded")
+        return Path(settings.source)
+    wanted = labelling.Labelling(
+        _LABELLED[settings.form],
+        home,
+        settings.maker,
+        settings.model,
+        dataset=Path(settings.dataset) if settings.dataset else None,
+        seed=0 if settings.maker == "recorded" else seed,
+        given=settings.labelling,
+    )
+    labelling.label(wanted, Dataset(settings.dataset_folder))
+    return home / "code-final.py" if settings.form == "code" else home
+
+
 @contextmanager
-def potential_of(world: str, seed: int, settings: Settings) -> Iterator[Potential]:
-    """The potential that the settings ask for. Raises GroundlabError when its source is missing."""
+def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential]:
+    """The potential that the settings ask for; what is labelled for it goes to `home`.
+
+    Raises GroundlabError when its source is missing, and what a labelling raises.
+    """
     if settings.form == "none":
         yield Zero()
     elif settings.form == "random":
         yield RandomPotential(seed)
     elif settings.form == "oracle":
         yield OraclePotential(targets(world))
-    elif settings.source is None or not Path(settings.source).exists():
-        raise GroundlabError(f"form={settings.form} needs what a labelling left, not {settings.source!r}; set source")
     elif settings.form == "code":
+        source = _source(settings, seed, home).read_text()
         with Sandbox() as sandbox:
-            yield CodePotential(Path(settings.source).read_text(), sandbox)
+            yield CodePotential(source, sandbox)
     elif settings.form == "preference":
-        yield PreferencePotential(preference.load(Path(settings.source)))
+        yield PreferencePotential(preference.load(_source(settings, seed, home)))
     else:
-        encode = load_encoder(place_of(settings.encoder))
-        yield GoalPotential(suggesting.load(Path(settings.source)), Embedder(encode), settings.threshold)
+        yield _goal_potential(suggesting.load(_source(settings, seed, home)), settings)
+
+
+def _goal_potential(library: goals.GoalLibrary, settings: Settings) -> GoalPotential:
+    embed = Embedder(load_encoder(place_of(settings.encoder)))
+    potential = GoalPotential(library, embed, settings.threshold or goals.THRESHOLD, pooling=settings.pooling)
+    if settings.threshold is None:
+        goals.calibrate(potential, Dataset(settings.dataset_folder), settings.share)
+    return potential
+
+
+def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
+    """Windows of uniformly random actions, step after step [steps * num_envs]."""
+    rng = generator(seed, "random play")
+    envs = worlds.GridVectorEnv(worlds.find(world), num_envs, autoreset="same-step")
+    history = History(num_envs, horizon)
+    layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
+    history.start(envs.reset(seed=layouts.tolist())[0]["image"])
+    windows = []
+    for _ in range(steps):
+        windows.append(history.windows())
+        actions = rng.integers(0, len(ACTIONS), num_envs)
+        history.act(actions)
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        history.see(observations["image"], terminated | truncated)
+    return stacked(windows)
+
+
+def _scale(potential: Potential, world: str, seed: int, settings: Settings) -> float:
+    """What potentials are divided by."""
+    if settings.scale != "measured":
+        return settings.scale
+    phi = potential(random_play(world, potential.horizon, seed, *_TRIED))
+    return scale_of(torch.from_numpy(phi).reshape(_TRIED), settings.gamma)
 
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
@@ -129,16 +229,17 @@ def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[
 
 def execute(run: Run) -> None:
     """Train, one record an update, then store the evaluations."""
-    settings = Settings(**run.spec.settings)
-    with potential_of(run.spec.world, run.spec.seed, settings) as potential:
-        learner = Learner(run.spec.world, run.spec.seed, settings, potential, settings.scale)
+    settings, world, seed = Settings(**run.spec.settings), run.spec.world, run.spec.seed
+    with potential_of(world, seed, settings, run.folder / "knowledge") as potential:
+        scale = _scale(potential, world, seed, settings)
+        learner = Learner(world, seed, settings, potential, scale)
         checkpoint = run.restore()
         if checkpoint is not None:
             learner.load_state(checkpoint.files)
         total = settings.iterations or math.ceil(settings.frames / learner.frames_per_update)
         for iteration in range(checkpoint.step + 1 if checkpoint else 1, total + 1):
             record = learner.improve(iteration)
-            run.log({"iteration": iteration, "frames": iteration * learner.frames_per_update, **record})
+            run.log({"iteration": iteration, "frames": iteration * learner.frames_per_update, "scale": scale, **record})
             shown = {name: record[name] for name in ("success", "entropy") if name in record}
             run.advance(iteration, total, learner.state, **shown)
     run.write_evaluation(examine(learner.agent, run.spec.world, run.spec.seed, settings.layouts))
