@@ -1,7 +1,7 @@
 """How fast the hot paths are, on this machine, now: worlds, scoring, training. A benchmark, never a test.
 
 Each figure is taken in the same run as the thing it is compared with; quote ratios, not absolutes.
-Called from: `groundlab bench`. Read next: `bench_scoring.py` and `bench_reasoning.py` (the language models' parts).
+Called from: `groundlab bench`. Read next: `bench_scoring.py`, `bench_reasoning.py`, `bench_knowledge.py`.
 """
 
 import os
@@ -30,7 +30,7 @@ from groundlab.methods import registry
 from groundlab.worlds import text
 
 SUBJECTS = ("worlds", "scoring", "training")
-PAPERS = ("mediator", "glam", "reasoning")  # whose training is timed
+PAPERS = ("mediator", "glam", "reasoning", "knowledge")  # whose training is timed
 _SECONDS, _TURNS = 2.0, 5  # per figure, taken in turns
 _DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
 _WARM_UP, _ITERATIONS = 5, 45
@@ -66,7 +66,9 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         raise unknown_name("paper", str(paper), PAPERS)
     figures: list[Figure] = []
     if subject in ("worlds", "all"):
-        figures += bench_worlds()
+        from groundlab.lab.bench_crafter import bench_crafter
+
+        figures += [*bench_worlds(), *bench_crafter()]
         if first_use:
             figures.append(Figure("compiling all worlds at first use", _first_use_seconds(), "CPU-s"))
     if subject in ("scoring", "all"):
@@ -83,6 +85,10 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         from groundlab.lab.bench_reasoning import bench_generation
 
         figures += bench_generation()
+    if subject in ("training", "all") and paper in (None, "knowledge"):
+        from groundlab.lab import bench_knowledge
+
+        figures += bench_knowledge.bench_training()
     return figures
 
 
