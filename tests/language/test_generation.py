@@ -123,6 +123,20 @@ def test_new_weights_are_noticed():
         assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-4)
 
 
+def test_after_a_fused_optimizers_step_forget_is_enough():
+    with seeded_weights(0, "test"):  # of so many words that the packed weights are read
+        model = LlamaForCausalLM(LlamaConfig(**{**SHAPE, "vocab_size": 40_000}, intermediate_size=64)).eval()
+    told = prompts()
+    replies = generator(model)
+    replies(told, numbers(7))
+    model(torch.tensor([told[0]])).logits.square().mean().backward()
+    torch.optim.Adam(model.parameters(), lr=0.1, fused=True).step()
+    replies.forget()
+    changed = replies(told, numbers(7))
+    for prompt, tokens, logprobs in zip(told, changed.tokens, changed.logprobs, strict=True):
+        assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-3)
+
+
 def test_rows_whose_reply_is_over_leave_the_batch():
     model, rows = built("llama"), []
     model.model.embed_tokens.register_forward_hook(lambda module, given, made: rows.append(given[0].shape))

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from groundlab.core.errors import GroundlabError
 from groundlab.language.heads import seeded_weights
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.tokens import TokenPolicy, ValueHead, padded, token_log_probs
+from groundlab.language.tokens import TokenPolicy, ValueHead, token_log_probs
 from groundlab.learning import checkpoints, token_ppo
 from groundlab.learning.credit import Episode, assign
 from groundlab.learning.token_ppo import Batch, kl_estimate, whitened
@@ -61,13 +61,20 @@ def plainly(model, head, prompt, response, temperature=1.0):
     return log_all[range(len(response)), response], values[:-1], entropies, values[-1:]
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+def alike(count, seed=0):
+    """Conversations whose prompts begin with one of two long beginnings."""
+    prompts, responses = conversations(count, seed)
+    beginnings = conversations(2, seed=seed + 1)[0]
+    return [(beginnings[row % 2] * 4)[:18] + prompt for row, prompt in enumerate(prompts)], responses
+
+
+@pytest.mark.parametrize("talk", [conversations, alike])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_padded_rows_are_read_as_each_on_its_own(side, temperature):
+def test_rows_are_read_as_each_on_its_own(talk, temperature):
     model, head = tiny_llama(), ValueHead(32)
-    prompts, responses = conversations(6)
+    prompts, responses = talk(6)
     with torch.no_grad():
-        reading = token_log_probs(model, *padded(prompts, responses, side), head, temperature)
+        reading = token_log_probs(model, prompts, responses, head, temperature, overhead=0.0)
         alone = [plainly(model, head, p, r, temperature) for p, r in zip(prompts, responses, strict=True)]
     for field, parts in zip(reading, zip(*alone, strict=True), strict=True):
         torch.testing.assert_close(field, torch.cat(parts), rtol=1e-4, atol=1e-5)
@@ -89,10 +96,17 @@ def test_a_part_of_its_own_must_be_worth_it():
     assert len(passes) == 1
 
 
+def test_beginnings_that_rows_have_in_common_are_read_once():
+    net, read = policy(), []
+    net.model.model.embed_tokens.register_forward_hook(lambda module, given, made: read.append(given[0].numel()))
+    token_log_probs(net.model, [[5, *range(1, 21), row] for row in range(4)] * 30, [[3, 4]] * 120)
+    assert read == [21, 120 * 3]
+
+
 def test_a_conversation_without_tokens_is_refused():
     for prompts, responses in (([[]], [[3]]), ([[3]], [[]])):
         with pytest.raises(ValueError, match="keep the end token"):
-            padded(prompts, responses)
+            policy().read(prompts, responses)
 
 
 @pytest.mark.parametrize("lora", [True, False])
@@ -286,17 +300,17 @@ def test_nested_ppos_loss_and_gradients_are_a_plain_implementations_however_it_i
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("count", [1, 16])
-def test_gradients_do_not_depend_on_the_side_of_the_padding(side, count):
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_gradients_do_not_depend_on_what_is_shared(count):
     model, head = tiny_llama(), ValueHead(32)
-    prompts, responses, noise = experience(count)
+    prompts, responses = alike(count)
+    noise = torch.randn(sum(map(len, responses)), generator=torch.Generator().manual_seed(2))
 
     def loss_of(parts):
         log_probs, values = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         return (noise * log_probs + (values - noise).square()).mean()
 
-    loss_of([token_log_probs(model, *padded(prompts, responses, side), head)]).backward()
+    loss_of([token_log_probs(model, prompts, responses, head, overhead=0.0)]).backward()
     found = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
     loss_of([plainly(model, head, p, r) for p, r in zip(prompts, responses, strict=True)]).backward()

@@ -11,6 +11,7 @@ same lists put together. Read next: `generation.py`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from groundlab.core.errors import unknown_name
@@ -80,7 +81,7 @@ class DialogueWriter:
     def _marks(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
 
-    @property
+    @cached_property
     def end_tokens(self) -> tuple[int, ...]:
         """Tokens after which a reply is over; all of them, where a model knows several (spec reasoning-agents Q10)."""
         known = self.tokenizer.get_vocab()

@@ -23,6 +23,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.packing import batches
+from groundlab.language.products import Packed, pack, quick_products
 from groundlab.language.sampling import Decoding, draw, uniform
 
 Rows = Sequence[Sequence[int]]
@@ -142,12 +143,15 @@ class ReplyGenerator:
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was read. New weights are noticed without it, as long as they are changed in place."""
+        """Drop what was read, and the packed weights.
+
+        To be called after a step of a fused optimizer; weights changed in place by other means are noticed without it.
+        """
         self._places = _Places()
         layers = [_Layer(self._places) for _ in range(self.model.config.num_hidden_layers)]
         self._layers, self._cache = layers, Cache(layers=list(layers))
         self._held: list[list[int]] = []
-        self._weights: int | None = None
+        self._weights, self._packed = -1, Packed()
         self.tokens_read = 0  # of prompts, by forward passes, padding not counted
 
     @torch.no_grad()
@@ -170,10 +174,18 @@ class ReplyGenerator:
         training = self.model.training
         self.model.eval()
         try:
-            logits = self._read(prompts, decoding.max_new_tokens)
-            return self._reply(logits, draws, decoding)
+            self._notice_weights()
+            with quick_products(self.model, self._packed):
+                logits = self._read(prompts, decoding.max_new_tokens)
+                return self._reply(logits, draws, decoding)
         finally:
             self.model.train(training)
+
+    def _notice_weights(self) -> None:
+        """Of other weights than at the last call nothing is kept, neither what was read nor their packed form."""
+        weights = sum(parameter._version for parameter in self.model.parameters())
+        if weights != self._weights:
+            self._weights, self._held, self._packed = weights, [], pack(self.model)
 
     def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:
         config, longest = self.model.config, max(map(len, prompts)) + decoding.max_new_tokens
@@ -190,9 +202,7 @@ class ReplyGenerator:
 
     def _read(self, prompts: Sequence[Sequence[int]], new: int) -> Tensor:
         """Read prompts as far as they are not known; returns the logits after each, [B, V]."""
-        weights = sum(parameter._version for parameter in self.model.parameters())
-        known = self._held if self.reuse and weights == self._weights else []
-        self._weights = weights
+        known = self._held if self.reuse else []
         sources, kept = _longest_beginnings(prompts, known)
         self._make_room(len(prompts), max(map(len, prompts)) + new, sources, int(kept.max()))
         self._held = []  # whatever ends this pass early leaves nothing to rely on

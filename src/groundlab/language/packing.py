@@ -15,16 +15,21 @@ see one another, so a prompt is read once however many actions there are, and no
 Read next: `scoring.py`, which turns the states into scores.
 """
 
+import copy
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 Tokens = tuple[int, ...]
+Rows = Sequence[Sequence[int]]
 PAD_ID = 0  # any id that the model knows: padding is masked, never read
 _SHARED_FROM = 8  # tokens from which a common beginning is worth a pass of its own
 
@@ -127,7 +132,7 @@ def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]],
 
 def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
     device, body = branches.tokens.device, model.get_decoder()
-    shared = _common_beginning(rows) if _shares_cache(model, len(rows)) else 0
+    shared = _common_beginning(rows) if may_share(model, len(rows)) else 0
     cache = None
     if shared:
         beginning = torch.tensor([rows[0][:shared]], device=device)
@@ -147,7 +152,7 @@ def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches
     return states[:, ids.shape[1] - 1 :]
 
 
-def _shares_cache(model: PreTrainedModel, count: int) -> bool:
+def may_share(model: Any, count: int) -> bool:
     """Checkpointed layers cannot read a cache, and a single prompt has nothing to share."""
     checkpointed = any(isinstance(m, GradientCheckpointingLayer) and m.gradient_checkpointing for m in model.modules())
     return count > 1 and not checkpointed
@@ -161,6 +166,53 @@ def _common_beginning(rows: Sequence[Sequence[int]]) -> int:
             break
         shared += 1
     return shared if shared >= _SHARED_FROM else 0
+
+
+def row_states(model: Any, rows: Rows, most: int, overhead: float = 0.0) -> tuple[Tensor, list[int]]:
+    """The final hidden states [X, d] of a causal model's rows, and for each row where in X its token 0 would stand.
+
+    Beginnings that rows have in common, of at most `most` tokens, are read once: their states are not returned. What
+    is left of the rows is read in batches of like length, padded on the right, where nobody reads padding; attention
+    is plainly causal and needs no mask. overhead: tokens that a forward pass is worth.
+    """
+    body, device = model.get_decoder(), model.device
+    plain = set(getattr(model.config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
+    cut = _best_cut(rows, most, overhead) if plain and may_share(model, len(rows)) else 0
+    beginnings = list(dict.fromkeys(tuple(row[:cut]) for row in rows))
+    cache = body(input_ids=torch.tensor(beginnings, device=device), use_cache=True).past_key_values if cut else None
+    states, places, read = [], [0] * len(rows), 0
+    for part in batches([len(row) - cut for row in rows], sys.maxsize, overhead):
+        ids = _padded([rows[row][cut:] for row in part])[0].to(device)
+        owners = torch.tensor([beginnings.index(tuple(rows[row][:cut])) for row in part], device=device)
+        own = _selected(cache, owners) if cache else None
+        states.append(body(input_ids=ids, past_key_values=own, use_cache=bool(cut)).last_hidden_state.flatten(0, 1))
+        for number, row in enumerate(part):
+            places[row] = read + number * ids.shape[1] - cut
+        read += ids.numel()
+    return torch.cat(states), places
+
+
+def _best_cut(rows: Rows, most: int, overhead: float) -> int:
+    """After how many tokens to cut all rows, so that their distinct beginnings save most; 0 where it does not pay."""
+    if most < 1:
+        return 0
+    table = np.array([row[:most] for row in rows])
+    table = table[np.lexsort(table.T[::-1])]
+    differ = table[1:] != table[:-1]
+    alike = np.where(differ.any(1), differ.argmax(1), most)  # tokens that neighbours in order begin with
+    cuts = np.arange(most + 1)
+    saved = cuts * (alike[:, None] >= cuts).sum(0)
+    best = int(saved.argmax())
+    return best if saved[best] > overhead else 0
+
+
+def _selected(cache: Any, rows: Tensor) -> Any:
+    """Keys and values of these rows, as a cache of their own; differentiable."""
+    own = copy.copy(cache)
+    own.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in own.layers:
+        layer.keys, layer.values = layer.keys.index_select(0, rows), layer.values.index_select(0, rows)
+    return own
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

@@ -24,12 +24,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.heads import seeded_weights
-from groundlab.language.packing import PAD_ID, batches
-from groundlab.language.scoring import OVERHEAD, TOKEN_BUDGET, fill_untrained, keep_trained_once
+from groundlab.language.packing import batches, row_states
+from groundlab.language.products import quick_products
+from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 
 Rows = Sequence[Sequence[int]]
-Side = Literal["left", "right"]
 VALUE_HEADS = ("linear", "mlp", "none")
+_OVERHEAD = (2e8, 32.0)
+"""What a pass costs besides its tokens, in tokens: the first by the model's weights, but at least the second."""
 
 
 class Reading(NamedTuple):
@@ -61,61 +63,42 @@ class ValueHead(nn.Module):
 
 def token_log_probs(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    response_mask: Tensor,
+    prompts: Rows,
+    responses: Rows,
     value_head: nn.Module | None = None,
     temperature: float = 1.0,
+    overhead: float = _OVERHEAD[1],
 ) -> Reading:
-    """Read padded rows once; the N tokens under `response_mask`, row after row. Differentiable where gradients are on.
+    """Read the responses after their prompts; differentiable where gradients are on.
 
-    input_ids int64, attention_mask, response_mask: [S, L], padded on either side (no gap inside a row); each row has a
-    token before its response. temperature divides the logits, as in sampling. Positions count from the mask.
+    What rows begin with alike is read once (`packing.row_states`). temperature divides the logits, as in sampling.
+    overhead: tokens that a forward pass is worth. Raises ValueError when a prompt or a response has no token: a
+    response ends with its end token at least.
     """
+    if not all(map(len, prompts)) or not all(map(len, responses)):
+        raise ValueError("a prompt or a response has no token; keep the end token of an empty reply")
     base = base_of(model)
-    positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-    body = base.get_decoder()
-    inputs = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "position_ids": positions}
-    states = body(**inputs, use_cache=False).last_hidden_state
-    predicted = response_mask[:, 1:].bool()
-    before, targets = states[:, :-1][predicted], input_ids[:, 1:][predicted]
+    rows = [[*prompt, *response] for prompt, response in zip(prompts, responses, strict=True)]
+    states, places = row_states(base, rows, min(map(len, prompts)) - 1, overhead)
+    spans = [(place + len(prompt), place + len(row)) for place, prompt, row in zip(places, prompts, rows, strict=True)]
+    before = states[_index([place - 1 for first, last in spans for place in range(first, last)], states)]
+    targets = _index([token for response in responses for token in response], states)
     log_all = (base.get_output_embeddings()(before).float() / temperature).log_softmax(-1)
     log_probs = log_all.gather(1, targets[:, None])[:, 0]
     entropies = -(log_all.exp() * log_all).sum(-1)
-    last = states[torch.arange(len(states)), _last_tokens(attention_mask)]
     if value_head is None:
-        return Reading(log_probs, torch.zeros_like(log_probs), entropies, log_probs.new_zeros(len(states)))
-    return Reading(log_probs, value_head(before), entropies, value_head(last))
+        return Reading(log_probs, torch.zeros_like(log_probs), entropies, log_probs.new_zeros(len(rows)))
+    after = states[_index([last - 1 for _, last in spans], states)]
+    return Reading(log_probs, value_head(before), entropies, value_head(after))
+
+
+def _index(numbers: list[int], like: Tensor) -> Tensor:
+    return torch.tensor(numbers, device=like.device)
 
 
 def base_of(model: Any) -> Any:
     """The Hugging Face model, without the wrapper that adapters put around it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _last_tokens(attention_mask: Tensor) -> Tensor:
-    """Columns [S] of the last tokens that are no padding."""
-    columns = torch.arange(attention_mask.shape[1], device=attention_mask.device)
-    return (attention_mask.bool() * columns).argmax(1)
-
-
-def padded(prompts: Rows, responses: Rows, side: Side = "left", device: Any = "cpu") -> tuple[Tensor, Tensor, Tensor]:
-    """(input_ids, attention_mask, response_mask), int64, bool, bool [S, L], of prompts followed by their responses.
-
-    Raises ValueError when a prompt or a response has no token: a response ends with its end token at least.
-    """
-    if not all(map(len, prompts)) or not all(map(len, responses)):
-        raise ValueError("a prompt or a response has no token; keep the end token of an empty reply")
-    rows = [[*prompt, *response] for prompt, response in zip(prompts, responses, strict=True)]
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), PAD_ID)
-    attended, answered = (torch.zeros(len(rows), longest, dtype=torch.bool) for _ in range(2))
-    for place, (row, response) in enumerate(zip(rows, responses, strict=True)):
-        end = longest if side == "left" else len(row)
-        ids[place, end - len(row) : end] = torch.tensor(row)
-        attended[place, end - len(row) : end] = True
-        answered[place, end - len(response) : end] = True
-    return ids.to(device), attended.to(device), answered.to(device)
 
 
 class TokenPolicy(nn.Module):
@@ -142,7 +125,7 @@ class TokenPolicy(nn.Module):
         if value_head not in VALUE_HEADS:
             raise unknown_name("value head", value_head, VALUE_HEADS)
         self.model, self.temperature, self.token_budget = model, temperature, token_budget
-        self._overhead = max(OVERHEAD[0] / base_of(model).num_parameters(exclude_embeddings=True), OVERHEAD[1])
+        self._overhead = max(_OVERHEAD[0] / base_of(model).num_parameters(exclude_embeddings=True), _OVERHEAD[1])
         self.value_head = self._head(value_head, seed)
         copied = keep_reference and not hasattr(model, "disable_adapter")
         # In a list, so that it is no submodule: it is neither trained nor stored.
@@ -196,7 +179,8 @@ class TokenPolicy(nn.Module):
     @torch.no_grad()
     def _read(self, model: Any, head: nn.Module | None, prompts: Rows, responses: Rows) -> Reading:
         parts = self._parts(prompts, responses)
-        read = [self._read_part(model, head, prompts, responses, part) for part in parts]
+        with quick_products(model):
+            read = [self._read_part(model, head, prompts, responses, part) for part in parts]
         log_probs, values, entropies, after = (torch.cat(field) for field in zip(*read, strict=True))
         order = torch.tensor([row for part in parts for row in part], device=after.device)
         lengths = torch.tensor([len(responses[row]) for row in order.tolist()], device=after.device)
@@ -206,13 +190,13 @@ class TokenPolicy(nn.Module):
 
     def _parts(self, prompts: Rows, responses: Rows) -> list[list[int]]:
         lengths = [len(prompt) + len(response) for prompt, response in zip(prompts, responses, strict=True)]
-        return batches(lengths, self.token_budget, self._overhead)
+        return batches(lengths, self.token_budget, sum(lengths))  # the fewest: rows of one part share their beginnings
 
     def _read_part(
         self, model: Any, head: nn.Module | None, prompts: Rows, responses: Rows, part: list[int]
     ) -> Reading:
-        rows = padded([prompts[row] for row in part], [responses[row] for row in part], device=self.device)
-        return token_log_probs(model, *rows, head, self.temperature)
+        own = [prompts[row] for row in part], [responses[row] for row in part]
+        return token_log_probs(model, *own, head, self.temperature, self._overhead)
 
     def backward(self, prompts: Rows, responses: Rows, loss: Loss) -> Tensor:
         """Add the gradient of a loss that is a sum over tokens; only one part of the activations lives at a time.
@@ -223,8 +207,9 @@ class TokenPolicy(nn.Module):
         """
         total = torch.zeros((), device=self.device)
         for part in self._parts(prompts, responses):
-            reading = self._read_part(self.model, self.value_head, prompts, responses, part)
-            share = loss(torch.tensor(part, device=self.device), reading)
-            share.backward()
+            with quick_products(self.model):
+                reading = self._read_part(self.model, self.value_head, prompts, responses, part)
+                share = loss(torch.tensor(part, device=self.device), reading)
+                share.backward()
             total += share.detach()
         return total
