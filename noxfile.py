@@ -222,8 +222,10 @@ def _build_with_buildah(session: nox.Session, source: str, given: dict[str, str]
     return f"{name} (package set {hashlib.sha256(packages.encode()).hexdigest()[:12]})"
 
 
-# Where buildah isolates by chroot alone, it cannot take the network away; as root, unshare can.
-_NO_NETWORK = ("unshare", "--net") if os.environ.get("BUILDAH_ISOLATION") == "chroot" else ()
+# Where buildah isolates by chroot alone, it cannot take the network away; as root, unshare can. The loopback stays, as
+# in any container without a network: the kernels of notebooks talk over it.
+LOOPBACK_ONLY = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+_NO_NETWORK = LOOPBACK_ONLY if os.environ.get("BUILDAH_ISOLATION") == "chroot" else ()
 
 
 def _build_with_apptainer(session: nox.Session, source: str, given: dict[str, str], words: argparse.Namespace) -> str:

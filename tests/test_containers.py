@@ -79,6 +79,20 @@ def test_both_recipes_install_the_lock_offline_at_run_time_and_say_what_they_hol
     assert not re.search(r"apt-get|pip install (?!--no-deps)", recipe), "nothing outside the lock is installed"
 
 
+def test_a_trial_without_a_network_keeps_the_loopback_that_notebooks_need(sessions):
+    alone = sessions.LOOPBACK_ONLY
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("making a network namespace takes root, unshare and ip")
+    program = (
+        "import socket\n"
+        "with socket.create_server(('127.0.0.1', 0)) as server:\n"
+        "    print(socket.create_connection(server.getsockname(), 5).getpeername()[0])\n"
+        "print(socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(('192.0.2.1', 9)) != 0)\n"
+    )
+    answer = subprocess.run([*alone, sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert answer.stdout.split() == ["127.0.0.1", "True"], answer.stderr
+
+
 def test_the_container_does_not_run_as_root():
     assert re.search(r"^USER groundlab$", RECIPES["Dockerfile"], flags=re.MULTILINE)
 
