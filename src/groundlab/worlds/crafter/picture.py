@@ -6,6 +6,7 @@ drawing is part of a step. Source: crafter 1.8.3, `engine.py`. Read next: `capti
 """
 
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ _TEXTURES = (
     *(f"arrow-{way}" for way in _WAYS),
     *("plant", "plant-ripe"),
 )
+_LAYERS = len(_TEXTURES) + 1
 _ASLEEP, _COW_TEXTURE, _ARROW_TEXTURE, _PLANT_TEXTURE = (
     _TEXTURES.index(name) for name in ("player-sleep", "cow", "arrow-left", "plant")
 )
@@ -53,7 +55,7 @@ CODES = FIRST_ITEM + len(ITEMS)
 class Drawings(NamedTuple):
     """Everything that a picture is copied together from."""
 
-    tiles: np.ndarray  # uint8 [13, 15, 7, 7, 3]: a material, alone or under a texture, by x and y
+    tiles: np.ndarray  # uint8 [13 * 15, 7, 7, 3]: a material, alone or under one of 14 textures, by x and y
     items: np.ndarray  # uint8 [16, 10, 7, 7, 3]: an item and how many one has
     pale: np.ndarray  # uint8 [256, 256]: from a grey, 0.4 of the way to a colour
     vignette: np.ndarray  # float64 [63, 49]: how much of the night's noise is seen where
@@ -63,12 +65,12 @@ class Drawings(NamedTuple):
 def drawings() -> Drawings:
     """The drawings, by the package's own code and from its own textures."""
     textures = engine.Textures(constants.root / "assets")
-    tiles = np.zeros((len(MATERIALS) + 1, len(_TEXTURES) + 1, UNIT, UNIT, 3), np.uint8)
-    for material, name in enumerate((None, *MATERIALS)):
-        for above, texture in enumerate((None, *_TEXTURES)):
-            engine._draw(tiles[material, above], (0, 0), textures.get(name, (UNIT, UNIT)))
-            if texture:
-                engine._draw_alpha(tiles[material, above], (0, 0), textures.get(texture, (UNIT, UNIT)))
+    layers = list(product((None, *MATERIALS), (None, *_TEXTURES)))
+    tiles = np.zeros((len(layers), UNIT, UNIT, 3), np.uint8)
+    for tile, (material, above) in zip(tiles, layers, strict=True):
+        engine._draw(tile, (0, 0), textures.get(material, (UNIT, UNIT)))
+        if above:
+            engine._draw_alpha(tile, (0, 0), textures.get(above, (UNIT, UNIT)))
     show = engine.ItemView(textures, [1, 1])
     items = np.stack([[show({item: number}, (UNIT, UNIT)) for number in range(10)] for item in ITEMS])
     grey, colour = (Image.fromarray(table) for table in np.indices((256, 256)).astype(np.uint8))
@@ -99,80 +101,107 @@ def _texture(objects, body, row):
     return 1 + _COW_TEXTURE + kind - COW
 
 
-@called(
-    "void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], uint8[:, :, :, :, ::1], uint8[:, :, ::1])"
-)  # fmt: skip
-def _draw_map(materials, occupants, objects, body, tiles, canvas):
+@called("void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1])")
+def _find_tiles(materials, occupants, objects, body, found):
+    """Which tile each cell [9, 7] of the view shows, a material and what is above it as one number; -1 outside."""
     for column in range(VIEW_WIDTH):
         for line in range(VIEW_HEIGHT):
             x, y = objects[0, X] + column - VIEW_WIDTH // 2, objects[0, Y] + line - VIEW_HEIGHT // 2
-            left, top = column * UNIT, line * UNIT
-            if not inside(x, y):
-                canvas[left : left + UNIT, top : top + UNIT] = _BEYOND
-                continue
             row = occupant_at(occupants, x, y)
             above = _texture(objects, body, row) if row >= 0 else 0
-            canvas[left : left + UNIT, top : top + UNIT] = tiles[materials[x, y], above]
+            found[column, line] = material_at(materials, x, y) * _LAYERS + above if inside(x, y) else -1
 
 
 @inlined
 def _grey(red, green, blue):
     """Pillow's luminance."""
-    return (np.int64(red) * 19595 + np.int64(green) * 38470 + np.int64(blue) * 7471 + 0x8000) >> 16
+    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
 
 
 @inlined
-def _tint(channel, of_night):
-    """The colour that night, or sleep, lays over a picture."""
-    if channel == 0:
-        return 0
-    if channel == 1:
-        return 16 if of_night else 0
-    return 64 if of_night else 16
+def _put(image, x, y, colour, seen, daylight, asleep, pale):
+    """Write a pixel: its colour by day, mixed with what is seen of it by night, greyed for one who sleeps."""
+    grey = _grey(seen[0], seen[1], seen[2])
+    dark = 1 - daylight
+    red = np.int64(daylight * colour[0] + dark * (0.5 * pale[grey, seen[0]]))
+    green = np.int64(daylight * colour[1] + dark * (0.5 * pale[grey, seen[1]] + 8.0))
+    blue = np.int64(daylight * colour[2] + dark * (0.5 * pale[grey, seen[2]] + 32.0))
+    if asleep:
+        grey = _grey(red, green, blue)
+        red, green, blue = grey // 2, grey // 2, grey // 2 + 8
+    image[y, x, 0], image[y, x, 1], image[y, x, 2] = red, green, blue
 
 
-@called("void(uint8[:, :, ::1], float64, bool_, uint32[::1], uint8[:, ::1], float64[:, ::1], uint8[:, :, ::1])")
-def _light(canvas, daylight, asleep, random, pale, vignette, image):
-    """Darken a map [63, 49, 3] and write it into a picture [64, 64, 3], whose first axis is y."""
-    seen, amount = np.empty(3, np.uint8), 2 * (0.5 - daylight)
+@inlined
+def _colour(tiles, tile, x, y):
+    if tile < 0:
+        return _BEYOND, _BEYOND, _BEYOND
+    red, green, blue = tiles[tile, x, y, 0], tiles[tile, x, y, 1], tiles[tile, x, y, 2]
+    return np.int64(red), np.int64(green), np.int64(blue)
+
+
+@called("void(int64[:, ::1], float64, bool_, uint8[:, :, :, ::1], uint8[:, ::1], uint8[:, :, ::1])")
+def _draw_day(found, daylight, asleep, tiles, pale, image):
+    """Without noise equal tiles look the same: each is lit where it is met first, and copied from there."""
+    first = np.full((tiles.shape[0] + 1, 2), -1)
+    for column in range(VIEW_WIDTH):
+        for line in range(VIEW_HEIGHT):
+            tile, left, top = found[column, line], column * UNIT, line * UNIT
+            at_x, at_y = first[tile, 0], first[tile, 1]  # -1, outside, is the last row
+            if at_x < 0:
+                first[tile, 0], first[tile, 1] = left, top
+            for y in range(UNIT):
+                for x in range(UNIT):
+                    if at_x < 0:
+                        colour = _colour(tiles, tile, x, y)
+                        _put(image, left + x, top + y, colour, colour, daylight, asleep, pale)
+                    else:
+                        for channel in range(3):
+                            image[top + y, left + x, channel] = image[at_y + y, at_x + x, channel]
+
+
+@inlined
+def _noisy(channel, mask, noise):
+    return np.int64((1 - mask) * channel + mask * noise)
+
+
+@called(
+    "void(int64[:, ::1], float64, bool_, uint32[::1], uint8[:, :, :, ::1], uint8[:, ::1], float64[:, ::1], "
+    "uint8[:, :, ::1])"
+)
+def _draw_night(found, daylight, asleep, random, tiles, pale, vignette, image):
+    """Every pixel has its own noise, drawn column by column."""
+    amount = 2 * (0.5 - daylight)
     for x in range(WIDE):
         for y in range(HIGH):
-            seen[:] = canvas[x, y]
-            if daylight < 0.5:
-                mask, noise = amount * vignette[x, y], 32 + 95 * uniform(random)
-                for channel in range(3):
-                    seen[channel] = np.uint8(np.int64((1 - mask) * canvas[x, y, channel] + mask * noise))
-            grey = _grey(seen[0], seen[1], seen[2])
-            for channel in range(3):
-                night = 0.5 * pale[grey, seen[channel]] + 0.5 * _tint(channel, True)
-                lit = daylight * canvas[x, y, channel] + (1 - daylight) * night
-                image[y, x, channel] = np.uint8(np.int64(lit))
-            if asleep:
-                grey = _grey(image[y, x, 0], image[y, x, 1], image[y, x, 2])
-                for channel in range(3):
-                    image[y, x, channel] = np.uint8(np.int64(0.5 * grey + 0.5 * _tint(channel, False)))
+            red, green, blue = _colour(tiles, found[x // UNIT, y // UNIT], x % UNIT, y % UNIT)
+            mask, noise = amount * vignette[x, y], 32 + 95 * uniform(random)
+            seen = _noisy(red, mask, noise), _noisy(green, mask, noise), _noisy(blue, mask, noise)
+            _put(image, x, y, (red, green, blue), seen, daylight, asleep, pale)
 
 
 @called("void(int64[::1], uint8[:, :, :, :, ::1], uint8[:, :, ::1])")
 def _draw_items(inventory, items, image):
     for item in range(inventory.shape[0]):
         left, top = item % VIEW_WIDTH * UNIT, HIGH + item // VIEW_WIDTH * UNIT
-        for x in range(UNIT):
-            for y in range(UNIT):
-                image[top + y, left + x] = items[item, inventory[item], x, y]
+        for y in range(UNIT):
+            for x in range(UNIT):
+                for channel in range(3):
+                    image[top + y, left + x, channel] = items[item, inventory[item], x, y, channel]
 
 
 _DRAW = "uint8[:, ::1], int16[:, ::1], int16[:, ::1], uint32[::1], int64[::1], int64[::1], float64"
 
 
-@called(
-    f"void({_DRAW}, uint8[:, :, :, :, ::1], uint8[:, :, :, :, ::1], uint8[:, ::1], float64[:, ::1], uint8[:, :, ::1])"
-)
+@called(f"void({_DRAW}, uint8[:, :, :, ::1], uint8[:, :, :, :, ::1], uint8[:, ::1], float64[:, ::1], uint8[:, :, ::1])")
 def draw(materials, occupants, objects, random, inventory, body, daylight, tiles, items, pale, vignette, image):
     """Draw the picture [64, 64, 3] that the player sees now; by night this draws noise from `random`."""
-    canvas = np.empty((WIDE, HIGH, 3), np.uint8)
-    _draw_map(materials, occupants, objects, body, tiles, canvas)
-    _light(canvas, daylight, body[SLEEPING] != 0, random, pale, vignette, image)
+    found = np.empty((VIEW_WIDTH, VIEW_HEIGHT), np.int64)
+    _find_tiles(materials, occupants, objects, body, found)
+    if daylight < 0.5:
+        _draw_night(found, daylight, body[SLEEPING] != 0, random, tiles, pale, vignette, image)
+    else:
+        _draw_day(found, daylight, body[SLEEPING] != 0, tiles, pale, image)
     _draw_items(inventory, items, image)
 
 
