@@ -49,7 +49,8 @@ class PreferencesSettings(judging.Settings):
     pairs: int = 1000
     error: float = 0.1
     """The share of wrong answers of the scripted judge."""
-    train: preference.Settings = preference.Settings()
+    train: preference.Settings = preference.Settings(network="small", epochs=15)
+    """For laptops; the paper's: network=paper, epochs=5."""
 
 
 _SETTINGS: dict[str, type[Strict]] = {"code": CodeSettings, "preferences": PreferencesSettings, "goals": GoalsSettings}

@@ -1,9 +1,9 @@
 """The knowledge that ships, by name: the dataset it is about, ledgers of replies, labels.
 
     shipped.dataset()                     60 episodes of the pretraining world (assets/knowledge/README.md)
-    shipped.ledger("goals")               replies that a person wrote and reviewed
+    shipped.ledger("goals")               replies written for this package, and reviewed
 
-Figures that rest on the ledgers are of `LABEL`, not of a language model. Called from: `labelling.py`.
+Figures that rest on the ledgers say `LABEL`: the replies are no sample of a named model. Called from: `labelling.py`.
 """
 
 import json
