@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
+from groundlab.lab.terminal import list_worlds
 from groundlab.worlds.crafter import picture, rules, state
 from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, CRAFTER_WORLDS, ITEMS, NAMES
@@ -298,6 +300,11 @@ def test_the_score_is_the_geometric_mean_of_success_rates():
     assert crafter_score(never) == 0.0
     assert crafter_score(always) == pytest.approx(100.0)
     assert crafter_score(np.concatenate([always[:, :11], never[:, :11]], 1)) == pytest.approx(101**0.5 - 1)
+
+
+def test_crafters_worlds_are_listed_with_the_others(capsys):
+    list_worlds(Console())
+    assert set(CRAFTER_WORLDS) <= set(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
