@@ -1,0 +1,105 @@
+"""BK-Goal on a laptop: sentences instead of texts, and thresholds that belong to the encoder."""
+
+import numpy as np
+import pytest
+
+from groundlab.core.errors import GroundlabError
+from groundlab.methods.knowledge import goals, shipped, suggesting
+from groundlab.methods.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
+from groundlab.methods.knowledge.goals import GoalLibrary, GoalPotential
+from groundlab.methods.knowledge.pooling import reader
+from groundlab.methods.knowledge.windows import Windows, stacked
+
+LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
+
+
+class Letters:
+    """An encoder that counts letters, and the texts that it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, texts):
+        self.asked += texts
+        counts = np.array(
+            [[text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnoprstuvwxy "] for text in texts]
+        )
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    data = shipped.dataset()
+    long = [number for number, length in enumerate(data.lengths) if length >= 30]
+    parts = [data.segment(number, start, goals.HORIZON) for number in long for start in (0, 1, 9)]
+    return stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+def test_a_stretch_in_sentences_is_the_mean_of_all_that_is_seen_and_done(windows):
+    embed = Letters()
+    read = reader(embed, MINIGRID_ACTIONS, "sentences").windows(windows)
+    for number in range(0, len(windows.actions), 17):
+        lines, actions = observations(windows.views[number]), windows.actions[number]
+        said = [part.strip(".") for line in lines[:-1] for part in line.split(". ")]
+        said += [f"You choose the action: {MINIGRID_ACTIONS[action]}" for action in actions[:-1]]
+        np.testing.assert_allclose(read.stretches[number], unit(Letters()(said).sum(0)), atol=1e-5)
+        last = [part.strip(".") for line in lines[-2:] for part in line.split(". ")]
+        last.append(f"You choose the action: {MINIGRID_ACTIONS[actions[-1]]}")
+        np.testing.assert_allclose(read.latest[number], unit(Letters()(last).sum(0)), atol=1e-5)
+
+
+def test_a_library_and_a_stretch_of_play_are_read_alike(windows):
+    read = reader(Letters(), MINIGRID_ACTIONS, "sentences")
+    lines = [observations(views) for views in windows.views]
+    texts = [trajectory(line[:-1], row[:-1]) for line, row in zip(lines, windows.actions.tolist(), strict=True)]
+    np.testing.assert_allclose(read.windows(windows).stretches, read.texts(texts), atol=1e-5)
+
+
+def test_captions_and_views_are_read_alike_and_each_sentence_is_encoded_once(windows):
+    embed = Letters()
+    read = reader(embed, MINIGRID_ACTIONS, "sentences")
+    seen = read.windows(windows)
+    known = len(embed.asked)
+    told = read.captions([observations(views) for views in windows.views], windows.actions.tolist())
+    np.testing.assert_allclose(seen.stretches, told.stretches, atol=1e-6)
+    np.testing.assert_allclose(seen.latest, told.latest, atol=1e-6)
+    assert len(embed.asked) == known == len(set(embed.asked))
+
+
+def test_what_is_remembered_of_views_may_be_forgotten(windows, monkeypatch):
+    read = reader(Letters(), MINIGRID_ACTIONS, "sentences")
+    first = read.windows(windows)
+    monkeypatch.setattr("groundlab.methods.knowledge.pooling._MOST_VIEWS", 10)
+    np.testing.assert_array_equal(read.windows(windows).latest, first.latest)
+
+
+@pytest.mark.parametrize("pooling", ["texts", "sentences"])
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through(pooling, share):
+    data, potential = shipped.dataset(), GoalPotential(LIBRARY, Letters(), threshold=2.0, pooling=pooling)
+    assert goals.calibrate(potential, data, share) == potential.threshold < 1
+    rng = np.random.default_rng(1)
+    parts = [data.segment(*goals.sample(data.lengths, goals.HORIZON, rng), goals.HORIZON) for _ in range(1500)]
+    windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+    assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
+    assert potential.hit_rate == np.mean(potential(windows) > 0)
+
+
+def test_a_share_that_is_none_is_one_clear_line():
+    with pytest.raises(GroundlabError, match="share is 1; give the share of windows on which goals count"):
+        goals.calibrate(GoalPotential(LIBRARY, Letters()), shipped.dataset(), 1)
+
+
+def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
+    from groundlab.language.embedding import Embedder, load_encoder
+    from groundlab.methods.pretraining import place_of
+
+    embed = Embedder(load_encoder(place_of("quick-t5-s1")))
+    potential = GoalPotential(suggesting.load(shipped.HOME / "goals"), embed, pooling="sentences")
+    goals.calibrate(potential, shipped.dataset(), 0.1)
+    assert 0.02 < np.mean(potential(windows) > 0) < 0.3
+    assert embed.misses < 1000
