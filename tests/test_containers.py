@@ -136,6 +136,39 @@ def test_what_has_no_wheel_is_built_by_the_locked_setuptools_and_by_no_other(pip
     assert rest.splitlines()[0].startswith(" --no-deps --no-build-isolation -r")
 
 
+@pytest.fixture
+def start(tmp_path):
+    """Starts an image whose root is a folder: the compiled code that a first process then finds, and its folder."""
+    root = tmp_path / "image"
+    (root / ".numba" / "worlds").mkdir(parents=True)
+    (root / ".numba" / "worlds" / "kernel.nbc").write_text("compiled at build time")
+    script = tmp_path / "image-cache.sh"
+    script.write_text((ROOT / "requirements" / "image-cache.sh").read_text().replace("/opt/groundlab", str(root)))
+
+    def run(**environment: str) -> tuple[str, str]:
+        shown = f'. {script}; echo "$NUMBA_CACHE_DIR"; cat "$NUMBA_CACHE_DIR"/worlds/kernel.nbc'
+        given = {"PATH": "/usr/bin:/bin", "GROUNDLAB_COMMIT": "abc", **environment}
+        answer = subprocess.run(["sh", "-euc", shown], env=given, capture_output=True, text=True, check=True)
+        folder, _, content = answer.stdout.partition("\n")
+        return folder, content
+
+    return run
+
+
+def test_an_image_gives_each_user_a_folder_of_their_own_with_what_was_compiled_at_build_time(start, tmp_path):
+    folder, content = start(HOME=str(tmp_path / "home"))
+    assert (folder, content) == (f"{tmp_path}/home/.cache/groundlab/image-abc", "compiled at build time")
+    (Path(folder) / "worlds" / "kernel.nbc").write_text("compiled here")
+    assert start(HOME=str(tmp_path / "home")) == (folder, "compiled here"), "what this machine compiled is kept"
+    assert start(HOME=str(tmp_path / "home"), GROUNDLAB_COMMIT="def")[1] == "compiled at build time"
+
+
+def test_an_image_leaves_a_folder_for_compiled_code_alone_that_the_user_has_chosen(start, tmp_path):
+    (tmp_path / "own" / "worlds").mkdir(parents=True)
+    (tmp_path / "own" / "worlds" / "kernel.nbc").write_text("mine")
+    assert start(NUMBA_CACHE_DIR=f"{tmp_path}/own", HOME=str(tmp_path)) == (f"{tmp_path}/own", "mine")
+
+
 def test_an_image_without_git_still_says_which_commit_it_is(tmp_path):
     (tmp_path / "pyproject.toml").write_text('name = "groundlab"')
     program = "import json; from groundlab.lab import machine; print(json.dumps(machine.git_facts()))"
