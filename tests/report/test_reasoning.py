@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
+from groundlab import lab
 from groundlab.report import (
     reasoning,
     reasoning_agents,
@@ -14,7 +15,9 @@ from groundlab.report import (
     reasoning_thoughts,
     reasoning_transcripts,
 )
+from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import EXHIBITS, draw_all
+from groundlab.report.judging import judge_claim
 from groundlab.report.reasoning_published import TABLES, cells
 from groundlab.report.records import load
 
@@ -270,3 +273,64 @@ def test_the_printed_tables_are_complete():
         assert all(row[2] >= row[4] and row[3] >= row[5] for row in rows_), "no reward exceeds its success"
     assert cells(3, "GoTo", "trained", True) == [(98, 0.88), (14, 0.13)]
     assert cells(0, "Pickup", "zero-shot", False) == [(68, 0.47)] and cells(8, "GoTo", "trained", True) == []
+
+
+REASONING_CLAIMS = [claim for claim in load_claims() if claim.paper == "reasoning"]
+
+
+def test_claims_print_what_the_tables_print():
+    held = [claim for claim in REASONING_CLAIMS if claim.published and claim.select]
+    for claim in held:
+        world = claim.select.policy if claim.select.policy.startswith("Reasoning-") else claim.select.world
+        variant = "zero-shot" if claim.select.method in reasoning.UNTUNED.values() else "trained"
+        thinks = claim.select.method.startswith("reasoning")
+        found = cells(claim.select.settings["num_dists"], reasoning.short(world), variant, thinks)
+        stable = found[:1] if "its one stable run" in claim.statement else found
+        assert float(claim.published["success"]) == pytest.approx(np.mean([cell.success for cell in stable])), claim.id
+        if "return" in claim.published:
+            assert float(claim.published["return"]) == pytest.approx(np.mean([cell.reward for cell in stable])), (
+                claim.id
+            )
+    assert len(held) == 24
+
+
+def test_every_claim_of_a_scale_selects_runs_that_its_plan_has():
+    chosen = {"quick": 0, "full": 0, "paper": 0}
+    for scale in chosen:
+        specs = [run.spec for run in lab.plan("reasoning", scale=scale).runs]
+        for claim in [each for each in REASONING_CLAIMS if each.not_run is None and scale in each.scales]:
+            for side in (
+                [claim.select] if claim.select else [half for each in claim.compare for half in (each.of, each.than)]
+            ):
+                wanted = {"method": side.method, "world": side.world}
+                mine = [spec for spec in specs if wanted.items() <= spec.model_dump().items()]
+                mine = [spec for spec in mine if side.settings.items() <= spec.settings.items()]
+                assert mine and len({spec.seed for spec in mine}) == len(mine), f"{claim.id} at {scale}: {side}"
+                chosen[scale] += 1
+    assert min(chosen.values()) > 0
+
+
+def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success") -> Claim:
+    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t", "command": "c"}
+    sides = {"metric": metric, "direction": direction, "of": of, "than": than}
+    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides]})
+
+
+def test_the_ends_of_training_are_compared_by_their_tenths(folder):
+    thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
+    claim = ordering({**thinks, "when": "last tenth"}, {**thinks, "when": "first tenth"}, metric="thought_words")
+    verdict = judge_claim(claim, load(folder))
+    (gap,) = verdict.fresh.values()
+    assert gap.value == pytest.approx(-0.15 * 36), "the mean of updates 37 to 40 against 1 to 4"
+    assert verdict.verdict == "ordering holds" and "reasoning (last tenth)" in next(iter(verdict.fresh))
+
+
+def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(folder):
+    thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
+    sampled = {**thinks, "policy": "sampled"}
+    swapped = judge_claim(ordering({**thinks, "policy": "another's thought"}, sampled), load(folder))
+    assert next(iter(swapped.fresh.values())).value == pytest.approx(-46)
+    held_out = judge_claim(ordering({**thinks, "policy": HELD_OUT}, sampled), load(folder))
+    assert next(iter(held_out.fresh.values())).value == pytest.approx(-6)
+    with pytest.raises(ValueError, match="must begin with one of"):
+        ordering({**thinks, "policy": "thoughts emptied"}, sampled)
