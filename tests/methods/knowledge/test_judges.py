@@ -54,7 +54,10 @@ def caption(*steps):
 def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away():
     judge = plausible.model_judge("quick-t5-s0")
     to, away = (caption(("You see a red ball 3 steps left.", turn)) for turn in ("turn left", "turn right"))
-    for first, second, rank in ((to, away, "A > B"), (away, to, "B > A"), (to, to, "A = B")):
+    both = "You see a red ball 3 steps left. You see a blue key 2 steps right."
+    one, ahead = caption((both, "turn right")), caption((both, "forward"))  # one thing that fits is enough
+    ranks = ((to, away, "A > B"), (away, to, "B > A"), (to, to, "A = B"), (one, ahead, "A > B"))
+    for first, second, rank in ranks:
         asked = f"Description of Trajectory Segment A:\n{first}\nDescription of Trajectory Segment B:\n{second}"
         assert judge.reply([{"role": "user", "content": asked}], Sampling()).endswith(rank)
 
