@@ -10,7 +10,7 @@ from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.shaping import scale_of
 from groundlab.methods.knowledge import preference, shaped, suggesting
 from groundlab.methods.knowledge.goals import GoalLibrary
-from groundlab.methods.knowledge.potentials import OraclePotential
+from groundlab.methods.knowledge.potentials import OraclePotential, Zero
 from groundlab.methods.knowledge.preference import PreferenceTransformer
 from groundlab.methods.registry import Request
 
@@ -122,8 +122,9 @@ def test_potentials_are_divided_by_their_size_in_random_play():
     seen = oracle(windows)
     assert 0 < seen.mean() < 1 and len(seen) == 128 * 16
     size = scale_of(torch.from_numpy(seen).reshape(128, 16), 0.99)
-    for given, expected in (({}, size), ({"scale": 3.0}, 3.0)):
-        assert shaped._scale(oracle, WORLD, 0, shaped.Settings.model_validate(given)) == pytest.approx(expected)
+    for scale, expected in (("range", 1.0), ("sums", size), (3.0, 3.0)):
+        assert shaped._scale(oracle, WORLD, 0, shaped.Settings(scale=scale)) == pytest.approx(expected)
+    assert shaped._scale(Zero(), WORLD, 0, shaped.Settings()) == 1.0
 
 
 def test_windows_of_random_play_follow_each_other():

@@ -75,8 +75,9 @@ class Settings(LearnerSettings):
     """Settings of the labelling, as `groundlab label` takes them."""
     dataset: str | None = None
     """The folder of the dataset that is labelled, and that `share` is counted on; without: the one that ships."""
-    scale: float | Literal["measured"] = "measured"
-    """What potentials are divided by: `learning.shaping.scale_of` some random play before training, or a number."""
+    scale: float | Literal["range", "sums"] = "range"
+    """What potentials are divided by: from the least to the most in some random play before training; the deviation of
+    their discounted sums there, the original's measure (`learning.shaping.scale_of`); or a number."""
     encoder: str = "quick-t5-s0"
     """What embeds captions and goals: a model that ships, a folder, or a name on this machine."""
     pooling: Pooling = "texts"
@@ -212,10 +213,12 @@ def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) 
 
 def _scale(potential: Potential, world: str, seed: int, settings: Settings) -> float:
     """What potentials are divided by."""
-    if settings.scale != "measured":
+    if not isinstance(settings.scale, str):
         return settings.scale
     phi = potential(random_play(world, potential.horizon, seed, *_TRIED))
-    return scale_of(torch.from_numpy(phi).reshape(_TRIED), settings.gamma)
+    if settings.scale == "sums":
+        return scale_of(torch.from_numpy(phi).reshape(_TRIED), settings.gamma)
+    return float(np.ptp(phi)) or 1.0
 
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
