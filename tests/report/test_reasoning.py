@@ -237,6 +237,7 @@ def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(fold
     assert table["says"][0] == "“I go. ⏎ final answer: go forward” ✗"
     assert table["reads"][0] == "You see a wall 2 steps left; You see a | key"
     assert [cell for cell in table["episode"] if "success" in cell] == ["success after 10 replies"] * 4
+    assert table["reply"].tolist()[:11] == ["1", "2", "3", "4", "5", "6", "…", "8", "9", "10", ""]
 
 
 def test_replies_in_any_script_stay_one_row_of_the_table(folder):
