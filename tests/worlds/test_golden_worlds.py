@@ -14,6 +14,7 @@ import pytest
 from reference import Target, reference
 
 from groundlab import worlds
+from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, DONE, DROP, TYPES
 from groundlab.worlds.rules import Rules
 from groundlab.worlds.state import empty_grids
@@ -301,19 +302,32 @@ def test_a_pretraining_level_is_the_originals_but_for_its_target():
     assert colour in ("red", "green", "blue") and kind in ("ball", "box")
 
 
-@pytest.mark.parametrize("world, objects", [
-    ("GoToLocal-Pretraining-S20", 8), ("GoToLocal-PurpleBall-S20", 8), ("GoToLocal-RedBall-S23", 13),
-    ("GoToLocal-PurpleKey-S25", 16), ("GoToLocal-RedBall-S28", 21), ("GoToLocal-PurpleKey-S30", 26),
-    ("GoTo-RedBallBlueBox-S20", 9), ("PickUp-RedBall-S20", 9),
+KNOWLEDGE_LEVELS = {  # objects at reset, by kind of level and side of the room
+    **{("GoToLocal", what, 20): 8 for what in ("Pretraining", "RedBall", "PurpleBall", "RedKey", "PurpleKey")},
+    **{("GoToLocal", what, side): objects for side, objects in ((23, 13), (25, 16), (28, 21), (30, 26))
+       for what in ("RedBall", "PurpleKey")},
+    **{("GoTo", what, 20): 9 for what in ("RedBallBlueBox", "PurpleBallGreenKey")},
+    **{("PickUp", what, 20): 9 for what in ("RedBall", "PurpleKey")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", KNOWLEDGE_LEVELS, ids=lambda level: "-".join(map(str, level)))
+def test_knowledge_levels_are_as_large_and_as_full_as_the_originals(level):
+    kind, what, side = level
+    (state,) = by_engine(f"BabyAI-Text-{kind}-{what}-S{side}", 5, [])
+    steps = side**2 * (2 if kind == "GoTo" else 1)
+    assert (len(state.objects), len(state.grid), state.max_steps) == (KNOWLEDGE_LEVELS[level], side, steps)
+
+
+@pytest.mark.parametrize("seed, pose, told, total", [
+    (0, [17, 12, 2], "You see a purple box 3 steps forward. You see a blue key 2 steps right and 4 steps forward", 64),
+    (1, [9, 10, 3], "You see a purple box 3 steps left and 1 step forward", 58),
 ])  # fmt: skip
-def test_knowledge_levels_hold_as_many_objects_as_the_originals(world, objects):
-    (state,) = by_engine(f"BabyAI-Text-{world}", 5, [])
-    side = int(world.rpartition("S")[2])
-    assert (len(state.objects), len(state.grid), state.max_steps) == (
-        objects,
-        side,
-        side**2 * (2 if "Box" in world else 1),
-    )
+def test_the_first_views_of_the_red_ball_are_the_originals(seed, pose, told, total):
+    (state,) = by_engine("BabyAI-Text-GoToLocal-RedBall-S20", seed, [])
+    assert (state.mission, state.pose, int(state.image.sum())) == ("go to the red ball", pose, total)
+    (sentences,) = text.describe_batch(state.image[None], wording=text.KNOWLEDGE)
+    assert text.joined(sentences) == told
 
 
 def test_the_seventeen_knowledge_levels_exist():
