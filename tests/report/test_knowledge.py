@@ -109,19 +109,52 @@ def test_final_success_is_compared_layout_by_layout(folder):
 def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_comparison(folder):
     store(folder, "preference", 0, [0.3] * 4, labelling={"error": 0.4})
     store(folder, "preference", 0, [0.6] * 4, labelling={"error": 0.0})
+    store(folder, "preference", 0, [0.6] * 4, labelling={"pairs": 200, "error": 0.1})
+    store(folder, "preference", 0, [0.6] * 4, maker="local", model="quick-t5-s0")
+    store(folder, "preference", 0, [0.6] * 2, fidelity={**CLEAN, "late": True})
     records = load(folder)
     assert [each.varied for each in knowledge.arms(records) if each.kind == "preference"] == [
         "",
+        "late, frames 2000",
+        "own model quick-t5-s0",
+        "pairs 200",
         "scripted labeller, error 0 %",
         "scripted labeller, error 40 %",
     ]
     assert sum(each.kind == "preference" for each in knowledge.compared(records)) == 1
-    drawn = knowledge_studies.judged(records)
-    assert [knowledge.label_error(each.settings) for each in drawn] == [0.0, 0.1, 0.4]
-    assert knowledge_studies.label_errors(records) is not None
 
 
-def test_one_error_alone_is_no_study(folder):
+def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the_others(tmp_path):
+    home = tmp_path / "0.1.0-full-20260101-abcdef1"
+    labels = [(5000, 0.4), (5000, 0.0), (50, 0.1), (5000, 0.1)]
+    for seed, (pairs, error) in [(seed, each) for seed in range(2) for each in labels]:
+        store(home, "preference", seed, [0.5], labelling={"pairs": pairs, "error": error})
+    for seed in range(2):
+        store(
+            home, "preference", seed, [0.5], labelling={"pairs": 5000, "error": 0.1}, fidelity={**CLEAN, "late": True}
+        )
+        store(home, "none", seed, [0.5])
+        store(home, "none", seed, [0.5], world="BabyAI-Text-GoTo-A")
+    records = load(home)
+    (usual,) = [each for each in knowledge.compared(records) if each.kind == "preference"]
+    assert usual.settings["labelling"] == {"pairs": 5000, "error": 0.1} and not usual.quirks
+    assert usual.world == WORLD, "it has more arms"
+
+
+def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_of_the_seeds(folder):
+    store(folder, "preference", 0, [0.3] * 4, labelling={"error": 0.4})
+    store(folder, "preference", 0, [0.6] * 4, labelling={"pairs": 200})
+    store(folder, "preference", 0, [0.5] * 4, maker="local", model="quick-t5-s0")
+    figure = knowledge_studies.label_errors(load(folder))
+    assert figure is not None
+    (axis,) = figure.axes
+    names = [tick.get_text() for tick in axis.get_xticklabels()]
+    assert names == ["10 %\n(3 seeds)", "40 %\n(1 seed)", "own\nquick-t5-s0\n(1 seed)", "10 %,\n200 pairs\n(1 seed)"]
+    means = [np.asarray(line.get_ydata())[0] for line in axis.get_lines() if line.get_marker() == "_"]
+    assert means == pytest.approx([60, 30, 50, 60])
+
+
+def test_one_kind_of_labels_alone_is_no_study(folder):
     assert knowledge_studies.label_errors(load(folder)) is None
 
 
