@@ -147,14 +147,13 @@ def test_a_missing_reply_names_the_command_that_fills_it_and_that_command_does(g
         some = [*asked, "--maker", "openai", "--base-url", server.base_url, "--out", tmp_path / "some"]
         assert groundlab(*some, "--set", "rounds=2")[0] == 0
         more = [*asked, "--set", "rounds=3", "--set", "chat.temperature=0.5"]
-        said = one_line(groundlab(*more, "--out", tmp_path / "more"), "holds no reply of 'M' to message 3")
+        said = one_line(groundlab(*more, "--out", tmp_path / "more"), "holds no reply of 'M' to question 3")
         fill = shlex.split(said.split("a model fills it: ")[1].replace("URL", server.base_url))
-        fill[fill.index("--out") + 1] = str(tmp_path / "filled")
         assert fill[0] == "groundlab" and groundlab(*fill[1:])[0] == 0
         assert len(server.requests) == 3
-    assert groundlab(*more, "--out", tmp_path / "more")[0] == 0
+    assert groundlab(*more, "--out", tmp_path / "again")[0] == 0
     for name in ("goal_library", "trajectory_text"):
-        assert len(json.loads((tmp_path / "more" / f"{name}.json").read_text())) == 3
+        assert len(json.loads((tmp_path / "again" / f"{name}.json").read_text())) == 3
 
 
 def test_a_ledger_that_is_not_there_names_the_command_that_makes_it(groundlab, data, tmp_path):

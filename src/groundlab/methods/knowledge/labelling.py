@@ -3,9 +3,9 @@
     groundlab label goals --maker openai --model NAME --base-url URL --ledger FILE --out DIR
     groundlab label code --out DIR                          from the ledger that ships: hand-written knowledge
 
-DIR/labelling.json says what was asked for, so the same command continues and another one is refused. Every reply lies
-in the ledger before it is used; nothing is asked twice. What is left is what the method `knowledge` reads. Source: spec
-background-knowledge 3 to 5. Called from: `cli_knowledge.py`.
+Every reply lies in the ledger before it is used, so the same command continues and nothing is asked twice. In the end
+DIR/labelling.json says what was asked for; another labelling is refused there. What is left is what the method
+`knowledge` reads. Source: spec background-knowledge 3 to 5. Called from: `cli_knowledge.py`, `shaped.py`.
 """
 
 import shlex
@@ -114,12 +114,13 @@ def _pairs(given: dict[str, Any], path: str = "") -> list[str]:
     return pairs
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Replayed:
     """A ledger's replies. One that is missing is told with the command that would fill it."""
 
     labelling: Labelling
     ledger: Ledger
+    answered: int = 0
 
     @property
     def model(self) -> str:
@@ -128,12 +129,14 @@ class _Replayed:
     def reply(self, messages: Messages, sampling: Sampling) -> str:
         found = self.ledger.find(self.model, messages, sampling)
         if found is None:
-            asked = sum(message["role"] == "user" for message in messages)
             model = "NAME" if self.model == shipped.AUTHOR else self.model
             kept = self.labelling.out / "ledger.jsonl" if model == "NAME" else self.ledger.path
             fill = self.labelling.command(maker="openai", model=model, ledger=kept, **{"base-url": "URL"})
-            what = f"{self.ledger.path} holds no reply of {self.model!r} to message {asked} of this labelling"
+            what = (
+                f"{self.ledger.path} holds no reply of {self.model!r} to question {self.answered + 1} of this labelling"
+            )
             raise GroundlabError(f"{what}; a model fills it: {fill}")
+        self.answered += 1
         return found
 
 
@@ -178,19 +181,21 @@ class Done:
 def label(labelling: Labelling, data: Dataset) -> Done:
     """Ask, and write what was said to `labelling.out`. Raises GroundlabError in one line; replies so far are kept."""
     chat = adviser(labelling)
-    _claim(labelling, data, chat.model)
+    facts = _facts(labelling, data, chat.model)
+    _check_free(labelling.out, facts)
     ledger = getattr(chat, "ledger", None)
     before = ledger.account() if ledger else Account()
     made = _LABEL[labelling.form](labelling, chat, data)
+    storage.write_json(labelling.out / "labelling.json", facts)
     after = ledger.account() if ledger else Account()
     spent = Account(*(value - getattr(before, name) for name, value in vars(after).items()))
     storage.write_json(labelling.out / "account.json", {"made": made, "model": chat.model, "asked_last": vars(spent)})
     return Done(made, spent)
 
 
-def _claim(labelling: Labelling, data: Dataset, model: str) -> None:
-    """Write what is asked for, or see that it is what the folder already holds."""
-    facts = {
+def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
+    """What is asked for, of whom and about what."""
+    return {
         "form": labelling.form,
         "maker": labelling.maker,
         "model": model,
@@ -200,13 +205,15 @@ def _claim(labelling: Labelling, data: Dataset, model: str) -> None:
         "settings": labelling.settings.model_dump(mode="json"),
         "chat": labelling.chat.model_dump(mode="json") if labelling.maker != "scripted" else None,
     }
-    file = labelling.out / "labelling.json"
-    if not file.exists():
-        storage.write_json(file, facts)
-    held = storage.read_json(file)
+
+
+def _check_free(folder: Path, facts: dict[str, Any]) -> None:
+    """Raises GroundlabError when the folder holds what another labelling came to."""
+    file = folder / "labelling.json"
+    held = storage.read_json(file) if file.exists() else facts
     other = [name for name in facts if held.get(name) != facts[name]] if isinstance(held, dict) else ["form"]
     if other:
-        raise GroundlabError(f"{labelling.out} holds another labelling ({other[0]} differs); choose another --out")
+        raise GroundlabError(f"{folder} holds another labelling ({other[0]} differs); choose another --out")
 
 
 _KIND = {
