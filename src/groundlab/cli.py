@@ -22,6 +22,8 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, unknown_name
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+model_app = typer.Typer(no_args_is_help=True, help="Language models: what they take.")
+app.add_typer(model_app, name="model")
 console = Console()
 
 World = Annotated[str, typer.Option("--world", help="A world; `groundlab worlds` lists all.")]
@@ -346,6 +348,16 @@ def label(
 def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -> None:
     """What the replies of a ledger took: tokens and cost of each model."""
     cli_model.print_accounts(console, file)
+
+
+@model_app.command("memory")
+def model_memory(
+    name: Annotated[str, typer.Argument(help="A model that ships, a folder, or a name on this machine.")],
+    context: Annotated[int, typer.Option("--context", min=1, help="Tokens of the longest prompt.")] = 512,
+    set_: Set = [],  # noqa: B006
+) -> None:
+    """Estimate the memory of tuning a model, e.g. --set dtype=bfloat16 --set device=cuda --set lora_rank=32."""
+    cli_model.print_memory(console, name, _settings(set_), context)
 
 
 def _version(wanted: bool) -> None:

@@ -1,6 +1,7 @@
 """The command line's options for a language model that is really asked: which one, where it is, what it may cost.
 
-`run` and `evaluate` (cli.py) share them. Read next: `language/chat/reach.py`, the same by environment variables.
+`run` and `evaluate` (cli.py) share them. Also what `groundlab ledger` and `groundlab model memory` print.
+Read next: `language/chat/reach.py`, the same by environment variables.
 """
 
 import os
@@ -49,4 +50,21 @@ def print_accounts(console: Console, file: Path) -> None:
     for name, took in Ledger(file).accounts.items():
         counts = (took.replies, took.prompt_tokens, took.completion_tokens)
         table.add_row(name, *(f"{count:,}" for count in counts), f"{took.cost:.4f}")
+    console.print(table)
+
+
+def print_memory(console: Console, model: str, given: dict[str, Any], context: int) -> None:
+    """What tuning a model takes, by purpose. Raises GroundlabError for a model or settings that are unknown."""
+    from groundlab.core.schema import parse
+    from groundlab.lab import memory
+    from groundlab.methods.reasoning.settings import TrainingSettings
+
+    settings = parse(TrainingSettings, {**given, "model": model}, "settings")
+    plan = memory.estimate(memory.configuration(model), settings, context)
+    table = Table()
+    table.add_column("memory")
+    table.add_column("GB", justify="right")
+    for name, size in plan.items():
+        if size:
+            table.add_row(name, f"{size / 1e9:,.3f}", end_section=name == list(plan)[-2])
     console.print(table)
