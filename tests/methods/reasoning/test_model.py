@@ -9,7 +9,9 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.dialogue import DialogueWriter
 from groundlab.methods.reasoning.model import dropping, evaluation_speaker, open_policy, open_speaker, save_policy
+from groundlab.methods.reasoning.parsing import MARKER, parse
 from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
 
 PROMPTS, RESPONSES = [[5, 9, 11, 30], [7, 8]], [[12, 13, 1], [40, 1]]
@@ -59,6 +61,21 @@ def test_the_speaker_of_a_saved_adapter_says_what_the_policy_says(resolved, tmp_
     numbers = np.random.default_rng(0).random((8, 6))
     prompts = [own.prompt(MESSAGES)] * 8
     assert own.reply(prompts, numbers) == saved.reply(prompts, numbers) != untrained.reply(prompts, numbers)
+
+
+def test_a_thought_without_an_end_is_cut_at_exactly_the_limit_and_invalid(resolved):
+    settings = TrainingSettings(**resolved("reasoning", max_new_tokens=20))
+    policy, tokenizer = open_policy(settings, seed=0)
+    speaker = evaluation_speaker(policy.model, tokenizer, settings)
+    unsaid = [*DialogueWriter(tokenizer).end_tokens, *tokenizer(MARKER, add_special_tokens=False)["input_ids"]]
+    prompts, numbers = [speaker.prompt(MESSAGES)] * 32, np.random.default_rng(0).random((32, 20))
+    answered = speaker.reply(prompts, numbers)
+    head = policy.model.get_output_embeddings()
+    head.register_forward_hook(lambda _, given, logits: logits.index_fill(-1, torch.tensor(unsaid), -torch.inf))
+    endless = speaker.reply(prompts, numbers)
+    assert any(parse(reply.text, True, settings.parser) is not None for reply in answered)
+    assert not any(parse(reply.text, True, settings.parser) is not None for reply in endless)
+    assert [len(reply.tokens) for reply in endless] == [20] * 32 and not any(reply.ended for reply in endless)
 
 
 def test_another_value_head_is_refused(resolved, tmp_path):
