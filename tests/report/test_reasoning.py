@@ -1,6 +1,8 @@
 """The reasoning agents' exhibits: arms, the final table, true against displayed success, studies, collapse, swaps."""
 
 import json
+import shutil
+import zlib
 
 import numpy as np
 import pytest
@@ -73,7 +75,7 @@ def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
 
 def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
     given = {**USUAL, "iterations": iterations, **settings}
-    place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{abs(hash(repr(settings))) % 10**8}"
+    place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{zlib.crc32(repr(settings).encode()):08x}"
     place.mkdir(parents=True)
     (place / "config.yaml").write_text(
         yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
@@ -90,10 +92,10 @@ def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
     (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
     """Both agents with three seeds, untuned and tuned; a study of each kind."""
-    home = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    home = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
     swapped = {"thought emptied": 0.5, "another's thought": 0.4}
     for seed in range(3):
         store(home, "direct", seed, {"sampled": 0.96, HELD_OUT: 0.9, "first-finished": 0.98})
@@ -112,6 +114,18 @@ def folder(tmp_path):
     return home
 
 
+@pytest.fixture(scope="module")
+def records(built):
+    """All that is stored."""
+    return load(built)
+
+
+@pytest.fixture
+def folder(built, tmp_path):
+    """A copy to change."""
+    return shutil.copytree(built, tmp_path / built.name)
+
+
 def readable(made, *keys: str) -> dict:
     frame = made.readable
     return {tuple(row[key] for key in keys): row for row in frame.to_dict("records")}
@@ -127,16 +141,16 @@ def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_coun
     assert len(trained_elsewhere) == 1, "the number of environments says nothing about an untuned agent"
 
 
-def test_series_hold_the_updates_that_every_seed_has(folder):
-    arm = reasoning.main_arms(load(folder))["direct"]
+def test_series_hold_the_updates_that_every_seed_has(records):
+    arm = reasoning.main_arms(records)["direct"]
     frames, values = arm.series("test_success")
     assert frames.tolist() == [0, 1280, 2560, 3840, 5120]
     assert values.shape == (3, 5) and values[:, 0] == pytest.approx([20, 21, 22])
     assert arm.series("thought_words") is None and arm.series("length")[1].shape == (3, 40)
 
 
-def test_the_final_table_has_the_verdict_as_a_paired_difference(folder):
-    table = readable(reasoning_agents.agents_table(load(folder)), "distractors", "test", "agent")
+def test_the_final_table_has_the_verdict_as_a_paired_difference(records):
+    table = readable(reasoning_agents.agents_table(records), "distractors", "test", "agent")
     ours = table["0", "GoTo", "thinks, then acts, trained"]
     assert ours["success"].startswith("86 % [") and ours["report's success"] == "100 %, 100 %"
     assert table["0", "GoTo", "thinking minus not, trained"]["success"].startswith("-10.0 [")
@@ -148,16 +162,15 @@ def test_the_final_table_has_the_verdict_as_a_paired_difference(folder):
     assert first["success"].startswith("98 %") and first["report's success"] == "–"
 
 
-def test_the_verdict_pairs_layouts(folder):
-    found = reasoning.main_arms(load(folder))
+def test_the_verdict_pairs_layouts(records):
+    found = reasoning.main_arms(records)
     gap = reasoning.difference(found["reasoning"], found["direct"], "sampled")
     alone = found["direct"].estimate("sampled")
     assert gap.value == pytest.approx(-10)
     assert gap.high - gap.low < 2 * (alone.high - alone.low), "what makes a layout hard cancels out"
 
 
-def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(folder):
-    records = load(folder)
+def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(records):
     arm = reasoning.main_arms(records)["direct"]
     frames, values = reasoning_learning.displayed(arm)
     assert frames[0] == 1280 and values[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(range(1, 11)) / 40))
@@ -169,16 +182,15 @@ def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_e
     assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
 
 
-def test_the_excess_is_displayed_minus_true_where_both_are_known(folder):
-    ((kept, dropped),) = reasoning_learning.biased_pairs(load(folder))
+def test_the_excess_is_displayed_minus_true_where_both_are_known(records):
+    ((kept, dropped),) = reasoning_learning.biased_pairs(records)
     assert (kept.varied, dropped.varied) == ("", "unfinished episodes dropped")
     lag = 100 * 0.7 * 4.5 / 40  # the mean of ten updates is 4.5 updates behind
     assert reasoning_learning.excess(dropped, np.inf) == pytest.approx(10 - lag)
     assert reasoning_learning.excess(kept, 1000) is None
 
 
-def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(folder):
-    records = load(folder)
+def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
     (credit,) = reasoning_studies.ESTIMATORS.groups(records)
     assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
         ("nested", "whole"),
@@ -189,8 +201,8 @@ def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(fold
     assert reasoning_studies.WINDOWS.groups(records) == []
 
 
-def test_a_study_compares_when_the_shortest_arm_stops(folder):
-    table = readable(reasoning_studies.table(load(folder), reasoning_studies.DISTRACTORS), "agent", "arm")
+def test_a_study_compares_when_the_shortest_arm_stops(records):
+    table = readable(reasoning_studies.table(records, reasoning_studies.DISTRACTORS), "agent", "arm")
     main, three = table["answers at once", "0 distractors"], table["answers at once", "3 distractors"]
     assert (main["by then"], three["by then"]) == ("47 %", "46 %"), "tests of updates 10 and 20"
     assert main["updates"] == "40" and three["updates"] == "20"
@@ -211,8 +223,8 @@ def test_a_collapse_is_half_echoes_in_three_updates_and_over_after_three_at_a_qu
     assert reasoning_thoughts.collapse(np.arange(1, len(echo) + 1), np.array(echo)) == found
 
 
-def test_every_run_that_thinks_is_judged_by_both_rules(folder):
-    table = readable(reasoning_thoughts.collapse_table(load(folder)), "arm", "seed")
+def test_every_run_that_thinks_is_judged_by_both_rules(records):
+    table = readable(reasoning_thoughts.collapse_table(records), "arm", "seed")
     assert set(table) == {("main", "0"), ("main", "1"), ("main", "2"), ("40 new tokens", "0")}
     assert table["main", "1"]["collapse"] == "at update 20, over at 30"
     assert table["main", "1"]["2 words"] == "at update 40"
@@ -220,17 +232,17 @@ def test_every_run_that_thinks_is_judged_by_both_rules(folder):
     assert table["main", "0"]["words, first"] == f"{8 - 0.15 * np.mean(range(1, 11)):.1f}"
 
 
-def test_what_swapped_thoughts_cost_is_told_with_what_they_change(folder):
-    table = readable(reasoning_thoughts.swaps_table(load(folder)), "agent")
-    trained = table[("thinks, then acts, trained",)]
-    assert trained["left out: lost"].startswith("+36.0 [") and trained["another's: lost"].startswith("+46.0 [")
-    assert trained["told [nats]"] == f"2.00 of {np.log(24):.2f}"
-    changed = [row["another's: changed"] for row in (table[("thinks, untuned",)], trained)]
-    assert changed == ["0 %", "40 %"], "the first and the last test of training"
+def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
+    table = readable(reasoning_thoughts.swaps_table(records), "agent", "thoughts")
+    trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
+    assert trained["left out"]["lost"] == "36 (36, 36, 36)" and trained["of another state"]["lost"] == "46 (46, 46, 46)"
+    assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
+    untuned = table["thinks, untuned", "of another state"]["actions changed"]
+    assert (untuned, trained["of another state"]["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
 
 
-def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(folder):
-    table = reasoning_transcripts.transcripts(load(folder)).readable
+def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):
+    table = reasoning_transcripts.transcripts(records).readable
     heads = [cell for cell in table["episode"] if "layout" in cell]
     assert [head.partition(",")[0] for head in heads].count("answers at once") == 2
     assert all(head.endswith("layout 0: go to the red ball") for head in heads) and len(heads) == 4
@@ -317,21 +329,21 @@ def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "succ
     return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides]})
 
 
-def test_the_ends_of_training_are_compared_by_their_tenths(folder):
+def test_the_ends_of_training_are_compared_by_their_tenths(records):
     thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
     claim = ordering({**thinks, "when": "last tenth"}, {**thinks, "when": "first tenth"}, metric="thought_words")
-    verdict = judge_claim(claim, load(folder))
+    verdict = judge_claim(claim, records)
     (gap,) = verdict.fresh.values()
     assert gap.value == pytest.approx(-0.15 * 36), "the mean of updates 37 to 40 against 1 to 4"
     assert verdict.verdict == "ordering holds" and "reasoning (last tenth)" in next(iter(verdict.fresh))
 
 
-def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(folder):
+def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(records):
     thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
     sampled = {**thinks, "policy": "sampled"}
-    swapped = judge_claim(ordering({**thinks, "policy": "another's thought"}, sampled), load(folder))
+    swapped = judge_claim(ordering({**thinks, "policy": "another's thought"}, sampled), records)
     assert next(iter(swapped.fresh.values())).value == pytest.approx(-46)
-    held_out = judge_claim(ordering({**thinks, "policy": HELD_OUT}, sampled), load(folder))
+    held_out = judge_claim(ordering({**thinks, "policy": HELD_OUT}, sampled), records)
     assert next(iter(held_out.fresh.values())).value == pytest.approx(-6)
     with pytest.raises(ValueError, match="must begin with one of"):
         ordering({**thinks, "policy": "thoughts emptied"}, sampled)
