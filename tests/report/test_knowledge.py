@@ -197,6 +197,7 @@ def test_all_exhibits_are_drawn_and_what_was_not_run_is_left_out(folder):
 
 def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(folder):
     figure = knowledge_figures.curves(load(folder))
+    assert figure is not None
     told = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
     assert all("φ = 0 (plain PPO)" in labels for labels in told)
     assert "BK-Code (hand-written knowledge)" in told[0] and "BK-Code (hand-written knowledge)" not in told[1]
