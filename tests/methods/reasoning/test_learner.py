@@ -207,5 +207,5 @@ def test_no_reply_stops_a_run(thinks, resolved):
 def test_dialogues_are_asked_of_other_methods(resolved):
     for method in ("direct", "direct-zero-shot"):
         request = registry.Request(method, WORLD, 0, resolved(method), watch=lambda *_: None)
-        with pytest.raises(GroundlabError, match="leave out --show"):
+        with pytest.raises(GroundlabError, match="not --show"):
             registry.evaluate(request)
