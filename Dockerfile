@@ -22,9 +22,8 @@ ARG COMMIT=unknown
 ARG LOCK=unknown
 RUN python3 -m pip install --no-deps --no-build-isolation --no-index -e . \
  && useradd --create-home groundlab && mkdir -p /results .numba && chown groundlab /results .numba
-# Compiles every kernel once, so that the first run does not.
 USER groundlab
-RUN NUMBA_CACHE_DIR=/opt/groundlab/.numba groundlab evaluate always --world SimpleDoorKey --layouts 0-99
+RUN NUMBA_CACHE_DIR=/opt/groundlab/.numba requirements/image-compile.sh
 
 ENV GROUNDLAB_COMMIT=${COMMIT} HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 LABEL org.opencontainers.image.title=groundlab \

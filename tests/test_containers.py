@@ -74,7 +74,8 @@ def test_a_new_digest_replaces_the_old_one_and_nothing_else(sessions):
 @pytest.mark.parametrize("name", RECIPES)
 def test_both_recipes_install_the_lock_offline_at_run_time_and_say_what_they_hold(name):
     recipe = RECIPES[name]
-    for needed in ("requirements/image-install.sh", "HF_HUB_OFFLINE=1", "image.revision", "groundlab.lock", ".numba"):
+    scripts = ("requirements/image-install.sh", "NUMBA_CACHE_DIR=/opt/groundlab/.numba requirements/image-compile.sh")
+    for needed in (*scripts, "HF_HUB_OFFLINE=1", "image.revision", "groundlab.lock"):
         assert needed in recipe
     assert not re.search(r"apt-get|pip install (?!--no-deps)", recipe), "nothing outside the lock is installed"
 
