@@ -71,6 +71,9 @@ def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(folder):
     assert base["area under the curve"].startswith("30.0 % [20.0, 40.0]") and base["seeds"] == "3"
     assert row(table, arm="BK-Pref")["area under the curve"] == "60.0 % [60.0, 60.0]"
     assert row(table, arm="BK-Pref")["minus φ = 0"].startswith("+30.0 [")
+    # the random potential has 15, 17.5 and 20 %
+    assert row(table, arm="BK-Pref")["minus random potential"] == "+42.5 [+40.0, +45.0]"
+    assert {base["minus φ = 0"], base["minus random potential"]} == {"–"}
 
 
 def test_the_chance_of_more_counts_pairs_of_seeds(folder):
@@ -149,7 +152,12 @@ def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_
     assert figure is not None
     (axis,) = figure.axes
     names = [tick.get_text() for tick in axis.get_xticklabels()]
-    assert names == ["10 %\n(3 seeds)", "40 %\n(1 seed)", "own\nquick-t5-s0\n(1 seed)", "10 %,\n200 pairs\n(1 seed)"]
+    assert names == [
+        "10 %\n(3 seeds)",
+        "40 %\n(1 seed)",
+        "own model\nquick-t5-s0\n(1 seed)",
+        "10 %,\n200 pairs\n(1 seed)",
+    ]
     means = [np.asarray(line.get_ydata())[0] for line in axis.get_lines() if line.get_marker() == "_"]
     assert means == pytest.approx([60, 30, 50, 60])
 
