@@ -12,6 +12,7 @@ from groundlab import lab
 from groundlab.report import (
     reasoning,
     reasoning_agents,
+    reasoning_bias,
     reasoning_learning,
     reasoning_studies,
     reasoning_thoughts,
@@ -182,12 +183,27 @@ def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_e
     assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
 
 
-def test_the_excess_is_displayed_minus_true_where_both_are_known(records):
-    ((kept, dropped),) = reasoning_learning.biased_pairs(records)
+def test_an_arm_that_throws_unfinished_episodes_away_stands_beside_the_one_that_continues_them(records):
+    ((kept, dropped),) = reasoning_bias.biased_pairs(records)
     assert (kept.varied, dropped.varied) == ("", "unfinished episodes dropped")
-    lag = 100 * 0.7 * 4.5 / 40  # the mean of ten updates is 4.5 updates behind
-    assert reasoning_learning.excess(dropped, np.inf) == pytest.approx(10 - lag)
-    assert reasoning_learning.excess(kept, 1000) is None
+    assert kept.first(dropped.updates).updates == 20 and kept.updates == 40
+
+
+def test_the_originals_counting_displays_84_percent_where_68_are_true():
+    """Spec reasoning-agents A17: successes of 12 replies in the mean, failures of 64."""
+    rng = np.random.default_rng(0)
+    success = rng.random(20_000) < 0.68
+    length = np.where(success, rng.integers(4, 21, 20_000), 64)
+    shown = reasoning_bias.displayed_by_original(100.0 * success, length, rng)
+    assert shown == pytest.approx(84, abs=3)
+
+
+def test_counting_is_fair_to_an_agent_whose_episodes_are_all_as_long(records):
+    rng = np.random.default_rng(0)
+    won = 100.0 * (rng.random(20_000) < 0.4)
+    assert reasoning_bias.displayed_by_original(won, np.full(20_000, 7), rng) == pytest.approx(40, abs=1.5)
+    true, shown = reasoning_bias.counted(reasoning.main_arms(records)["direct-zero-shot"])
+    assert true == 24 and shown > 26, "its failures take six times as long"
 
 
 def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
