@@ -157,7 +157,9 @@ def arms(records: Records) -> list[Arm]:
                 frames = [_of_arm(each, *key, usual) for each in (records.evaluations, records.curves)]
                 found[key] = Arm(method, world, settings, differs, *frames)
     order = list(LOOKS)
-    return sorted(found.values(), key=lambda arm: (order.index(arm.method), len(arm.differs), arm.world))
+    return sorted(
+        found.values(), key=lambda arm: (order.index(arm.method), len(arm.differs), arm.world, arm.distractors)
+    )
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

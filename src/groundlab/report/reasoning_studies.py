@@ -22,6 +22,10 @@ from groundlab.report.tables import Table, measured, number
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B9A", "#8C6D31")
 
 
+_SUCCESS = ("test_success", TRUE, 103)  # series, what the axis says, where it ends
+_INVALID = ("test_invalid", "invalid replies per test episode", None)
+
+
 @dataclass(frozen=True)
 class Study:
     """What is changed (`key`), and what may change with it because the method asks for it (`along`)."""
@@ -62,19 +66,22 @@ WINDOWS = Study("context_window")
 
 
 def figure(records: Records, *studies: Study) -> Figure | None:
-    """True success over replies, a panel an agent and study, as many updates as the shortest arm has."""
-    panels = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
+    """True success over replies, a panel an agent and study, as many updates as the shortest arm has.
+
+    A single panel has the invalid replies of its arms beside it.
+    """
+    groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
+    panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
     if not panels:
         return None
-    drawn, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels), sharey=True)
-    for axis, (study, group) in zip(axes[0], panels, strict=True):
+    drawn, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
+    for axis, (study, group, (metric, label, top)) in zip(axes[0], panels, strict=True):
         updates = shared_updates(group)
         for place, arm in enumerate(group):
             name = study.name(arm) + ("" if arm.seeds == 1 else f" ({arm.seeds} seeds)")
-            draw_series(axis, arm.first(updates), "test_success", _COLOURS[place % len(_COLOURS)], name)
-        axis.set(title=group[0].agent, xlabel=REPLIES, xlim=(0, None), ylim=(0, 103))
+            draw_series(axis, arm.first(updates), metric, _COLOURS[place % len(_COLOURS)], name)
+        axis.set(title=group[0].agent, xlabel=REPLIES, ylabel=label, xlim=(0, None), ylim=(0, top))
         axis.legend(loc="best")
-    axes[0, 0].set_ylabel(TRUE)
     return drawn
 
 
