@@ -212,6 +212,14 @@ def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(fold
     assert "oracle potential (control, knows the task)" in told[1]
 
 
+def test_curves_are_left_out_where_no_run_has_episodes_enough_for_a_point(tmp_path):
+    home = tmp_path / "0.1.0-smoke-20260101-abcdef1"
+    store(home, "none", 0, [0.5])
+    file = next(home.glob("knowledge/runs/*/metrics.jsonl"))
+    file.write_text(file.read_text().replace('"episodes": 100', '"episodes": 99'))
+    assert knowledge_figures.curves(load(home)) is None
+
+
 def test_a_card_is_told_snapshot_by_snapshot():
     snapshot = {"episodes": 20, "success": 0.35, "return": 0.3, "length": 250.0, "distinct_views": 900}
     card = {"world": "W", "snapshots": {"2048": snapshot, "200704": {**snapshot, "success": 0.9}}, "episodes": 40}
