@@ -104,6 +104,14 @@ def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name
     assert len({first, second, identity.hash_run(spec)}) == 3
 
 
+def test_what_ships_is_named_alike_in_every_checkout():
+    inputs = identity.input_digests(
+        "glam", "BabyAI-GoToLocal-v0", identity.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
+    )
+    assert "assets/models/quick-t5-s0/model.safetensors" in inputs
+    assert not any(Path(name).is_absolute() for name in inputs)
+
+
 def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
     monkeypatch.chdir(laboratory.root)
     spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
