@@ -251,10 +251,15 @@ def test_every_run_that_thinks_is_judged_by_both_rules(records):
 def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
     table = readable(reasoning_thoughts.swaps_table(records), "agent", "thoughts")
     trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
-    assert trained["left out"]["lost"] == "36 (36, 36, 36)" and trained["from another episode's start"]["lost"] == "46 (46, 46, 46)"
+    assert (
+        trained["left out"]["lost"] == "36 (36, 36, 36)"
+        and trained["from another episode's start"]["lost"] == "46 (46, 46, 46)"
+    )
     assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
     untuned = table["thinks, untuned", "from another episode's start"]["actions changed"]
-    assert (untuned, trained["from another episode's start"]["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
+    assert (untuned, trained["from another episode's start"]["actions changed"]) == ("0 %", "40 %"), (
+        "the first and the last test"
+    )
 
 
 def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):

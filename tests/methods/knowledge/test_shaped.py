@@ -123,7 +123,9 @@ def test_potentials_are_divided_by_their_size_in_random_play():
     assert 0 < seen.mean() < 1 and len(seen) == 128 * 16
     size = scale_of(torch.from_numpy(seen).reshape(128, 16), 0.99)
     for scale, expected in (("range", 1.0), ("sums", size), (3.0, 3.0)):
-        assert shaped._scale(oracle, WORLD, 0, shaped.Settings(scale=scale)) == pytest.approx(expected)
+        assert shaped._scale(oracle, WORLD, 0, shaped.Settings.model_validate({"scale": scale})) == pytest.approx(
+            expected
+        )
     assert shaped._scale(Zero(), WORLD, 0, shaped.Settings()) == 1.0
 
 
