@@ -90,7 +90,7 @@ def get(name: str, world: str) -> Method:
     known = [method for method in _METHODS if method.name == name]
     if not known:
         raise unknown_name("method", name, {method.name for method in _METHODS})
-    door_key = worlds.find(world).is_door_key
+    door_key = world not in worlds.CRAFTER_WORLDS and worlds.find(world).is_door_key
     return next((method for method in known if method.door_key == door_key), known[0])
 
 
@@ -121,7 +121,7 @@ def source_files(name: str, world: str) -> list[Path]:
 def check_world(name: str, world: str) -> None:
     """Raises GroundlabError for an unknown world, or one that the method does not run on."""
     supported = load(name, world).WORLDS
-    if worlds.find(world).name not in supported:
+    if world not in supported and (world in worlds.CRAFTER_WORLDS or worlds.find(world).name not in supported):
         raise GroundlabError(f"{name} does not run on {world}; it runs on {', '.join(supported)}")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import text
 
+_PICTURE = 64 * 64 * 3  # bytes of a view of Crafter before its codes
 MINIGRID_ACTIONS = (
     "turn left",
     "turn right",
@@ -25,7 +26,14 @@ MINIGRID_ACTIONS = (
 
 
 def observations(images: np.ndarray) -> list[str]:
-    """One line for each view, uint8 [N, 7, 7, 3]; what is carried is read from the agent's own cell."""
+    """One line for each view, uint8 [N, 7, 7, 3]; what is carried is read from the agent's own cell.
+
+    Crafter's views [N, bytes] hold a picture, and the codes that are put into words (`senses.py`).
+    """
+    if images.ndim == 2:
+        from groundlab.worlds.crafter.captions import describe  # here, because it loads the crafter package
+
+        return [describe(view[_PICTURE:]) for view in images]
     return [text.joined(sentences) for sentences in text.describe_batch(images, wording=text.KNOWLEDGE)]
 
 

@@ -18,7 +18,6 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor, nn
 
-from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
@@ -28,11 +27,10 @@ from groundlab.learning.returns import gae
 from groundlab.learning.shaping import Shaper
 from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.methods.knowledge.potentials import Potential, Zero
+from groundlab.methods.knowledge.senses import GRID, senses_of
 from groundlab.methods.knowledge.settings import Settings
 from groundlab.methods.knowledge.windows import History, Windows, normalised, stacked
-from groundlab.worlds.codes import ACTIONS, DONE
 
-SHAPE = (3, 7, 7)
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 _CLIPPED = 5.0  # deviations beyond which a normalised observation is cut
 
@@ -59,9 +57,12 @@ def draw(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
 class Curiosity:
     """How new observations are, in units that neither their channels nor the age of the predictor change."""
 
-    def __init__(self, novelty: RandomDistillation, num_envs: int, gamma: float):
+    def __init__(
+        self, novelty: RandomDistillation, num_envs: int, gamma: float, shape: tuple[int, int, int] = GRID.shape
+    ):
+        """shape: of observations."""
         self._novelty, self._gamma = novelty, gamma
-        self.observations, self.sums = RunningMoments(*SHAPE), RunningMoments()
+        self.observations, self.sums = RunningMoments(*shape), RunningMoments()
         self._before = torch.zeros(num_envs, dtype=torch.float64)
 
     def whitened(self, observations: Tensor) -> Tensor:
@@ -100,23 +101,25 @@ class Learner:
         """scale: what potentials are divided by (`learning.shaping.scale_of`)."""
         self._seed, self._settings, self._potential = seed, settings, potential or Zero()
         fidelity, count = settings.fidelity, settings.num_envs
+        self._senses = senses = senses_of(world)
         with checkpoints.seeded_construction(seed, "knowledge agent"):
-            self.agent = TwoHeadedAgent(SHAPE, len(ACTIONS), settings.network)
-            self._novelty = RandomDistillation(SHAPE, settings.network) if settings.curiosity else None
+            self.agent = TwoHeadedAgent(senses.shape, len(senses.actions), settings.network)
+            self._novelty = RandomDistillation(senses.shape, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
         self._learnt = [weights for weights in self.networks.parameters() if weights.requires_grad]
         self._optimizer = torch.optim.Adam(self._learnt, lr=settings.lr, eps=settings.adam_eps)
-        self._curiosity = Curiosity(self._novelty, count, settings.curiosity_gamma) if self._novelty else None
+        gamma = settings.curiosity_gamma
+        self._curiosity = Curiosity(self._novelty, count, gamma, senses.shape) if self._novelty else None
         self._advantages = RunningMoments()
         self._shaper = Shaper(count, settings.gamma, scale, fidelity.quirks)
-        padding = None if fidelity.first_action_fills else DONE
+        padding = None if fidelity.first_action_fills else senses.padding
         self._history = History(count, self._potential.horizon, padding, fidelity.quirks)
-        self._envs = worlds.GridVectorEnv(worlds.find(world), count, autoreset="same-step")
+        self._envs = senses.make(world, count, "same-step")
         layouts = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, 2**31, count)
         observations, _ = self._envs.reset(seed=layouts.tolist())
-        self._views = observations["image"]
+        self._views = senses.view(observations)
         self._history.start(self._views)
-        self._lengths, self._episodes = np.zeros(count, np.int64), []
+        self._lengths, self._returns, self._episodes = np.zeros(count, np.int64), np.zeros(count), []
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """CPU seconds of this process by what they went into: "worlds", "policy", "potential", "update"."""
 
@@ -191,12 +194,12 @@ class Learner:
             self._history.act(actions)
             windows.append(self._history.windows())
             seen, rewards, terminated, truncated, info = self._envs.step(actions)
-            ended, self._views = terminated | truncated, seen["image"]
+            ended, self._views = terminated | truncated, self._senses.view(seen)
             limited = truncated & ~terminated
         follows = self._what_follows(limited, info, cut)
         with self._spent_on("worlds"):
             self._history.see(self._views, ended)
-            self._note(rewards, terminated, ended)
+            self._note(rewards, self._senses.succeeded(terminated, info), ended)
         with self._spent_on("policy"):
             chosen = torch.from_numpy(actions)
             log_probs = judged.logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
@@ -222,20 +225,20 @@ class Learner:
             return values
         after = self._history.windows()
         if limited.any():
-            final = info["final_obs"]["image"]
+            final = self._senses.view(info["final_obs"])
             after = self._history.after(final)
             with self._spent_on("policy"):
                 values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalised(final[limited]))).value
         cut.append((limited, Windows._make(field[limited] for field in after)))
         return values
 
-    def _note(self, rewards: np.ndarray, terminated: np.ndarray, ended: np.ndarray) -> None:
+    def _note(self, rewards: np.ndarray, succeeded: np.ndarray, ended: np.ndarray) -> None:
         """Keep the figures of episodes that have ended in this step."""
-        self._lengths += 1
+        self._lengths, self._returns = self._lengths + 1, self._returns + rewards
         for env in np.flatnonzero(ended).tolist():
-            row = {"success": terminated[env], "return": rewards[env], "length": self._lengths[env]}
+            row = {"success": succeeded[env], "return": self._returns[env], "length": self._lengths[env]}
             self._episodes.append({name: float(value) for name, value in row.items()})
-        self._lengths[ended] = 0
+        self._lengths[ended], self._returns[ended] = 0, 0.0
 
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
@@ -276,7 +279,7 @@ class Learner:
     def state(self) -> Files:
         """The files of a checkpoint; to be taken between two updates."""
         facts = {"shaper": self._shaper.state(), "history": self._history.state(), "lengths": self._lengths.tolist()}
-        facts |= {"advantages": self._advantages.state()}
+        facts |= {"advantages": self._advantages.state(), "returns": self._returns.tolist()}
         facts |= {"curiosity": self._curiosity.state()} if self._curiosity else {}
         files = checkpoints.pack(self.networks, self._optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
@@ -289,7 +292,7 @@ class Learner:
         self._advantages.load_state(facts["advantages"])
         if self._curiosity:
             self._curiosity.load_state(facts["curiosity"])
-        self._lengths = np.array(facts["lengths"], np.int64)
+        self._lengths, self._returns = np.array(facts["lengths"], np.int64), np.array(facts["returns"])
         self._envs.load(load(files["envs.safetensors"]))
         nobody = np.zeros(self._settings.num_envs, np.bool_)
-        self._views = self._envs.reset(options={"reset_mask": nobody})[0]["image"]
+        self._views = self._senses.view(self._envs.reset(options={"reset_mask": nobody})[0])

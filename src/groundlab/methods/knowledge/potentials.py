@@ -51,11 +51,12 @@ class RandomPotential:
     horizon = 1
 
     def __init__(self, seed: int):
-        rng = generator(seed, "random potential")
-        self._weights = rng.integers(1, 2**63, 7 * 7 * 3, dtype=np.uint64)
+        self._rng, self._weights = generator(seed, "random potential"), np.zeros(0, np.uint64)
 
     def __call__(self, windows: Windows) -> np.ndarray:
         latest = windows.views[:, -1].reshape(len(windows.actions), -1).astype(np.uint64)
+        if not len(self._weights):
+            self._weights = self._rng.integers(1, 2**63, latest.shape[1], dtype=np.uint64)
         mixed = (latest + 1) @ self._weights
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
         return (mixed >> np.uint64(11)).astype(np.float64) / 2**53

@@ -30,6 +30,7 @@ from groundlab.methods.knowledge import goals, labelling, preference, shipped, s
 from groundlab.methods.knowledge.dataset import Dataset
 from groundlab.methods.knowledge.goals import GoalPotential
 from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
+from groundlab.methods.knowledge.lives import play_lives
 from groundlab.methods.knowledge.networks import TwoHeadedAgent
 from groundlab.methods.knowledge.pooling import Pooling
 from groundlab.methods.knowledge.potentials import (
@@ -41,6 +42,7 @@ from groundlab.methods.knowledge.potentials import (
     Zero,
 )
 from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.methods.knowledge.senses import CRAFTER, WORLDS, Senses, senses_of  # noqa: F401 - WORLDS is for the registry
 from groundlab.methods.knowledge.settings import Settings as LearnerSettings
 from groundlab.methods.knowledge.windows import History, Windows, normalised, stacked
 from groundlab.methods.playing import Memoryless, play_layouts, summary
@@ -48,9 +50,8 @@ from groundlab.methods.pretraining import place_of
 from groundlab.methods.registry import Request
 from groundlab.methods.settings import Layouts, parse_layouts
 from groundlab.worlds import rules
-from groundlab.worlds.codes import ACTIONS, COLOURS, TYPES
+from groundlab.worlds.codes import COLOURS, TYPES
 
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 _TRIED = (128, 16)  # steps of random play, and environments, on which a potential's size is measured
 
 
@@ -122,12 +123,12 @@ def _files(place: Path) -> list[Path]:
 class Player(Memoryless):
     """Plays with a trained network; without `rng` it takes the likeliest action."""
 
-    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None):
-        self._agent, self._rng = agent, rng
+    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, senses: Senses):
+        self._agent, self._rng, self._view = agent, rng, senses.view
 
     @torch.no_grad()
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        logits = self._agent(torch.from_numpy(normalised(observations["image"][active]))).logits
+        logits = self._agent(torch.from_numpy(normalised(self._view(observations)[active]))).logits
         return logits.argmax(-1).numpy() if self._rng is None else draw(logits, self._rng)
 
 
@@ -168,8 +169,11 @@ def _source(settings: Settings, seed: int, home: Path) -> Path:
 def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential]:
     """The potential that the settings ask for; what is labelled for it goes to `home`.
 
-    Raises GroundlabError when its source is missing, and what a labelling raises.
+    Raises GroundlabError when its source is missing or it is not for this world, and what a labelling raises.
     """
+    senses = senses_of(world)
+    if senses is CRAFTER and settings.form in ("oracle", "code"):
+        raise GroundlabError(f"form={settings.form} is for grids; on {world} use none, random, preference or goals")
     if settings.form == "none":
         yield Zero()
     elif settings.form == "random":
@@ -183,12 +187,14 @@ def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Itera
     elif settings.form == "preference":
         yield PreferencePotential(preference.load(_source(settings, seed, home)))
     else:
-        yield _goal_potential(suggesting.load(_source(settings, seed, home)), settings)
+        yield _goal_potential(suggesting.load(_source(settings, seed, home)), settings, senses)
 
 
-def _goal_potential(library: goals.GoalLibrary, settings: Settings) -> GoalPotential:
-    embed = Embedder(load_encoder(place_of(settings.encoder)))
-    potential = GoalPotential(library, embed, settings.threshold or goals.THRESHOLD, pooling=settings.pooling)
+def _goal_potential(library: goals.GoalLibrary, settings: Settings, senses: Senses) -> GoalPotential:
+    if senses is CRAFTER and settings.threshold is None and settings.dataset is None:
+        raise GroundlabError("the dataset that ships is of grids; set threshold, or dataset to one of Crafter")
+    embed, threshold = Embedder(load_encoder(place_of(settings.encoder))), settings.threshold or goals.THRESHOLD
+    potential = GoalPotential(library, embed, threshold, senses.actions, settings.pooling)
     if settings.threshold is None:
         goals.calibrate(potential, Dataset(settings.dataset_folder), settings.share)
     return potential
@@ -197,17 +203,18 @@ def _goal_potential(library: goals.GoalLibrary, settings: Settings) -> GoalPoten
 def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
     """Windows of uniformly random actions, step after step [steps * num_envs]."""
     rng = generator(seed, "random play")
-    envs = worlds.GridVectorEnv(worlds.find(world), num_envs, autoreset="same-step")
-    history = History(num_envs, horizon)
+    senses = senses_of(world)
+    envs = senses.make(world, num_envs, "same-step")
+    history = History(num_envs, horizon, senses.padding)
     layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
-    history.start(envs.reset(seed=layouts.tolist())[0]["image"])
+    history.start(senses.view(envs.reset(seed=layouts.tolist())[0]))
     windows = []
     for _ in range(steps):
         windows.append(history.windows())
-        actions = rng.integers(0, len(ACTIONS), num_envs)
+        actions = rng.integers(0, len(senses.actions), num_envs)
         history.act(actions)
         observations, _, terminated, truncated, _ = envs.step(actions)
-        history.see(observations["image"], terminated | truncated)
+        history.see(senses.view(observations), terminated | truncated)
     return stacked(windows)
 
 
@@ -223,9 +230,10 @@ def _scale(potential: Potential, world: str, seed: int, settings: Settings) -> f
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
     """The test layouts, by likeliest actions and by chance."""
-    players = {"argmax": None, "sampled": generator(seed, "evaluation")}
+    players, senses = {"argmax": None, "sampled": generator(seed, "evaluation")}, senses_of(world)
+    play = play_lives if senses is CRAFTER else play_layouts
     return [
-        summary(policy, play_layouts(world, parse_layouts(layouts), Player(agent, rng)))
+        summary(policy, play(world, parse_layouts(layouts), Player(agent, rng, senses)))
         for policy, rng in players.items()
     ]
 

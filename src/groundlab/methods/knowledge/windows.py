@@ -18,6 +18,8 @@ import numpy as np
 from groundlab.learning.shaping import Quirks
 from groundlab.worlds.codes import DONE
 
+_PICTURE_SHAPE = (64, 64, 3)
+PICTURE = 64 * 64 * 3  # bytes of a view of Crafter before its codes
 DIVISORS = np.array([10.0, 5.0, 3.0], np.float32)  # of an image's channels, in the policy's eyes
 
 
@@ -35,7 +37,13 @@ def channels_first(views: np.ndarray) -> np.ndarray:
 
 
 def normalised(views: np.ndarray) -> np.ndarray:
-    """[..., 7, 7, 3] codes to float32 [..., 3, 7, 7], channels divided by 10, 5, 3 (spec 1.1, ImageObsWrapper)."""
+    """[..., 7, 7, 3] codes to float32 [..., 3, 7, 7], channels divided by 10, 5, 3 (spec 1.1, ImageObsWrapper).
+
+    Crafter's views, [..., bytes] (`senses.py`): their pictures, [..., 3, 64, 64], divided by 255 (spec 1.2).
+    """
+    if views.shape[-1] > PICTURE:
+        pictures = views[..., :PICTURE].reshape(*views.shape[:-1], *_PICTURE_SHAPE)
+        return channels_first(pictures.astype(np.float32) / np.float32(255))
     return channels_first(views.astype(np.float32) / DIVISORS)
 
 

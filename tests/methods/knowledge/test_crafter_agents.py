@@ -1,0 +1,97 @@
+"""Background knowledge in Crafter: its pictures are played from, its captions are looked up, its tasks are counted."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab import worlds
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
+from groundlab.methods import registry
+from groundlab.methods.knowledge import captions, preference, shaped, suggesting
+from groundlab.methods.knowledge.goals import GoalLibrary
+from groundlab.methods.knowledge.learner import Learner
+from groundlab.methods.knowledge.potentials import RandomPotential
+from groundlab.methods.knowledge.preference import PreferenceTransformer
+from groundlab.methods.knowledge.senses import CRAFTER, senses_of
+from groundlab.methods.knowledge.settings import COLLECTION, Settings
+from groundlab.methods.knowledge.windows import normalised
+from groundlab.worlds.crafter.captions import describe
+
+WORLD = "Crafter-Text-CollectDrink"
+SMALL = {"num_envs": 2, "frames_per_env": 8, "epochs": 1, "minibatches": 2}
+
+
+def test_views_hold_the_picture_for_networks_and_the_codes_for_captions():
+    envs = CRAFTER.make(WORLD, 3, "same-step")
+    observations, _ = envs.reset(seed=[1, 2, 3])
+    views = CRAFTER.view(observations)
+    read = normalised(views)
+    assert read.shape == (3, *CRAFTER.shape) and read.dtype == np.float32
+    np.testing.assert_array_equal(read, observations["image"].transpose(0, 3, 1, 2).astype(np.float32) / 255)
+    assert captions.observations(views) == [describe(codes) for codes in observations["codes"]]
+    assert normalised(np.stack([views, views], 1)).shape == (3, 2, *CRAFTER.shape)
+
+
+def test_grids_are_seen_as_before():
+    assert senses_of("BabyAI-GoToLocal-v0").shape == (3, 7, 7)
+    assert senses_of("Crafter-Text-EatCow") is CRAFTER and len(CRAFTER.actions) == 20
+
+
+@pytest.mark.parametrize("given", [{}, COLLECTION], ids=["shaping", "curiosity"])
+def test_a_learner_that_stopped_goes_on_to_the_last_bit(given):
+    def fresh():
+        return Learner(WORLD, 0, Settings.model_validate({**SMALL, **given}), RandomPotential(0))
+
+    straight, stopped, resumed = fresh(), fresh(), fresh()
+    stopped.improve(1), straight.improve(1)
+    resumed.load_state(stopped.state())
+    assert resumed.improve(2) == straight.improve(2)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """What two labellers leave."""
+    torch.manual_seed(0)
+    preference.store(tmp_path / "preference", PreferenceTransformer(CRAFTER.shape, len(CRAFTER.actions)))
+    caption = (
+        "Step 1: You see: water at 1 steps to your left.You face water at your front. You choose the action: drink."
+    )
+    suggesting.store(tmp_path / "goals", GoalLibrary([caption], [["Drink water."]]))
+    return {"preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
+
+
+def run(folder, **given):
+    settings = shaped.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
+    registry.check_world("knowledge", WORLD)
+    shaped.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["none", "random", "preference", "goals"])
+def test_every_form_but_code_shapes_a_run(tmp_path, sources, form):
+    records = run(tmp_path / "run", form=form, source=sources.get(form), threshold=-1.0)
+    assert (max(record["shaping"] for record in records) > 0) == (form != "none")
+    evaluations = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert [row["policy"] for row in evaluations] == ["argmax", "sampled"]
+    rows = [row for each in evaluations for row in each["rows"]]
+    assert all(row["success"] == ("collect_drink" in row["achievements"]) == (row["return"] == 1.0) for row in rows)
+
+
+@pytest.mark.parametrize("form", ["oracle", "code"])
+def test_what_is_for_grids_says_so(tmp_path, form):
+    with pytest.raises(GroundlabError, match="use none, random, preference or goals"):
+        run(tmp_path / "run", form=form)
+
+
+def test_goals_are_not_calibrated_on_another_games_dataset(tmp_path, sources):
+    with pytest.raises(GroundlabError, match="set threshold, or dataset to one of Crafter"):
+        run(tmp_path / "run", form="goals", source=sources["goals"])
+
+
+def test_the_public_game_is_not_a_world_of_the_paper():
+    assert "Crafter-Reward" in worlds.CRAFTER_WORLDS
+    with pytest.raises(GroundlabError, match="knowledge does not run on Crafter-Reward"):
+        registry.check_world("knowledge", "Crafter-Reward")
