@@ -145,7 +145,7 @@ def targets(world: str) -> list[tuple[str, str]]:
 def _source(settings: Settings, seed: int, home: Path) -> Path:
     """Where the knowledge of a run lies. Labels into `home` when a maker is named.
 
-    A person's replies are those to the questions of seed 0; other makers are asked those of the run's seed.
+    Hand-written replies are those to the questions of seed 0; other makers are asked those of the run's seed.
     """
     if settings.maker is None:
         if settings.source is None or not Path(settings.source).exists():
