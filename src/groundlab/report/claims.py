@@ -23,17 +23,21 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
-Metric = Literal["interactions", "steps", "success", "return", "mismatches"]
+Metric = Literal[
+    "interactions", "steps", "success", "return", "mismatches", "length", "test_success", "thought_words", "echo_rate"
+]
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
 
 
 POLICIES = ("rule", "sampled", "greedy", "argmax", "random", "first-finished", "bot", "facts")
+SWAPPED = ("thought emptied", "another's thought")
 
 
 def _played(policy: str) -> str:
-    if policy.split()[0] not in POLICIES:
+    whole = policy in SWAPPED or policy.startswith("Reasoning-")
+    if policy.split()[0] not in POLICIES and not whole:
         raise ValueError(f"must begin with one of {', '.join(POLICIES)}")
     return policy
 
@@ -57,13 +61,14 @@ class Selector(_Strict):
     method: str
     world: str
     policy: Annotated[str, AfterValidator(_played)] = "rule"
-    """How it was played: a word of `POLICIES`, for language-model agents with a test's name after it."""
+    """How it was played: a word of `POLICIES`, for language-model agents with a test's name after it; one of `SWAPPED`;
+    or the Reasoning-* world where an agent was tested that had been tuned in another."""
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
-    when: Literal["end", "worst test", "training"] = "end"
-    """The final evaluation; each seed's mean of its least successful test during training; or its training episodes,
-    averaged over all frames (the sample efficiency of spec glam-environment 5.2)."""
+    when: Literal["end", "worst test", "training", "first tenth", "last tenth"] = "end"
+    """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
+    averaged over all frames (the sample efficiency of spec glam-environment 5.2); or the ends of its training."""
 
     @property
     def short(self) -> str:
@@ -72,8 +77,8 @@ class Selector(_Strict):
         name = "phi = 0" if name == "none" else name
         if self.settings.get("probability", 0.5) != 0.5:
             name = f"{name} (p = {self.settings['probability']:g})"
-        if self.when == "training":
-            return f"{name} (training)"
+        if self.when in ("training", "first tenth", "last tenth"):
+            return f"{name} ({self.when})"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims
-from groundlab.report.records import Records, load, select, table, training_means
+from groundlab.report.records import Records, load, select, table, tenth_means, training_means
 from groundlab.report.statistics import Estimate, difference_interval, improvement_interval, two_level_interval
 from groundlab.report.tables import markdown, measured
 
@@ -129,8 +129,8 @@ def _selectors(claim: Claim) -> list[Selector]:
 
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
     """The stored rows that a selector names: episodes of the final evaluation, tests during training, or updates."""
-    frame = {"end": records.evaluations, "worst test": records.tests, "training": records.curves}[selector.when]
-    policy = None if selector.when == "training" else selector.policy
+    frame = {"end": records.evaluations, "worst test": records.tests}.get(selector.when, records.curves)
+    policy = selector.policy if selector.when in ("end", "worst test") else None
     rows = select(frame, method=selector.method, world=selector.world, policy=policy, settings=selector.settings)
     return rows if selector.kind is None else rows.loc[rows.get("kind", pd.Series(index=rows.index)) == selector.kind]
 
@@ -145,6 +145,8 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
         return table(rows, metric, columns="episode" if selector.policy == "first-finished" else "layout")
     if selector.when == "training":
         return training_means(rows, metric)
+    if selector.when in ("first tenth", "last tenth"):
+        return tenth_means(rows, metric, last=selector.when == "last tenth")
     worst = table(rows, "success", columns="iteration").argmin(axis=1)
     return np.take_along_axis(table(rows, metric, columns="iteration"), worst[:, None], 1)
 

@@ -40,7 +40,7 @@ QUIRKS = {
     "unclipped_gradients": "gradients not clipped (Q1)",
     "first_action_fills": "first window filled with its action",
 }
-_TOLD = ("network", "timeouts", "model", "strength", "share", "pooling", "threshold", "encoder", "frames", "iterations")
+_TOLD = ("network", "timeouts", "scale", "strength", "share", "pooling", "threshold", "encoder", "frames", "iterations")
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,20 @@ def _arms_of(records: Records, kind: str, world: str, runs: pd.DataFrame) -> lis
 
 
 def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that most runs have; in a tie, the first with the most frames."""
-    return max(of_runs, key=lambda each: (of_runs.count(each), each.get("frames") or 0), default={})
+    """The settings that most runs have; in a tie, those without quirks, then those nearest to all the others."""
+
+    def rank(each: dict[str, Any]) -> tuple[int, bool, int]:
+        differing = sum(len(dict(_flat(each).items() ^ _flat(other).items())) for other in of_runs)
+        return of_runs.count(each), not any(each.get("fidelity", {}).values()), -differing
+
+    return max(of_runs, key=rank, default={})
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, str]:
+    """Nested settings by their path."""
+    nested = {key: given for key, given in settings.items() if isinstance(given, dict)}
+    inner = {f"{key}.{name}": value for key, given in nested.items() for name, value in given.items()}
+    return {key: repr(value) for key, value in {**settings, **inner}.items() if key not in nested}
 
 
 def difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
@@ -185,9 +197,10 @@ def _rows(frame: pd.DataFrame, kind: str, world: str, varied: str, usual: dict[s
 
 
 def main_world(found: list[Arm]) -> str:
-    """The world of the comparison: where phi = 0 has the most seeds."""
-    plain = [each for each in found if each.kind == "none" and not each.varied]
-    return max(plain, key=lambda each: len(each.seeds)).world if plain else ""
+    """The world of the comparison: where phi = 0 has the most seeds; in a tie, where there are most arms."""
+    base = [each for each in found if each.kind == "none" and not each.varied]
+    rivals = {each.world: sum(other.world == each.world for other in found) for each in base}
+    return max(base, key=lambda each: (len(each.seeds), rivals[each.world])).world if base else ""
 
 
 def compared(records: Records) -> list[Arm]:
@@ -234,8 +247,8 @@ def improvement_table(records: Records) -> Table:
 
 
 _IMPROVEMENT_NOTES = (
-    "area under the curve: mean success of training episodes over all frames, in percent, [95 % interval] over seeds; "
-    "actions are drawn by chance",
+    "area under the curve: mean success of training episodes over all steps, in percent, [95 % interval] over seeds; "
+    "actions are drawn by chance. Short episodes end first, so the first update flatters every arm alike",
     "chance of more: the probability of improvement over φ = 0 (Agarwal et al. 2021), ties counted half, [95 % "
     "stratified bootstrap interval]; one half is no difference",
     "three seeds against three: the interval is [1, 1] as soon as all of one are above all of the other, by however "

@@ -25,47 +25,63 @@ def paired_areas(arm: Arm, other: Arm) -> tuple[np.ndarray, np.ndarray]:
     return ours, theirs
 
 
-# --- Wrong labels
+# --- Wrong labels, few labels, another judge
 
 
 def judged(records: Records) -> list[Arm]:
-    """The arms of preferences that the scripted judge labelled, in the main world, differing in its errors only."""
+    """The arms of preferences in the main world that differ in their labels only: by rule, fewer errors first, the rest
+    after them."""
     found = arms(records)
     mine = [each for each in found if each.kind == "preference" and each.world == main_world(found)]
-    scripted = [each for each in mine if each.settings.get("maker") == "scripted" and not each.quirks]
-    only_error = [each for each in scripted if "," not in each.varied.removeprefix("scripted labeller, ")]
-    return sorted(only_error, key=lambda each: label_error(each.settings))
+    usual = next((each for each in mine if not each.varied), None)
+    labels = [each for each in mine if usual and _without_labels(each) == _without_labels(usual)]
+    return sorted(labels, key=lambda each: (_judge(each).count(","), label_error(each.settings), each.varied))
+
+
+def _without_labels(arm: Arm) -> dict[str, Any]:
+    return {key: value for key, value in arm.settings.items() if key not in ("maker", "model", "labelling", "source")}
+
+
+def _judge(arm: Arm) -> str:
+    """`10 %` for the scripted judge, else whose labels they are, or how many, after a comma."""
+    if arm.settings.get("maker") != "scripted":
+        return f",{arm.source.replace(' model ', chr(10))}"
+    wrong = f"{100 * label_error(arm.settings):.0f} %"
+    fewer = arm.settings.get("labelling", {}).get("pairs") if "pairs" in arm.varied else None
+    return f"{wrong},\n{fewer} pairs" if fewer else wrong
 
 
 def label_errors(records: Records) -> Figure | None:
     """The area under the curve against the share of wrong preference labels, seed by seed, beside phi = 0."""
     drawn, found = judged(records), arms(records)
     base = plain(found, main_world(found))
-    if len({label_error(arm.settings) for arm in drawn}) < 2 or base is None:
+    if len(drawn) < 2 or base is None:
         return None
     frames = min(arm.frames for arm in [*drawn, base])
-    figure, axes = new_figure(5.6, 3.9)
-    axis, look = axes[0, 0], LOOKS["preference"]
-    shares = [100 * label_error(arm.settings) for arm in drawn]
-    for share, arm in zip(shares, drawn, strict=True):
+    figure, axes = new_figure(6.4, 4.1)
+    axis, look, level = axes[0, 0], LOOKS["preference"], base.areas(frames)[:, 0]
+    for place, arm in enumerate(drawn):
         areas = arm.areas(frames)[:, 0]
-        axis.plot(np.full(len(areas), share), areas, look.marker, color=look.colour, markersize=5, fillstyle="none")
-    means = [arm.areas(frames).mean() for arm in drawn]
-    told = "BK-Pref, scripted labeller: mean, and each seed"
-    axis.plot(shares, means, color=look.colour, linestyle=":", marker="_", markersize=12, label=told)
-    level = base.areas(frames)[:, 0]
+        axis.plot(np.full(len(areas), place), areas, look.marker, color=look.colour, markersize=5, fillstyle="none")
+        axis.plot(place, areas.mean(), "_", color=look.colour, markersize=16, markeredgewidth=2)
+    axis.plot([], [], look.marker, color=look.colour, fillstyle="none", label="BK-Pref: each seed; bars: their mean")
     axis.axhline(level.mean(), color=LOOKS["none"].colour, linestyle="--", label="φ = 0: mean, and range of its seeds")
     axis.axhspan(level.min(), level.max(), color=LOOKS["none"].colour, alpha=0.12, linewidth=0)
-    counts = ", ".join(f"{share:.0f} %: {len(arm.seeds)}" for share, arm in zip(shares, drawn, strict=True))
+    names = [f"{_judge(arm).lstrip(',')}\n({_seeds(arm)})" for arm in drawn]
+    axis.set_xticks(range(len(drawn)), names)
     axis.set(
-        title=f"{base.world}\nfirst {frames:,.0f} steps; seeds: {counts}; φ = 0: {len(level)}",
-        xlabel="wrong preference labels [%]",
+        title=f"{base.world}, first {frames:,.0f} steps; φ = 0: {_seeds(base)}",
+        xlabel="wrong labels of the scripted judge [%], or other judges",
         ylabel="area under the learning curve [%]",
-        xlim=(-2, max(shares) + 2),
-        ylim=(0, 1.15 * max(*means, level.max())),
+        xlim=(-0.5, len(drawn) - 0.5),
+        ylim=(0, 1.15 * max(level.max(), *(arm.areas(frames).max() for arm in drawn))),
     )
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=1)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
+
+
+def _seeds(arm: Arm) -> str:
+    return f"{len(arm.seeds)} seed" + "s" * (len(arm.seeds) > 1)
 
 
 # --- The original's quirks

@@ -12,7 +12,7 @@ from groundlab.report.reasoning import LOOKS, SAMPLED, UNTUNED, Arm, main_arms
 from groundlab.report.records import Records
 from groundlab.report.tables import Table
 
-LONGEST = 10  # replies of an episode that are shown
+FIRST, LAST = 6, 3  # replies of an episode that are shown
 EPISODES = 1  # of each agent
 
 
@@ -27,7 +27,7 @@ def transcripts(records: Records) -> Table | None:
 
 
 _NOTES = (
-    f"the first layout of the test list, first seed: not picked; at most {LONGEST} replies of each episode",
+    f"the first layout of the test list, first seed: not picked; its first {FIRST} replies and its last {LAST}",
     "✗: an invalid reply, after which the world stands still and an error text is read",
 )
 
@@ -52,18 +52,20 @@ def _name(arm: Arm) -> str:
 
 
 def _readable(line: dict[str, Any]) -> list[dict[str, str]]:
-    """A reply as a row; an episode's first row names it, its last tells how it went."""
+    """A reply as a row; an episode's first row names it, its last is followed by how it went."""
     number, last = line["reply"], line["replies"]
+    hidden = range(FIRST + 1, last - LAST + 1)
+    if number in hidden:
+        return (
+            [{"episode": "", "reply": "…", "reads": f"({len(hidden)} more)", "says": ""}] if number == hidden[0] else []
+        )
     row = {"episode": "", "reply": str(number), "reads": _one_line(line["seen"]), "says": _quoted(line["said"])}
     if not line["valid"]:
         row["says"] += " ✗"
     if number == 1:
         row["episode"] = f"{line['agent']}, layout {line['layout']}: {line['mission']}"
-    ending = {"episode": f"{'success' if line['success'] else 'no success'} after {last} replies"}
-    rest = {**ending, "reply": "", "reads": f"({last - LONGEST} more)" if last > LONGEST else "", "says": ""}
-    if number == min(last, LONGEST):
-        return [row, rest]
-    return [row] if number < LONGEST else []
+    ending = f"{'success' if line['success'] else 'no success'} after {last} replies"
+    return [row, {"episode": ending, "reply": "", "reads": "", "says": ""}] if number == last else [row]
 
 
 def _one_line(text: str) -> str:

@@ -121,6 +121,20 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
     return np.array(means)
 
 
+def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
+    """[seeds, 1]: a metric's mean over the first or the last tenth of the updates that recorded it, one at least.
+
+    Raises GroundlabError when one seed was run twice with other settings.
+    """
+    _refuse_twice(curves, "iteration")
+    means = []
+    for _, curve in curves.loc[curves[metric].notna()].sort_values("iteration").groupby("seed"):
+        values = curve[metric].to_numpy(dtype=float)
+        count = max(1, len(values) // 10)
+        means.append([np.mean(values[-count:] if last else values[:count])])
+    return np.array(means)
+
+
 def _refuse_twice(rows: pd.DataFrame, columns: str) -> None:
     if rows.duplicated(["seed", columns]).any():
         raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
