@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds import WORLDS, GridEnv, find, render, text
+from groundlab.worlds import CRAFTER_WORLDS, WORLDS, GridEnv, find, render, text
+from groundlab.worlds.crafter.rules import LENGTH, SIZE
 from groundlab.worlds.registry import World
 
 GROUPS: dict[str, Callable[[World], bool]] = {
@@ -52,6 +53,9 @@ def list_worlds(console: Console, package: bool = False) -> None:
             grid = f"{world.width}x{world.height}"
             table.add_row(world.name, grid, str(world.max_steps), f"{world.mission} ({world.summary})")
         table.add_section()
+    table.add_row(f"[bold]Crafter (knowledge paper): {len(CRAFTER_WORLDS)}[/bold]")
+    for name, crafter in CRAFTER_WORLDS.items():
+        table.add_row(name, f"{SIZE}x{SIZE}", str(LENGTH), crafter.summary)
     console.print(table)
     if package:
         others = _package_only()
