@@ -10,7 +10,10 @@ In a notebook:
 Read in the order of a run: config.py (the YAML's schema), plan.py, executor.py, worker.py, store.py, reproduce.py.
 """
 
+# ruff: noqa: E402 - the imports below load transformers, which warns about progress bars that nobody draws on a page
 import warnings
+
+warnings.filterwarnings("ignore", message="IProgress not found")
 
 from groundlab.lab.executor import Outcome, run, run_one
 from groundlab.lab.plan import Plan, plan
@@ -20,6 +23,3 @@ from groundlab.lab.store import collect
 from groundlab.lab.worker import execute_run
 
 __all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run", "run_one"]
-
-# A page that loads a language model would begin with a warning about progress bars that nobody draws.
-warnings.filterwarnings("ignore", message="IProgress not found")

@@ -1,4 +1,4 @@
-"""How fast replies are drawn: 6 and 64 environments, a Llama of 58 million random weights, 20 tokens a reply.
+"""How fast replies are drawn and learnt from: 6 and 64 environments, a Llama of 58 million random weights, 20 tokens.
 
 The contexts are those of a real collection in `Reasoning-GoTo-v0` (three distractors, the paper's prompt and window of
 5): every step adds an observation and the model's own reply. `ReplyGenerator` answers them step after step; then
@@ -6,18 +6,23 @@ The contexts are those of a real collection in `Reasoning-GoTo-v0` (three distra
 and read again, in chunks of 4. Random weights end no reply before the budget, so both draw the same number of tokens.
 Two phases are told apart: while the window fills (the first five steps of every episode, where all that was read
 stays), and once it is full (each step drops the oldest turn, and only the system message stays).
+An update reads the replies with the policy and with a reference, then takes one epoch of gradient steps: ours against
+the plain way, in which padded rows are read whole and the vocabulary head runs everywhere. Both do the same sums.
 CPU seconds of one thread. Called from: `bench.py` (`groundlab bench training --only reasoning`).
 """
 
 import time
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from groundlab import worlds
 from groundlab.assets import read_text
+from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.lab.bench import Figure
 from groundlab.language import corpus, tokenizer
@@ -26,10 +31,13 @@ from groundlab.language.corpus.words import ACTIONS
 from groundlab.language.dialogue import DialogueWriter
 from groundlab.language.generation import Decoding, ReplyGenerator
 from groundlab.language.heads import seeded_weights
+from groundlab.language.tokens import Reading, TokenPolicy
+from groundlab.learning import token_ppo
 from groundlab.worlds import text
 
 WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: spec reasoning-agents 1.5, 0.4 and 3.7
 _STEPS = {6: 15, 64: 8}  # environment steps, by number of environments
+_LEARNT, _PLAIN_CHUNK = 7, 8  # steps that are learnt from, and replies that the plain way reads at once
 _CHUNKS_TIMED = 2  # of the original's chunks a step; they cost the same each
 
 
@@ -139,8 +147,113 @@ def _rate(steps: list[Timed]) -> float:
     return BUDGET * sum(step.contexts for step in steps) / sum(step.seconds for step in steps)
 
 
+Rows = list[list[int]]
+
+
+class _DefaultLinear(nn.Linear):
+    """A layer of another class is one that `language/products.py` leaves to PyTorch's own products."""
+
+
+class PlainPolicy(TokenPolicy):
+    """The same model read the plain way: padded on the left, whole rows, all logits, PyTorch's own products."""
+
+    def __init__(self, model: Any):
+        for module in model.modules():
+            if type(module) is nn.Linear:
+                module.__class__ = _DefaultLinear
+        super().__init__(model)
+
+    def _read_part(self, model: Any, head: Any, prompts: Any, responses: Any, part: list[int]) -> Reading:
+        rows = [[*prompts[row], *responses[row]] for row in part]
+        longest = max(map(len, rows))
+        ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
+        lengths, replied = (torch.tensor([len(row) for row in which]) for which in (rows, [responses[r] for r in part]))
+        columns = torch.arange(longest)
+        mask, answered = (columns >= (longest - count)[:, None] for count in (lengths, replied))
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        made = model(ids, mask.long(), positions, output_hidden_states=True, use_cache=False)
+        log_all = made.logits[:, :-1].log_softmax(-1)
+        states, own = made.hidden_states[-1], answered[:, 1:]
+        log_probs = log_all.gather(2, ids[:, 1:, None])[..., 0][own]
+        entropies = -(log_all.exp() * log_all).sum(-1)[own]
+        values = head(states) if head else torch.zeros(ids.shape)
+        return Reading(log_probs, values[:, :-1][own], entropies, values[:, -1])
+
+    def _parts(self, prompts: Any, responses: Any) -> list[list[int]]:
+        count = len(prompts)
+        return [list(range(start, min(start + _PLAIN_CHUNK, count))) for start in range(0, count, _PLAIN_CHUNK)]
+
+
+@dataclass
+class _Learning:
+    """PPO's settings for the update that is timed: as published, but for one epoch and small steps."""
+
+    epochs: int = 1
+    minibatch_size: int = 8
+    clip: float = 0.2
+    value_clip: float = 0.2
+    critic_coefficient: float = 0.1
+    entropy_coefficient: float = 0.0
+    kl_loss_coefficient: float = 0.0
+    kl_estimator: token_ppo.KLEstimator = "k1"
+    max_grad_norm: float | None = None
+    ratio_threshold: float | None = None
+    target_kl: float | None = None
+    lr: float = 1.41e-5
+
+
+def update(policy: TokenPolicy, prompts: Rows, responses: Rows) -> dict[str, float]:
+    """Policy and reference read, the KL and a reward for long replies as advantage, one epoch of Adam's steps."""
+    settings = _Learning()
+    trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=settings.lr, fused=True)
+    read, reference = policy.read(prompts, responses), policy.reference(prompts, responses)
+    advantages = token_ppo.whitened(read.values - 0.2 * (read.log_probs - reference))
+    lengths = torch.tensor([len(response) for response in responses])
+    batch = token_ppo.Batch(lengths, read.log_probs, reference, read.values, advantages, read.values + advantages)
+
+    def backward(index: Tensor, loss: token_ppo.Loss) -> None:
+        chosen = index.tolist()
+        policy.backward([prompts[row] for row in chosen], [responses[row] for row in chosen], loss)
+
+    return token_ppo.update(backward, optimizer, batch, settings, np.random.default_rng(0))
+
+
+def _replies(model: Any, written: Any) -> tuple[Rows, Rows]:
+    """What `_LEARNT` steps of 6 environments asked and were answered."""
+    collection, writer = _Collection(6), DialogueWriter(written)
+    draw = ReplyGenerator(model, [], Decoding(max_new_tokens=BUDGET))
+    numbers, prompts, responses = torch.Generator().manual_seed(0), [], []
+    for _ in range(_LEARNT):
+        asked = [writer.prompt(context) for context in collection.contexts()]
+        said = draw(asked, numbers).tokens
+        prompts, responses = prompts + asked, responses + said
+        collection.step([writer.text(tokens) for tokens in said])
+    return prompts, responses
+
+
+def bench_update() -> list[Figure]:
+    """Tokens of contexts and replies that an update learns from, a CPU second, ours and the plain way."""
+    prompts, responses = _replies(llama(), words())
+    tokens, rates, losses = sum(map(len, [*prompts, *responses])), [], []
+    for kind in (TokenPolicy, PlainPolicy):
+        policy = kind(llama())
+        start = time.process_time()
+        losses.append(update(policy, prompts, responses)["loss"])
+        rates.append(tokens / (time.process_time() - start))
+    if abs(losses[0] - losses[1]) > 1e-3:
+        raise GroundlabError(f"the two updates differ: {losses}; groundlab.language.tokens is wrong")
+    name = f"update from {len(prompts)} replies"
+    return [
+        Figure(f"{name}, tokens of contexts and replies", float(tokens), "tokens"),
+        Figure(name, rates[0], "tokens/CPU-s"),
+        Figure(f"{name}, the plain way, same run", rates[1], "tokens/CPU-s"),
+        Figure(f"{name}, ratio", rates[0] / rates[1], "x"),
+    ]
+
+
 def bench_generation() -> list[Figure]:
-    """Generated tokens a CPU second of one thread, ours and the original's way, by environments and phase."""
+    """Tokens a CPU second of one thread, ours and the original's way, by environments and phase; then of updates."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     model, written = llama(), words()
@@ -157,5 +270,6 @@ def bench_generation() -> list[Figure]:
                 Figure(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
                 Figure(f"{name}, ratio", fast / slow, "x"),
             ]
+    figures += bench_update()
     torch.set_num_threads(threads)
     return figures

@@ -75,7 +75,7 @@ def program(plan: Plan) -> Page:
     """The function that BK-Code's runs are shaped by."""
     home = home_of(plan, run_of(plan, "code"))
     source = (home / "code-final.py").read_text()
-    code = f'<pre style="text-align:left;line-height:1.25">{html.escape(source)}</pre>'
+    code = f'<pre style="text-align:left;line-height:1.25;font-family:monospace">{html.escape(source)}</pre>'
     return Page(_about(home) + code, source)
 
 

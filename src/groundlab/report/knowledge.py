@@ -247,8 +247,8 @@ def improvement_table(records: Records) -> Table:
 
 
 _IMPROVEMENT_NOTES = (
-    "area under the curve: mean success of training episodes over all frames, in percent, [95 % interval] over seeds; "
-    "actions are drawn by chance",
+    "area under the curve: mean success of training episodes over all steps, in percent, [95 % interval] over seeds; "
+    "actions are drawn by chance. Short episodes end first, so the first update flatters every arm alike",
     "chance of more: the probability of improvement over φ = 0 (Agarwal et al. 2021), ties counted half, [95 % "
     "stratified bootstrap interval]; one half is no difference",
     "three seeds against three: the interval is [1, 1] as soon as all of one are above all of the other, by however "

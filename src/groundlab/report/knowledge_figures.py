@@ -17,9 +17,14 @@ from groundlab.report.statistics import Estimate, band, mean
 from groundlab.report.style import new_figure
 
 
-def curves(records: Records) -> Figure:
-    """Success while learning: the arms of knowledge in one panel, the controls in the other, phi = 0 in both."""
+def curves(records: Records) -> Figure | None:
+    """Success while learning: the arms of knowledge in one panel, the controls in the other, phi = 0 in both.
+
+    None where no run finished as many episodes as a point needs.
+    """
     found = compared(records)
+    if not any(arm.curves["episodes"].sum() >= WINDOW for arm in found):
+        return None
     figure, axes = new_figure(9.6, 4.4, 1, 2, sharey=True)
     controls = [arm for arm in found if arm.kind in (*CONTROLS, "rnd")]
     panels = {"background knowledge": [arm for arm in found if arm not in controls], "controls and curiosity": controls}

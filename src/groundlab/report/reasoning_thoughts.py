@@ -14,11 +14,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab.core.seeding import generator
-from groundlab.report.reasoning import ANOTHERS, EMPTIED, SAMPLED, Arm, arms, main_arms, signed
+from groundlab.report.reasoning import ANOTHERS, EMPTIED, SAMPLED, Arm, arms, main_arms
 from groundlab.report.reasoning_learning import REPLIES, draw_series
 from groundlab.report.records import Records
-from groundlab.report.statistics import Estimate, difference_interval
 from groundlab.report.style import new_figure
 from groundlab.report.tables import Table, measured
 
@@ -186,51 +184,71 @@ def _percent(value: float) -> str:
 
 
 def swaps_table(records: Records) -> Table | None:
-    """One row an agent: success with its own thoughts, with none, and with another state's; what thoughts tell."""
+    """An agent's own thoughts, none, and another state's: what each comes to, and what thoughts tell."""
     found = main_arms(records)
     mine = [found[name] for name in ("reasoning-zero-shot", "reasoning") if name in found]
-    shown = [arm for arm in mine if arm.estimate(EMPTIED) or arm.series("swap_empty")]
+    shown = [arm for arm in mine if arm.estimate(EMPTIED)]
     if not shown:
         return None
-    rows, lines = zip(*(_swap_row(arm, found.get("reasoning")) for arm in shown), strict=True)
-    return Table(pd.DataFrame(list(lines)), pd.DataFrame(list(rows)), _SWAP_NOTES)
+    lines = [
+        _swap_line(arm, policy, found.get("reasoning")) for arm in shown for policy in (SAMPLED, EMPTIED, ANOTHERS)
+    ]
+    rows = [_swap_row(arm, policy, found.get("reasoning")) for arm in shown for policy in (SAMPLED, EMPTIED, ANOTHERS)]
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _SWAP_NOTES)
 
 
 _SWAP_NOTES = (
-    "success: each layout played to its end, mean [95 % interval] over seeds and layouts; lost: points, by layout",
-    "changed: the share of actions that are others when the thought is left out, or taken from another state, "
-    "with the same random numbers; first and last test of training, mean of the seeds",
+    "each layout played to its end, mean [95 % interval] over seeds and layouts; lost: points of success (each run)",
+    "actions changed: the share that are others with the same random numbers, in 24 states, mean of the seeds; "
+    "of the untuned agent before the first update, of the trained one after the last",
     "told: what a thought tells of which of K states it belongs to, of at most log K nats; right: how often that state "
     "is the likeliest; none of this is in the report",
 )
-
-
-def _swap_row(arm: Arm, trained: Arm | None) -> tuple[dict[str, str], dict[str, Any]]:
-    place = -1 if arm.trained else 0  # before any update, training has tested the untuned model
-    at = {name: _at(trained, name, place) for name in (*_TOLD, "swap_empty", "swap_other")}
-    row = {"agent": f"{arm.label}, trained" if arm.trained else arm.label, "success": _success(arm, SAMPLED)}
-    for name, policy in (("left out", EMPTIED), ("another's", ANOTHERS)):
-        row |= {f"{name}: success": _success(arm, policy), f"{name}: lost": signed(lost(arm, policy), "success")}
-    row |= {"left out: changed": _percent(at["swap_empty"]), "another's: changed": _percent(at["swap_other"])}
-    row |= {"told [nats]": _of(at["mi_retrieval"], at["mi_bound"]), "right": _percent(at["retrieval_accuracy"])}
-    line: dict[str, Any] = {"method": arm.method, **at}
-    for policy in (SAMPLED, EMPTIED, ANOTHERS):
-        estimate = arm.estimate(policy)
-        line |= (
-            {policy: estimate.value, f"{policy} low": estimate.low, f"{policy} high": estimate.high} if estimate else {}
-        )
-    return row, line
-
-
+_CHANGED = {EMPTIED: "swap_empty", ANOTHERS: "swap_other"}
 _TOLD = ("mi_retrieval", "mi_bound", "retrieval_accuracy", "thought_entropy")
 
 
-def lost(arm: Arm, policy: str) -> Estimate | None:
-    """Points of success that swapping the thoughts costs, with the interval over seeds and layouts."""
+def _swap_row(arm: Arm, policy: str, trained: Arm | None) -> dict[str, str]:
+    line, own = _swap_line(arm, policy, trained), policy == SAMPLED
+    names = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "of another state"}
+    return {
+        "agent": f"{arm.agent}, trained" if arm.trained else arm.agent,
+        "thoughts": names[policy],
+        "success": measured(arm.estimate(policy), "success"),
+        "lost": "" if own else _losses(lost(arm, policy)),
+        "return": measured(arm.estimate(policy, "return"), "return"),
+        "replies": measured(arm.estimate(policy, "length"), "length"),
+        "actions changed": "" if own else _percent(line["changed"]),
+        "told [nats]": _of(line["mi_retrieval"], line["mi_bound"]) if own else "",
+        "right": _percent(line["retrieval_accuracy"]) if own else "",
+        "seeds": str(arm.seeds),
+    }
+
+
+def _swap_line(arm: Arm, policy: str, trained: Arm | None) -> dict[str, Any]:
+    place = -1 if arm.trained else 0  # before any update, training has tested the untuned model
+    line: dict[str, Any] = {"method": arm.method, "thoughts": policy, "seeds": arm.seeds}
+    for metric in ("success", "return", "length"):
+        found = arm.estimate(policy, metric)
+        line |= {metric: found.value, f"{metric}_low": found.low, f"{metric}_high": found.high} if found else {}
+    losses = None if policy == SAMPLED else lost(arm, policy)
+    line["lost"] = np.nan if losses is None else losses.mean()
+    line["changed"] = _at(trained, _CHANGED[policy], place) if policy in _CHANGED else np.nan
+    return line | {name: _at(trained, name, place) if policy == SAMPLED else np.nan for name in _TOLD}
+
+
+def lost(arm: Arm, policy: str) -> np.ndarray | None:
+    """[seeds]: points of success that each run loses when its thoughts are swapped, on the same layouts."""
     scores, under = arm.scores(SAMPLED), arm.scores(policy)
-    if scores is None or under is None:
-        return None
-    return difference_interval(scores, under, True, generator(0, "swap", arm.label, arm.world, policy))
+    return None if scores is None or under is None else (scores - under).mean(axis=1)
+
+
+def _losses(losses: np.ndarray | None) -> str:
+    """`21 (27, 0, 37)`: the mean, then run by run."""
+    if losses is None:
+        return "–"
+    runs = f" ({', '.join(f'{each:.0f}' for each in losses)})" if len(losses) > 1 else ""
+    return f"{losses.mean():.0f}{runs}"
 
 
 def _at(arm: Arm | None, metric: str, place: int) -> float:
@@ -240,7 +258,3 @@ def _at(arm: Arm | None, metric: str, place: int) -> float:
 
 def _of(value: float, bound: float) -> str:
     return f"{value:.2f} of {bound:.2f}" if np.isfinite(value) else "–"
-
-
-def _success(arm: Arm, policy: str) -> str:
-    return measured(arm.estimate(policy), "success")
