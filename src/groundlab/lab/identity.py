@@ -39,9 +39,17 @@ def code_digest(method: str, world: str) -> str:
 
 
 def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str, str]:
-    """The files that a run reads (a ledger, say), by path as given, with their SHA-256."""
+    """The files that a run reads (a ledger, say) with their SHA-256, by path: as given, or from the package's folder.
+
+    So what ships has the same name in every checkout, image and cluster.
+    """
     files = sorted(registry.input_files(method, world, settings))
-    return {str(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
+    return {_name(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
+
+
+def _name(file: Path) -> str:
+    package = Path(groundlab.__file__).parent
+    return file.relative_to(package).as_posix() if file.is_relative_to(package) else str(file)
 
 
 def hash_run(spec: RunSpec, code: str | None = None) -> str:

@@ -56,6 +56,7 @@ class Verdict:
         return {**claim, **own, "reason": self.reason, "seconds": self.seconds}
 
 
+_RESAMPLES = 20_000  # of a verdict: with 2,000 an end of an interval near its bound falls to either side by luck
 _COPIED = {"id", "paper", "locus", "statement", "tolerance", "source", "command", "scales", "published", "reference"}
 
 
@@ -169,7 +170,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
 def estimate(selector: Selector, metric: str, records: Records) -> Estimate:
     """The mean of a metric with its two-level interval; each cell owns its generator, so order never matters."""
     rng = generator(0, "interval", str(selector), metric)
-    return two_level_interval(_values(records, selector, metric), rng)
+    return two_level_interval(_values(records, selector, metric), rng, _RESAMPLES)
 
 
 def _compare_value(claim: Claim, metric: Any, fresh: Estimate) -> tuple[bool, str]:
@@ -231,8 +232,8 @@ def difference(comparison: Comparison, records: Records) -> Estimate:
     rng = generator(0, comparison.measure, str(of), str(than), comparison.metric)
     ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
     if comparison.measure == "chance":
-        return improvement_interval(ours.mean(axis=1, keepdims=True), theirs.mean(axis=1, keepdims=True), rng)
-    return difference_interval(ours, theirs, paired, rng)
+        return improvement_interval(ours.mean(axis=1, keepdims=True), theirs.mean(axis=1, keepdims=True), rng, _RESAMPLES)
+    return difference_interval(ours, theirs, paired, rng, _RESAMPLES)
 
 
 def _layouts(records: Records, selector: Selector) -> list[int]:

@@ -226,10 +226,10 @@ class Gain:
 
 
 def gain(arm: Arm, base: Arm | None) -> Gain | None:
-    """None for phi = 0 itself, and where it was not run."""
+    """Against phi = 0, or another arm; None for that one itself, and where it was not run."""
     if base is None or base is arm:
         return None
-    ours, theirs, owner = arm.areas(), base.areas(), (arm.label, arm.world)
+    ours, theirs, owner = arm.areas(), base.areas(), (arm.label, base.label, arm.world)
     return Gain(
         difference_interval(ours, theirs, False, generator(0, "gap", *owner)),
         improvement_interval(ours, theirs, generator(0, "chance", *owner)),
@@ -240,8 +240,11 @@ def improvement_table(records: Records) -> Table:
     """Arm by arm: the area under the curve, its distance from phi = 0, and the chance of having more of it."""
     found = compared(records)
     base = plain(found, main_world(found))
+    noise = next((arm for arm in found if arm.kind == "random"), None)
     gains = [gain(arm, base) for arm in found]
-    rows = [_improvement_row(arm, each) for arm, each in zip(found, gains, strict=True)]
+    rows = [
+        _improvement_row(arm, each, gain(arm, noise) if each else None) for arm, each in zip(found, gains, strict=True)
+    ]
     lines = [_improvement_line(arm, each) for arm, each in zip(found, gains, strict=True)]
     return Table(pd.DataFrame(lines), pd.DataFrame(rows), _IMPROVEMENT_NOTES)
 
@@ -258,16 +261,21 @@ _IMPROVEMENT_NOTES = (
 )
 
 
-def _improvement_row(arm: Arm, found: Gain | None) -> dict[str, str]:
+def _improvement_row(arm: Arm, found: Gain | None, over_noise: Gain | None) -> dict[str, str]:
     return {
         "arm": arm.name,
         "knowledge": arm.source or "–",
         "seeds": str(len(arm.seeds)),
         "area under the curve": _in_percent(arm.area()),
-        "minus φ = 0": f"{found.gap.value:+.1f} [{found.gap.low:+.1f}, {found.gap.high:+.1f}]" if found else "–",
+        "minus φ = 0": _signed(found.gap) if found else "–",
         "chance of more than φ = 0": measured(found.chance, "chance") if found else "–",
+        "minus random potential": _signed(over_noise.gap) if over_noise else "–",
         "mean |F| a step": shaping_cell(arm),
     }
+
+
+def _signed(gap: Estimate) -> str:
+    return f"{gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
 
 
 def _in_percent(estimate: Estimate) -> str:
@@ -319,6 +327,6 @@ def _final_row(arm: Arm, base: Arm | None) -> dict[str, str]:
     gap = "–"
     if ours is not None and theirs is not None:
         found = difference_interval(ours, theirs, True, generator(0, "final gap", arm.label, arm.world))
-        gap = f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+        gap = _signed(found)
     played = {policy: measured(arm.final(policy), "success") for policy in POLICIES}
     return {"arm": arm.name, "knowledge": arm.source or "–", "seeds": str(len(arm.seeds)), **played, "minus φ = 0": gap}

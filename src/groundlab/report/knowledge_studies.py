@@ -45,7 +45,7 @@ def _without_labels(arm: Arm) -> dict[str, Any]:
 def _judge(arm: Arm) -> str:
     """`10 %` for the scripted judge, else whose labels they are, or how many, after a comma."""
     if arm.settings.get("maker") != "scripted":
-        return f",{arm.source.replace(' model ', chr(10))}"
+        return f",{arm.source.replace(' model ', ' model' + chr(10))}"
     wrong = f"{100 * label_error(arm.settings):.0f} %"
     fewer = arm.settings.get("labelling", {}).get("pairs") if "pairs" in arm.varied else None
     return f"{wrong},\n{fewer} pairs" if fewer else wrong
@@ -74,8 +74,8 @@ def label_errors(records: Records) -> Figure | None:
         xlabel="wrong labels of the scripted judge [%], or other judges",
         ylabel="area under the learning curve [%]",
         xlim=(-0.5, len(drawn) - 0.5),
-        ylim=(0, 1.15 * max(level.max(), *(arm.areas(frames).max() for arm in drawn))),
     )
+    axis.margins(y=0.25)
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 

@@ -6,7 +6,7 @@ Read next: `reasoning_agents.py` (the final table), `reasoning_learning.py` (cur
 setting changed), `reasoning_thoughts.py` (what becomes of the thoughts), `reasoning_transcripts.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,13 @@ class Arm:
         return max(len(set(frame["seed"])) for frame in (self.evaluations, self.curves))
 
     @property
-    def end(self) -> float:
-        """The replies after which the shortest of its runs stops."""
-        return min(np.max(curve["frames"].to_numpy(dtype=float)) for _, curve in self.curves.groupby("seed"))
+    def updates(self) -> int:
+        """How many updates the shortest of its runs has."""
+        return min(int(np.max(curve["iteration"].to_numpy())) for _, curve in self.curves.groupby("seed"))
+
+    def first(self, updates: int) -> "Arm":
+        """The same arm with its first so many updates."""
+        return replace(self, curves=self.curves.loc[self.curves["iteration"] <= updates])
 
     @property
     def distractors(self) -> int:
@@ -153,7 +157,9 @@ def arms(records: Records) -> list[Arm]:
                 frames = [_of_arm(each, *key, usual) for each in (records.evaluations, records.curves)]
                 found[key] = Arm(method, world, settings, differs, *frames)
     order = list(LOOKS)
-    return sorted(found.values(), key=lambda arm: (order.index(arm.method), len(arm.differs), arm.world))
+    return sorted(
+        found.values(), key=lambda arm: (order.index(arm.method), len(arm.differs), arm.world, arm.distractors)
+    )
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from groundlab.report import reasoning_agents, reasoning_learning, reasoning_thoughts, reasoning_transcripts
+from groundlab.report import (
+    reasoning_agents,
+    reasoning_bias,
+    reasoning_learning,
+    reasoning_thoughts,
+    reasoning_transcripts,
+)
 from groundlab.report.reasoning_studies import BUDGET, DISTRACTORS, ESTIMATORS, WINDOWS, Study, figure, table
 from groundlab.report.records import Records
 from groundlab.report.tables import Table
@@ -69,10 +75,10 @@ REASONING: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], Drawing], ...
     ),
     (
         "reasoning-length-bias",
-        "True and displayed success of the same training, unfinished episodes continued and thrown away",
+        "The length bias: what counting only ended episodes displays, and what is true",
         ("direct",),
-        ("reasoning",),
-        reasoning_learning.length_bias,
+        ("reasoning", *_UNTUNED),
+        reasoning_bias.length_bias,
     ),
     (
         "reasoning-distractors",

@@ -22,6 +22,10 @@ from groundlab.report.tables import Table, measured, number
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B9A", "#8C6D31")
 
 
+_SUCCESS = ("test_success", TRUE, 103)  # series, what the axis says, where it ends
+_INVALID = ("test_invalid", "invalid replies per test episode", None)
+
+
 @dataclass(frozen=True)
 class Study:
     """What is changed (`key`), and what may change with it because the method asks for it (`along`)."""
@@ -62,25 +66,28 @@ WINDOWS = Study("context_window")
 
 
 def figure(records: Records, *studies: Study) -> Figure | None:
-    """True success over replies, a panel an agent and study, as far as the shortest arm of the study goes."""
-    panels = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
+    """True success over replies, a panel an agent and study, as many updates as the shortest arm has.
+
+    A single panel has the invalid replies of its arms beside it.
+    """
+    groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
+    panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
     if not panels:
         return None
-    drawn, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels), sharey=True)
-    for axis, (study, group) in zip(axes[0], panels, strict=True):
-        until = shared_end(group)
+    drawn, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
+    for axis, (study, group, (metric, label, top)) in zip(axes[0], panels, strict=True):
+        updates = shared_updates(group)
         for place, arm in enumerate(group):
             name = study.name(arm) + ("" if arm.seeds == 1 else f" ({arm.seeds} seeds)")
-            draw_series(axis, arm, "test_success", _COLOURS[place % len(_COLOURS)], name, until=until)
-        axis.set(title=group[0].agent, xlabel=REPLIES, xlim=(0, None), ylim=(0, 103))
+            draw_series(axis, arm.first(updates), metric, _COLOURS[place % len(_COLOURS)], name)
+        axis.set(title=group[0].agent, xlabel=REPLIES, ylabel=label, xlim=(0, None), ylim=(0, top))
         axis.legend(loc="best")
-    axes[0, 0].set_ylabel(TRUE)
     return drawn
 
 
-def shared_end(mine: list[Arm]) -> float:
-    """The replies after which the first of these arms stops, with a little room for updates of unequal size."""
-    return 1.02 * min(arm.end for arm in mine)
+def shared_updates(group: list[Arm]) -> int:
+    """The updates after which the first of these trained arms stops."""
+    return min(arm.updates for arm in group)
 
 
 def table(records: Records, *studies: Study) -> Table | None:
@@ -88,8 +95,8 @@ def table(records: Records, *studies: Study) -> Table | None:
     found = [(study, group, arm) for study in studies for group in study.groups(records) for arm in group]
     if not found:
         return None
-    rows = [_row(study, arm, shared_end(group) if arm.trained else 0.0) for study, group, arm in found]
-    lines = [_line(study, arm, shared_end(group) if arm.trained else 0.0) for study, group, arm in found]
+    rows = [_row(study, arm, shared_updates(group) if arm.trained else 0) for study, group, arm in found]
+    lines = [_line(study, arm, shared_updates(group) if arm.trained else 0) for study, group, arm in found]
     return Table(pd.DataFrame(lines), pd.DataFrame(rows), _NOTES)
 
 
@@ -103,10 +110,10 @@ _NOTES = (
 )
 
 
-def _row(study: Study, arm: Arm, until: float) -> dict[str, str]:
+def _row(study: Study, arm: Arm, updates: int) -> dict[str, str]:
     row = {"agent": arm.agent, "arm": study.name(arm), "seeds": str(arm.seeds)}
-    row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0.0))}
-    row |= {"by then": _percent(level_at(arm, until)), "at its end": measured(arm.estimate(SAMPLED), "success")}
+    row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0))}
+    row |= {"by then": _percent(level_at(arm, updates)), "at its end": measured(arm.estimate(SAMPLED), "success")}
     for title, metric in (("return", "return"), ("replies", "length"), ("invalid", "invalid")):
         row[title] = measured(arm.estimate(SAMPLED, metric), metric)
     if study.printed:
@@ -115,10 +122,10 @@ def _row(study: Study, arm: Arm, until: float) -> dict[str, str]:
     return row
 
 
-def _line(study: Study, arm: Arm, until: float) -> dict[str, Any]:
+def _line(study: Study, arm: Arm, updates: int) -> dict[str, Any]:
     line: dict[str, Any] = {"study": study.key, "method": arm.method, "world": arm.world, "arm": study.name(arm)}
-    line |= {"seeds": arm.seeds, "updates": arm.settings.get("iterations"), "before": level_at(arm, 0.0)}
-    line |= {"by_then": level_at(arm, until), "replies_by_then": until}
+    line |= {"seeds": arm.seeds, "updates": arm.settings.get("iterations"), "before": level_at(arm, 0)}
+    line |= {"by_then": level_at(arm, updates), "updates_by_then": updates}
     end = arm.estimate(SAMPLED)
     return line | ({"success": end.value, "low": end.low, "high": end.high} if end else {})
 
@@ -127,10 +134,7 @@ def _percent(level: float | None) -> str:
     return "–" if level is None else number(round(level), "success")
 
 
-def level_at(arm: Arm, until: float) -> float | None:
-    """Success in percent, the mean of the last two tests that came before `until` replies and of all seeds."""
-    found = arm.series("test_success")
-    if found is None or not (found[0] <= until).any():
-        return None
-    frames, values = found
-    return float(np.mean(values[:, frames <= until][:, -2:]))
+def level_at(arm: Arm, updates: int) -> float | None:
+    """Success in percent, the mean of the last two tests in the first so many updates and of all seeds."""
+    found = arm.first(updates).series("test_success")
+    return None if found is None else float(np.mean(found[1][:, -2:]))

@@ -62,12 +62,12 @@ def figure(records: Records) -> Figure | None:
     for level in (COLLAPSED, RECOVERED):
         axes[0, 1].axhline(100 * level, color="#333333", linestyle=":", linewidth=1)
     contents = {
-        "grounded_rate": ("names something that is there", "#009E73"),
-        "hallucination_rate": ("names something that is not", "#CC79A7"),
+        "grounded_rate": ("names a thing of its goal or view", "#009E73"),
+        "hallucination_rate": ("names a thing found nowhere", "#CC79A7"),
     }
     _shares(axes[0, 2], arm, contents, "content")
     _information(axes[1, 0], arm)
-    swaps = {"swap_empty": ("thought left out", "#0072B2"), "swap_other": ("thought of another state", "#E69F00")}
+    swaps = {"swap_empty": ("thought left out", "#0072B2"), "swap_other": ("thought of another episode", "#E69F00")}
     _shares(axes[1, 1], arm, swaps, "actions that change with the thought")
     forms = {"valid": ("valid", "#0072B2"), "cut_off": ("cut off by the limit of tokens", "#D55E00")}
     _shares(axes[1, 2], arm, forms, "replies")
@@ -210,7 +210,7 @@ _TOLD = ("mi_retrieval", "mi_bound", "retrieval_accuracy", "thought_entropy")
 
 def _swap_row(arm: Arm, policy: str, trained: Arm | None) -> dict[str, str]:
     line, own = _swap_line(arm, policy, trained), policy == SAMPLED
-    names = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "of another state"}
+    names = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "from another episode's start"}
     return {
         "agent": f"{arm.agent}, trained" if arm.trained else arm.agent,
         "thoughts": names[policy],
