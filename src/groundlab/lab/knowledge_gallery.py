@@ -38,7 +38,7 @@ from groundlab.methods.knowledge.dataset import Dataset, Segment
 from groundlab.methods.knowledge.outcomes import FAULTS
 from groundlab.methods.knowledge.potentials import Potential
 from groundlab.methods.knowledge.sandbox import Sandbox
-from groundlab.report.style import house_style, new_figure
+from groundlab.report.style import fewer_colours, house_style, new_figure
 
 _TRIED = (64, 16)  # steps of random play, and environments
 _PREFERRED = {0.0: "the first", 0.5: "neither", 1.0: "the second"}
@@ -142,7 +142,7 @@ def _page(figure: Figure, told: str) -> Page:
     """A figure as the picture of a page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
-    data = base64.b64encode(buffer.getvalue()).decode()
+    data = base64.b64encode(fewer_colours(buffer)).decode()
     return Page(f'<img style="max-width:100%" alt="{html.escape(told)}" src="data:image/png;base64,{data}">', told)
 
 

@@ -232,7 +232,8 @@ def difference(comparison: Comparison, records: Records) -> Estimate:
     rng = generator(0, comparison.measure, str(of), str(than), comparison.metric)
     ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
     if comparison.measure == "chance":
-        return improvement_interval(ours.mean(axis=1, keepdims=True), theirs.mean(axis=1, keepdims=True), rng, _RESAMPLES)
+        ours, theirs = (table.mean(axis=1, keepdims=True) for table in (ours, theirs))
+        return improvement_interval(ours, theirs, rng, _RESAMPLES)
     return difference_interval(ours, theirs, paired, rng, _RESAMPLES)
 
 

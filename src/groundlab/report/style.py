@@ -22,6 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from PIL import Image
 
 from groundlab.core import storage
 
@@ -113,5 +114,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def _write(figure: Figure, path: Path, kind: str) -> Path:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=DPI, metadata=_METADATA[kind])
-    storage.write_atomic(path, buffer.getvalue())
+    storage.write_atomic(path, fewer_colours(buffer) if kind == "png" else buffer.getvalue())
     return path
+
+
+def fewer_colours(png: io.BytesIO) -> bytes:
+    """A PNG with a palette of 256 colours instead of millions: a chart looks the same and takes a third of the room."""
+    picture, told = Image.open(png), io.BytesIO()
+    reduced = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    reduced.save(told, "PNG", optimize=True, dpi=picture.info.get("dpi", (DPI, DPI)))
+    return told.getvalue()
