@@ -19,12 +19,13 @@ from groundlab.language.embedding import Embedder, load_encoder
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.methods.knowledge import scripted, suggesting
 from groundlab.methods.knowledge.goals import GoalPotential
-from groundlab.methods.knowledge.learner import SHAPE, Learner
+from groundlab.methods.knowledge.learner import Learner
 from groundlab.methods.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.methods.knowledge.pooling import Pooling
 from groundlab.methods.knowledge.potentials import CodePotential, Potential, PreferencePotential, Zero
 from groundlab.methods.knowledge.preference import PreferenceTransformer
 from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.methods.knowledge.senses import GRID
 from groundlab.methods.knowledge.settings import COLLECTION, Settings
 from groundlab.methods.pretraining import place_of
 from groundlab.worlds.codes import ACTIONS
@@ -65,7 +66,7 @@ def _potential(form: str) -> Iterator[Potential]:
             yield CodePotential(_PROGRAM, sandbox)
     elif form == "BK-Pref":
         with seeded_construction(0, "benchmark"):
-            network = PreferenceTransformer(SHAPE, len(ACTIONS))
+            network = PreferenceTransformer(GRID.shape, len(ACTIONS))
         yield PreferencePotential(network)
     else:
         yield Zero()
@@ -108,7 +109,7 @@ def product_bound(settings: Settings) -> float:
 
     Every step is seen once in play and once in each epoch, where the way back costs twice the way there.
     """
-    forward = forward_flops(TwoHeadedAgent(SHAPE, len(ACTIONS), settings.network), SHAPE)
+    forward = forward_flops(TwoHeadedAgent(GRID.shape, len(ACTIONS), settings.network), GRID.shape)
     return _flops_a_second() / (forward * (1 + 3 * settings.epochs))
 
 
