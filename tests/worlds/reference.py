@@ -259,6 +259,7 @@ def reference(id: str, num_dists: int = 8, target: Target | None = None) -> Room
         return _knowledge(id, target)
     family, _, name = id.partition("/")[0].removesuffix("-v0").partition("-")
     if family == "Reasoning":
+        name = {"goto": "GoTo", "pickup": "Pickup"}.get(id.partition("/")[2], name)
         kind, asks = _REASONING_KINDS[name]
         return LocalLevel(kind, asks, num_dists)
     if name in ("MixedTrainLocal", "MixedTestLocal"):

@@ -128,13 +128,16 @@ def _mixed_levels(accepted: int) -> dict[str, Rules]:
 
 def _mixed_worlds() -> Iterator[World]:
     for name, accepted in (("MixedTrainLocal", rules.TRAIN), ("MixedTestLocal", rules.TEST)):
-        levels = _mixed_levels(accepted)
         what = "never held-out objects" if accepted == rules.TRAIN else "held-out objects only"
-        mixed = World(f"BabyAI-{name}-v0", tuple(levels.values()), "one of five kinds", f"five task kinds; {what}")
-        yield replace(mixed, kinds=tuple(levels))
-        for kind, level in levels.items():
-            single = World(f"BabyAI-{name}-v0/{kind}", (level,), _MISSIONS[level.task], f"kind {kind} of {name}")
-            yield replace(single, kinds=(kind,))
+        yield from _mixture(f"BabyAI-{name}-v0", _mixed_levels(accepted), f"five task kinds; {what}")
+
+
+def _mixture(name: str, levels: dict[str, Rules], told: str) -> Iterator[World]:
+    """A world of several kinds of task, and one world for each of them."""
+    yield replace(World(name, tuple(levels.values()), "one of several kinds", told), kinds=tuple(levels))
+    for kind, level in levels.items():
+        single = World(f"{name}/{kind}", (level,), _MISSIONS[level.task], f"kind {kind} of {name}")
+        yield replace(single, kinds=(kind,))
 
 
 _MISSIONS = {
@@ -173,8 +176,7 @@ def _reasoning_worlds() -> Iterator[World]:
         what = "held-out targets" if level.accepted == rules.TEST else "training targets"
         yield World(f"Reasoning-{name}-v0", (level,), _MISSIONS[level.task], f"reasoning paper, {what}; num_dists=8")
     both = {kind: train[kind] for kind in ("goto", "pickup")}
-    mixed = World("Reasoning-GoToPickup-v0", tuple(both.values()), f"{_GO_TO}; {_PICK_UP}", "what the paper trains on")
-    yield replace(mixed, kinds=tuple(both))
+    yield from _mixture("Reasoning-GoToPickup-v0", both, "what the reasoning paper trains on; num_dists=8")
 
 
 def _knowledge_worlds() -> Iterator[World]:
