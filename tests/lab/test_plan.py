@@ -51,6 +51,17 @@ def test_a_plan_can_be_limited_to_named_experiments(laboratory, rule_entry, trai
         lab.plan("mediator", scale="smoke", experiments=["E5"])
 
 
+def test_runs_that_stand_alone_are_planned_only_by_name_and_are_then_a_version_by_themselves(
+    laboratory, rule_entry, training_entry
+):
+    laboratory.write_config([rule_entry, {**training_entry, "experiments": ["row"], "alone": True}])
+    whole, row = lab.plan("mediator", scale="smoke"), lab.plan("mediator", scale="smoke", experiments=["row"])
+    assert [run.spec.method for run in whole.runs] == ["always"] and not whole.part and not whole.alone
+    assert [run.spec.method for run in row.runs] == ["mediator"] and not row.part and row.alone == ("row",)
+    assert lab.plan("mediator", scale="smoke", experiments=["row"], methods=["mediator"]).part
+    assert not lab.plan("mediator", scale="smoke", methods=["mediator"]).runs
+
+
 def test_an_experiment_of_one_paper_leaves_the_others_out(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "experiments": ["E1"]}])
     other = {"paper": "worlds", "scale": "smoke", "notebooks": ["02_mediator.ipynb"], "runs": []}

@@ -39,6 +39,8 @@ class Entry(_Strict):
     seeds: int | None = Field(default=None, ge=1)
     experiments: list[str] = []
     """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
+    alone: bool = False
+    """Runs that only `--experiment NAME` asks for: no part of the whole plan; they make a version by themselves."""
     settings: dict[str, Any] = {}
     estimate: Estimate
     note: str = ""

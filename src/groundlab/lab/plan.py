@@ -60,6 +60,8 @@ class Plan:
     results: Path
     part: bool = False
     """Only some methods or experiments: enough for a figure, never a version of the paper's results."""
+    alone: tuple[str, ...] = ()
+    """The experiments of a plan whose runs are no part of the whole one (`Entry.alone`); they are a version."""
 
     @property
     def papers(self) -> list[str]:
@@ -140,7 +142,9 @@ def plan(
         for spec in (identity.resolve(entry.method, world, seed, entry.settings),)
     ]
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
-    return Plan(checked, told, tuple(planned), folder, part=bool(methods or experiments))
+    alone = tuple(experiments) if not methods and all(entry.alone for _, entry in chosen) else ()
+    part = bool(methods or experiments) and not alone
+    return Plan(checked, told, tuple(planned), folder, part=part, alone=alone)
 
 
 def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
@@ -157,7 +161,7 @@ def _chosen(files: Sequence[Experiment], methods: list[str], experiments: list[s
         (file, entry)
         for file, entry in pairs
         if (not methods or entry.method in methods)
-        and (not experiments or not set(experiments).isdisjoint(entry.experiments))
+        and (not set(experiments).isdisjoint(entry.experiments) if experiments else not entry.alone)
     ]
 
 

@@ -128,6 +128,7 @@ def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: 
         "command": command,
         **machine.facts(),
         "papers": plan.papers,
+        "alone": list(plan.alone),
         "plan_digest": version_digest(plan),
         "totals": _totals(entries),
         "runs": entries,
