@@ -64,14 +64,16 @@ def claims_section(results: Path) -> str:
 
 
 def claims_block(records: Records, paper: str) -> str:
-    """The verdicts of one paper in a results folder as compact Markdown, one row a claim, counts first.
+    """The verdicts of one paper in a results folder as compact Markdown: counts, and folded away, a row a claim.
 
     Rows of the released code show what that code gave when it was run again, the others what the paper prints.
     """
     verdicts = Verdicts(each for each in judge(records) if each.claim.paper == paper)
     counts = ", ".join(f"{count} {word}" for word, count in verdicts.counts().items())
     rows = pd.DataFrame([_row(each) for each in verdicts])
-    return f"Results `{records.manifest.get('version', records.folder.name)}`: {counts}.\n\n{markdown(rows)}"
+    version = records.manifest.get("version", records.folder.name)
+    table = f"<details><summary>The {len(rows)} claims</summary>\n\n{markdown(rows)}\n\n</details>"
+    return f"Results `{version}`: {counts}.\n\n{table}"
 
 
 def _row(verdict: Verdict) -> dict[str, str]:
