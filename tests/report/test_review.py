@@ -63,7 +63,8 @@ def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
     publish(published, tmp_path)
     assert readme.read_text() == once
     assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
-    assert "| Table 1, SimpleDoorKey, always |" in once.partition("<details><summary>The ")[2].partition("</details>")[0]
+    folded = once.partition("<details><summary>The ")[2].partition("</details>")[0]
+    assert "| Table 1, SimpleDoorKey, always |" in folded
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
 
 
