@@ -16,7 +16,7 @@ from rich.console import Console
 from groundlab import cli_model
 
 Form = Annotated[str, typer.Argument(help="code, preferences or goals.")]
-Data = Annotated[Path | None, typer.Option("--dataset", help="Folder of a dataset; the one that ships by default.")]
+Data = Annotated[Path | None, typer.Option("--dataset", help="Folder of a dataset, or one that ships, by name.")]
 Maker = Annotated[str, typer.Option("--maker", help="Who answers: recorded, scripted, openai or local.")]
 Model = Annotated[str | None, typer.Option("--model", help="The language model that is asked.")]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="File where its replies are kept.")]
@@ -28,12 +28,11 @@ def label(console: Console, form: str, given: dict[str, Any], **options: Any) ->
     """Tell what a labelling takes, do it, and tell what it took."""
     from groundlab.language.chat import reach
     from groundlab.methods.knowledge import labelling, shipped
-    from groundlab.methods.knowledge.dataset import Dataset
 
     reached = (options.pop(name) for name in ("base_url", "prices", "budget"))
     cli_model.settings(None, None, None, *reached)
     asked = labelling.Labelling(form, given=given, **options)
-    data = Dataset(asked.dataset) if asked.dataset else shipped.dataset()
+    data = shipped.dataset(asked.dataset)
     calls, prompt, completion = labelling.estimate(asked, data)
     told = f"{form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
     free = asked.maker in ("recorded", "scripted")

@@ -86,9 +86,16 @@ def test_what_is_for_grids_says_so(tmp_path, form):
         run(tmp_path / "run", form=form)
 
 
-def test_goals_are_not_calibrated_on_another_games_dataset(tmp_path, sources):
-    with pytest.raises(GroundlabError, match="set threshold, or dataset to one of Crafter"):
-        run(tmp_path / "run", form="goals", source=sources["goals"])
+@pytest.mark.parametrize("given", [{"form": "goals", "maker": "recorded"}, {"form": "preference", "maker": "scripted"}])
+def test_another_games_dataset_says_which_one_fits(tmp_path, given):
+    with pytest.raises(GroundlabError, match="pretraining-s20 is a dataset of other worlds; set dataset=crafter-reward"):
+        run(tmp_path / "run", **given)
+
+
+def test_preferences_of_grids_are_not_read_in_crafter(tmp_path):
+    preference.store(tmp_path / "grids", PreferenceTransformer((3, 7, 7), 7, size="small"))
+    with pytest.raises(GroundlabError, match="was learnt on other worlds; label preferences"):
+        run(tmp_path / "run", form="preference", source=str(tmp_path / "grids"))
 
 
 def test_the_public_game_is_not_a_world_of_the_paper():

@@ -25,16 +25,21 @@ MINIGRID_ACTIONS = (
 )
 
 
-def observations(images: np.ndarray) -> list[str]:
+def readable(views: np.ndarray) -> np.ndarray:
+    """What captions are read from: a grid's view [..., 7, 7, 3] whole, of Crafter's [..., bytes] the codes."""
+    return views[..., _PICTURE:] if views.shape[-1] > _PICTURE else views
+
+
+def observations(views: np.ndarray) -> list[str]:
     """One line for each view, uint8 [N, 7, 7, 3]; what is carried is read from the agent's own cell.
 
-    Crafter's views [N, bytes] hold a picture, and the codes that are put into words (`senses.py`).
+    Crafter's views [N, bytes] hold a picture, and the codes that are put into words; the codes alone do, too.
     """
-    if images.ndim == 2:
+    if views.ndim == 2:
         from groundlab.worlds.crafter.captions import describe  # here, because it loads the crafter package
 
-        return [describe(view[_PICTURE:]) for view in images]
-    return [text.joined(sentences) for sentences in text.describe_batch(images, wording=text.KNOWLEDGE)]
+        return [describe(codes) for codes in readable(views)]
+    return [text.joined(sentences) for sentences in text.describe_batch(views, wording=text.KNOWLEDGE)]
 
 
 def trajectory(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS) -> str:

@@ -1,6 +1,7 @@
 """Collection: a curious agent plays a world without a task of ours, and its episodes are kept as it gets better.
 
     groundlab run rnd --world BabyAI-Text-GoToLocal-Pretraining-S20 --seed 0 --out DIR      DIR/dataset is labelled
+    groundlab run rnd --world Crafter-Text-Reward --seed 0 --out DIR
 
 After the first update, then every `record_every` steps and at the end, the policy of the moment plays some episodes,
 with chance (spec background-knowledge 2). Each snapshot's episodes are on disk before training goes on; a run that was
@@ -14,23 +15,23 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.run import Run
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.methods.knowledge import coverage
+from groundlab.methods.knowledge.captions import readable
 from groundlab.methods.knowledge.dataset import Dataset, Episode, write
 from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
 from groundlab.methods.knowledge.networks import TwoHeadedAgent
+from groundlab.methods.knowledge.replay import reached
+from groundlab.methods.knowledge.senses import CRAFTER, WORLDS, senses_of  # noqa: F401 - WORLDS is for the registry
 from groundlab.methods.knowledge.settings import COLLECTION
 from groundlab.methods.knowledge.settings import Settings as LearnerSettings
 from groundlab.methods.knowledge.shaped import examine
 from groundlab.methods.knowledge.windows import normalised
 from groundlab.methods.registry import Request
 from groundlab.methods.settings import Layouts
-
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 
 
 class Settings(LearnerSettings):
@@ -59,13 +60,15 @@ def schedule(frames: int, batch: int, every: int) -> list[int]:
 @torch.no_grad()
 def record(agent: TwoHeadedAgent, world: str, layouts: list[int], snapshot: int, rng: np.random.Generator):
     """One whole episode of each layout, played with chance: a list of `dataset.Episode`."""
-    envs = worlds.GridVectorEnv(worlds.find(world), len(layouts), autoreset="disabled")
-    views = [envs.reset(seed=layouts)[0]["image"]]
-    alive, moves, paid, ends = np.ones(len(layouts), bool), [], [], []
+    senses = senses_of(world)
+    envs = senses.make(world, len(layouts), "disabled")
+    seen = senses.view(envs.reset(seed=layouts)[0])
+    views, alive, moves, paid, ends = [readable(seen)], np.ones(len(layouts), bool), [], [], []
     while alive.any():
-        actions = draw(agent(torch.from_numpy(normalised(views[-1]))).logits, rng)
+        actions = draw(agent(torch.from_numpy(normalised(seen))).logits, rng)
         observations, rewards, terminated, truncated, _ = envs.step(actions)
-        for kept, new in ((views, observations["image"]), (moves, actions), (paid, rewards)):
+        seen = senses.view(observations)
+        for kept, new in ((views, readable(seen).copy()), (moves, actions), (paid, rewards)):
             kept.append(new)
         ends.append(np.stack([terminated & alive, truncated & alive]))
         alive = alive & ~(terminated | truncated)
@@ -125,11 +128,26 @@ def _record_snapshot(run: Run, agent: TwoHeadedAgent, update: int, frames: int, 
 
 
 def store(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> None:
-    """Write a dataset whose card also says how much of the rooms each snapshot's agents have walked through."""
+    """Write a dataset whose card also says how much of the rooms each snapshot's agents have walked through, and of
+    Crafter's what they have achieved."""
     card = write(folder, episodes, about)
+    if senses_of(about["world"]) is CRAFTER:
+        storage.write_json(folder / "card.json", {**card, **_reached(about["world"], episodes)})
+        return
     visits = coverage.replayed(Dataset(folder))
     shares = {str(snapshot): coverage.share_of_cells(counts) for snapshot, counts in visits.items()}
     storage.write_json(folder / "card.json", {**card, "cells_visited": shares})
+
+
+def _reached(world: str, episodes: list[Episode]) -> dict[str, Any]:
+    """What the lives of each snapshot came to, by snapshot."""
+    facts: dict[str, dict[str, Any]] = {"cells_visited": {}, "achievements": {}}
+    for snapshot in sorted({episode.snapshot for episode in episodes}):
+        mine = [episode for episode in episodes if episode.snapshot == snapshot]
+        came_to = reached(world, [episode.layout for episode in mine], [episode.actions for episode in mine])
+        facts["cells_visited"][str(snapshot)] = came_to.cells
+        facts["achievements"][str(snapshot)] = came_to.achievements
+    return facts
 
 
 def _about(run: Run) -> dict[str, Any]:

@@ -4,8 +4,9 @@
     data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache
     data.segment(3, start=10, length=5)    6 views, 5 actions, captions and step numbers
 
-Views and captions repeat, so each is stored once and steps name it by number. `sample` draws segments as the paper
-does (spec background-knowledge 4.1). Called from: `collect.py`, the labelling of all three forms.
+Views and captions repeat, so each is stored once and steps name it by number. Of Crafter's views the codes are stored;
+their pictures are drawn again, once a machine (`replay.py`). `sample` draws segments as the paper does (spec
+background-knowledge 4.1). Called from: `collect.py`, the labelling of all three forms.
 """
 
 import io
@@ -24,7 +25,9 @@ import numpy as np
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes
-from groundlab.methods.knowledge.captions import observations
+from groundlab.methods.knowledge.captions import observations, readable
+from groundlab.methods.knowledge.replay import draw_again
+from groundlab.methods.knowledge.windows import PICTURE
 
 VERSION = 1
 _ARRAYS = ("views", "step_views", "actions", "rewards", "starts", "snapshots", "layouts", "ends", "captions", "breaks")
@@ -35,7 +38,7 @@ _TERMINATED, _TRUNCATED = 1, 2
 class Episode:
     """T steps of one environment."""
 
-    views: np.ndarray  # uint8 [T + 1, 7, 7, 3]
+    views: np.ndarray  # uint8 [T + 1, 7, 7, 3]; of Crafter the codes, [T + 1, 83]
     actions: np.ndarray  # uint8 [T]
     rewards: np.ndarray  # float32 [T]
     terminated: bool
@@ -49,7 +52,7 @@ class Episode:
 class Segment(NamedTuple):
     """A stretch of K steps."""
 
-    views: np.ndarray  # uint8 [K + 1, 7, 7, 3]
+    views: np.ndarray  # uint8 [K + 1, 7, 7, 3]; of Crafter pictures and codes, [K + 1, bytes]
     actions: np.ndarray  # int64 [K]
     times: np.ndarray  # int64 [K + 1], steps since the episode began
     captions: list[str]  # K + 1
@@ -62,7 +65,7 @@ def write(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> dict[
     """
     if not episodes:
         raise GroundlabError("no episodes to store; play some first")
-    shown = np.concatenate([episode.views for episode in episodes])
+    shown = readable(np.concatenate([episode.views for episode in episodes]))
     views, step_views = np.unique(shown.reshape(len(shown), -1), axis=0, return_inverse=True)
     views = views.reshape(-1, *shown.shape[1:])
     lines = [line.encode() for line in observations(views)]
@@ -104,7 +107,7 @@ def _card(episodes: list[Episode], views: np.ndarray, lines: list[bytes]) -> dic
         mine = [episode for episode in episodes if episode.snapshot == snapshot]
         snapshots[str(snapshot)] = {
             "episodes": len(mine),
-            "success": float(np.mean([episode.terminated for episode in mine])),
+            **({} if views.ndim == 2 else {"success": float(np.mean([episode.terminated for episode in mine]))}),
             "return": float(np.mean([episode.rewards.sum() for episode in mine])),
             "length": float(np.mean([len(episode.actions) for episode in mine])),
             "distinct_views": len({view.tobytes() for episode in mine for view in episode.views}),
@@ -166,9 +169,9 @@ class Dataset:
         """One whole episode."""
         arrays, first = self._arrays, int(self._arrays["starts"][number])
         steps = slice(first, first + int(self.lengths[number]))
-        segment = self.segment(number, 0, int(self.lengths[number]))
+        seen = slice(first + number, first + number + int(self.lengths[number]) + 1)
         return Episode(
-            segment.views,
+            arrays["views"][arrays["step_views"][seen]],
             arrays["actions"][steps].copy(),
             arrays["rewards"][steps].copy(),
             bool(arrays["ends"][number] & _TERMINATED),
@@ -187,7 +190,35 @@ class Dataset:
         index = self._arrays["step_views"][seen : seen + length + 1]
         captions = [self._caption(view) for view in index.tolist()]
         actions = self._arrays["actions"][first + start : first + start + length].astype(np.int64)
-        return Segment(self._arrays["views"][index], actions, np.arange(start, start + length + 1), captions)
+        views = self._arrays["views"][index]
+        if views.ndim == 2:
+            views = np.concatenate([self._pictures[seen : seen + length + 1], views], axis=1)
+        return Segment(views, actions, np.arange(start, start + length + 1), captions)
+
+    @cached_property
+    def _pictures(self) -> np.ndarray:
+        """Crafter's pictures, uint8 [steps + episodes, PICTURE], drawn when they are first wanted on a machine.
+
+        Raises GroundlabError when the world does not show what is stored.
+        """
+        file = _cache() / str(self.card["sha256"]) / "pictures.npy"
+        if not file.is_file():
+            partial = Path(tempfile.mkdtemp(dir=file.parent)) / file.name
+            try:
+                with storage.clear_disk_errors(partial):
+                    self._draw_pictures(partial)
+                    partial.rename(file)
+            finally:
+                shutil.rmtree(partial.parent)
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+
+    def _draw_pictures(self, file: Path) -> None:
+        episodes = [self.episode(number) for number in range(len(self))]
+        shape = (sum(len(episode.views) for episode in episodes), PICTURE)
+        pictures = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+        fields = ([getattr(episode, name) for episode in episodes] for name in ("layout", "actions", "views"))
+        draw_again(self.card["world"], *fields, pictures)
+        pictures.flush()
 
     def _caption(self, view: int) -> str:
         first, last = self._arrays["breaks"][view]

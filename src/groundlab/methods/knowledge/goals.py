@@ -87,9 +87,16 @@ class GoalPotential:
         """The same of windows of views or captions."""
         return self._likeness(self._read.windows(windows))
 
+    def nearness(self, windows: Windows) -> np.ndarray:
+        """How near each latest step comes to each distinct goal [N, goals]; -1 for goals that are not on offer."""
+        return self._nearness(self._read.windows(windows))
+
     def _likeness(self, told: Told) -> np.ndarray:
+        return self._nearness(told).max(1).astype(np.float64)
+
+    def _nearness(self, told: Told) -> np.ndarray:
         candidates = self._offered[self._nearest(told.stretches)].any(1)
-        return np.where(candidates, told.latest @ self._goals.T, -1.0).max(1).astype(np.float64)
+        return np.where(candidates, told.latest @ self._goals.T, -1.0)
 
     def calibrate(self, windows: Windows, share: float) -> float:
         """Set the threshold so that phi is not 0 on a share of these windows, and return it."""
@@ -112,7 +119,10 @@ def calibrate(potential: GoalPotential, data: Dataset, share: float, seed: int =
     """
     if not 0 < share < 1:
         raise GroundlabError(f"share is {share}; give the share of windows on which goals count, between 0 and 1")
-    rng = generator(seed, "goal threshold")
-    segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(_CALIBRATED_ON)]
-    windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
-    return potential.calibrate(windows, share)
+    return potential.calibrate(known_windows(data, HORIZON, generator(seed, "goal threshold")), share)
+
+
+def known_windows(data: Dataset, horizon: int, rng: np.random.Generator) -> Windows:
+    """1,000 windows of a dataset, drawn as labellers draw them."""
+    segments = [data.segment(*sample(data.lengths, horizon, rng), horizon) for _ in range(_CALIBRATED_ON)]
+    return stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])

@@ -24,12 +24,13 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes
 from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
-from groundlab.methods.knowledge import replies
+from groundlab.methods.knowledge import replies, survival
 from groundlab.methods.knowledge.captions import trajectory
 from groundlab.methods.knowledge.conversation import Estimate, tokens_of
 from groundlab.methods.knowledge.dataset import Dataset, Segment, sample
 from groundlab.methods.knowledge.preference import Pairs, Segments
-from groundlab.methods.knowledge.windows import normalised
+from groundlab.methods.knowledge.senses import CRAFTER, GRID, Senses, senses_of
+from groundlab.methods.knowledge.windows import compact
 from groundlab.methods.settings import Strict
 
 _ANSWERS = {replies.FIRST: "A > B", replies.SECOND: "B > A", replies.TIE: "A = B"}
@@ -83,16 +84,16 @@ class Judged:
 
 
 def _segments(parts: list[Segment]) -> Segments:
-    states = normalised(np.stack([part.views for part in parts]))
+    states = compact(np.stack([part.views for part in parts]))
     fields = (states, np.stack([part.actions for part in parts]), np.stack([part.times for part in parts]))
     return Segments._make(torch.from_numpy(field) for field in fields)
 
 
-def question(first: Segment, second: Segment) -> Messages:
+def question(first: Segment, second: Segment, senses: Senses = GRID) -> Messages:
     """What the judge is asked about two segments, the first shown as A."""
-    environment = read_text("prompts/knowledge/minigrid.txt")
+    environment = read_text(f"prompts/knowledge/{senses.prompt}.txt")
     system = read_text("prompts/knowledge/preference-task.txt").format(environment=environment)
-    told = [trajectory(part.captions, part.actions.tolist()) for part in (first, second)]
+    told = [trajectory(part.captions, part.actions.tolist(), senses.actions) for part in (first, second)]
     user = read_text("prompts/knowledge/preference-segments.txt").format(first=told[0], second=told[1])
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
@@ -107,7 +108,8 @@ def drawn(data: Dataset, settings: Settings, seed: int) -> Iterator[Pair]:
 
 def _asked(data: Dataset, pair: Pair, length: int) -> Messages:
     one, other = data.segment(*pair.first, length), data.segment(*pair.second, length)
-    return question(other, one) if pair.swapped else question(one, other)
+    shown = (other, one) if pair.swapped else (one, other)
+    return question(*shown, senses_of(data.card.get("world")))
 
 
 def estimate(data: Dataset, settings: Settings, seed: int) -> Estimate:
@@ -153,17 +155,20 @@ def load(file: Path, data: Dataset) -> Judged:
     return judged
 
 
-def scripted_judge(error: float, seed: int) -> Scripted:
+def scripted_judge(error: float, seed: int, senses: Senses = GRID) -> Scripted:
     """A judge by rule (`merit`), which gives the opposite answer to a share `error` of the questions, drawn by seed.
 
-    Raises GroundlabError for a share outside 0 .. 1.
+    senses: whose descriptions it reads; those of Crafter by `survival.merit`. Raises GroundlabError for a share
+    outside 0 .. 1.
     """
     if not 0 <= error <= 1:
         raise GroundlabError(f"error is {error}; give a share from 0 to 1")
 
+    worth = survival.merit if senses is CRAFTER else merit
+
     def rule(text: str, sampling: Sampling) -> str:
         shown = text.split("Description of Trajectory Segment B:")
-        merits = [merit(part) for part in shown]
+        merits = [worth(part) for part in shown]
         label = replies.TIE if merits[0] == merits[1] else float(merits[1] > merits[0])
         wrong = generator(seed, "judge", int(digest_bytes(text.encode())[:8], 16)).random() < error
         return f"[Thoughts]\nmerits {merits[0]} and {merits[1]}\n\n[Rank]\n{_ANSWERS[1 - label if wrong else label]}"

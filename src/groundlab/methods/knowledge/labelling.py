@@ -2,6 +2,7 @@
 
     groundlab label goals --maker openai --model NAME --base-url URL --ledger FILE --out DIR
     groundlab label code --out DIR                          from the ledger that ships: hand-written knowledge
+    groundlab label goals --dataset crafter-reward --out DIR         the same of Crafter
 
 Every reply lies in the ledger before it is used, so the same command continues and nothing is asked twice. In the end
 DIR/labelling.json says what was asked for; another labelling is refused there. What is left is what the method
@@ -24,11 +25,10 @@ from groundlab.methods.knowledge import judging, plausible, preference, programs
 from groundlab.methods.knowledge.conversation import Estimate
 from groundlab.methods.knowledge.dataset import Dataset
 from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.methods.knowledge.senses import CRAFTER, Senses, senses_of
 from groundlab.methods.settings import Strict
-from groundlab.worlds.codes import ACTIONS
 
 Maker = Literal["recorded", "scripted", "openai", "local"]
-_SHAPE = (3, 7, 7)
 
 
 class CodeSettings(programs.Settings):
@@ -60,7 +60,7 @@ FORMS = tuple(_SETTINGS)
 
 @dataclass(frozen=True)
 class Labelling:
-    """What is asked for. `dataset` None: the one that ships."""
+    """What is asked for. `dataset`: as in `shipped.folder_of`."""
 
     form: str
     out: Path
@@ -94,7 +94,7 @@ class Labelling:
     @property
     def ledger_file(self) -> Path:
         """Where replies are: by default the ledger that ships (recorded), or one in `out`."""
-        default = shipped.ledger(self.form) if self.maker == "recorded" else self.out / "ledger.jsonl"
+        default = shipped.ledger(self.form, self.dataset) if self.maker == "recorded" else self.out / "ledger.jsonl"
         return self.ledger or default
 
     def command(self, **other: Any) -> str:
@@ -140,16 +140,18 @@ class _Replayed:
         return found
 
 
-def adviser(labelling: Labelling) -> ChatModel:
-    """Who answers. Raises GroundlabError where a model, a ledger or a server is missing."""
+def adviser(labelling: Labelling, senses: Senses) -> ChatModel:
+    """Who answers, about such worlds. Raises GroundlabError where a model, a ledger or a server is missing."""
     if labelling.maker == "recorded":
         if not labelling.ledger_file.is_file():
             raise GroundlabError(_no_ledger(labelling))
         return _Replayed(labelling, Ledger(labelling.ledger_file))
     if labelling.maker == "scripted":
         if labelling.form == "preferences":
-            return judging.scripted_judge(labelling.settings.error, labelling.seed)
-        return scripted.programmer() if labelling.form == "code" else scripted.adviser()
+            return judging.scripted_judge(labelling.settings.error, labelling.seed, senses)
+        if labelling.form == "code":
+            return scripted.programmer()
+        return scripted.survivor() if senses is CRAFTER else scripted.adviser()
     if labelling.maker == "local" and labelling.form == "preferences" and shipped.is_scorer(labelling.chat.model):
         return plausible.model_judge(labelling.chat.model or "")
     return chat_model(labelling.maker, labelling.chat, labelling.ledger_file)
@@ -162,6 +164,7 @@ def _no_ledger(labelling: Labelling) -> str:
 
 def estimate(labelling: Labelling, data: Dataset) -> Estimate:
     """Calls and tokens of a labelling, if no reply has to be asked for again."""
+    _senses(labelling, data)
     if labelling.form == "code":
         return programs.estimate(labelling.settings)
     form = judging if labelling.form == "preferences" else suggesting
@@ -180,7 +183,7 @@ class Done:
 
 def label(labelling: Labelling, data: Dataset) -> Done:
     """Ask, and write what was said to `labelling.out`. Raises GroundlabError in one line; replies so far are kept."""
-    chat = adviser(labelling)
+    chat = adviser(labelling, _senses(labelling, data))
     facts = _facts(labelling, data, chat.model)
     _check_free(labelling.out, facts)
     ledger = getattr(chat, "ledger", None)
@@ -191,6 +194,14 @@ def label(labelling: Labelling, data: Dataset) -> Done:
     spent = Account(*(value - getattr(before, name) for name, value in vars(after).items()))
     storage.write_json(labelling.out / "account.json", {"made": made, "model": chat.model, "asked_last": vars(spent)})
     return Done(made, spent)
+
+
+def _senses(labelling: Labelling, data: Dataset) -> Senses:
+    """Those of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
+    senses = senses_of(data.card.get("world"))
+    if senses is CRAFTER and labelling.form == "code":
+        raise GroundlabError("BK-Code has no Crafter form, its prompts are about grids; label preferences or goals")
+    return senses
 
 
 def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
@@ -236,11 +247,11 @@ def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
 
 
 def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
-    settings = labelling.settings
+    settings, senses = labelling.settings, _senses(labelling, data)
     judged = judging.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
     pairs = judged.pairs()
     judging.store(labelling.out / "preferences.json", judged, data, settings)
-    network, records = preference.train(pairs, settings.train, _SHAPE, len(ACTIONS), labelling.seed)
+    network, records = preference.train(pairs, settings.train, senses.shape, len(senses.actions), labelling.seed)
     preference.store(labelling.out, network)
     storage.write_json(labelling.out / "training.json", records)
     best = max(record["accuracy"] for record in records)

@@ -25,6 +25,7 @@ from groundlab.learning import checkpoints
 from groundlab.learning.moments import RunningMoments
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import Shaper
+from groundlab.methods.knowledge.bonuses import Bonus
 from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.methods.knowledge.potentials import Potential, Zero
 from groundlab.methods.knowledge.senses import GRID, senses_of
@@ -52,6 +53,11 @@ def draw(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
     cumulative = logits.double().softmax(-1).cumsum(-1).numpy()
     drawn = (rng.random((len(cumulative), 1)) > cumulative).sum(1)
     return np.minimum(drawn, cumulative.shape[1] - 1)
+
+
+def _beside(chosen: np.ndarray, views: np.ndarray) -> np.ndarray:
+    """bool [B] as [B, 1, ...], to choose among views [B, ...]."""
+    return chosen.reshape(-1, *[1] * (views.ndim - 1))
 
 
 class Curiosity:
@@ -97,9 +103,18 @@ class Curiosity:
 class Learner:
     """The agent in training, with all that runs on from rollout to rollout."""
 
-    def __init__(self, world: str, seed: int, settings: Settings, potential: Potential | None = None, scale: float = 1):
-        """scale: what potentials are divided by (`learning.shaping.scale_of`)."""
-        self._seed, self._settings, self._potential = seed, settings, potential or Zero()
+    def __init__(
+        self,
+        world: str,
+        seed: int,
+        settings: Settings,
+        advice: Potential | Bonus | None = None,
+        scale: float = 1,
+    ):
+        """scale: what potentials and bonuses are divided by (`learning.shaping.scale_of`)."""
+        self._seed, self._settings, self._scale = seed, settings, scale
+        self._bonus = advice if isinstance(advice, Bonus) else None
+        self._potential = advice if advice and not isinstance(advice, Bonus) else Zero()
         fidelity, count = settings.fidelity, settings.num_envs
         self._senses = senses = senses_of(world)
         with checkpoints.seeded_construction(seed, "knowledge agent"):
@@ -113,7 +128,8 @@ class Learner:
         self._advantages = RunningMoments()
         self._shaper = Shaper(count, settings.gamma, scale, fidelity.quirks)
         padding = None if fidelity.first_action_fills else senses.padding
-        self._history = History(count, self._potential.horizon, padding, fidelity.quirks)
+        horizon = (self._bonus or self._potential).horizon
+        self._history = History(count, horizon, padding, fidelity.quirks)
         self._envs = senses.make(world, count, "same-step")
         layouts = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, 2**31, count)
         observations, _ = self._envs.reset(seed=layouts.tolist())
@@ -156,7 +172,7 @@ class Learner:
             torch.stack, zip(*steps, strict=True)
         )
         with self._spent_on("potential"):
-            phi, terms = self._shape(windows, cut, ends)
+            phi, terms = self._pay(cut, ends) if self._bonus else self._shape(windows, cut, ends)
         last = self.agent(torch.from_numpy(normalised(self._views)))
         settings = self._settings
         earned = settings.reward_scale * rewards + terms + settings.gamma * follows
@@ -184,6 +200,12 @@ class Learner:
         cut_off[torch.from_numpy(np.stack([limited for limited, _ in cut]))] = values[phi.numel() :]
         return phi, self._shaper.terms(phi, ends, cut_off).float() * self._settings.strength
 
+    def _pay(self, reached: list[tuple[np.ndarray, Windows]], ends: Tensor) -> tuple[Tensor, Tensor]:
+        """(what each step is worth to the bonus [T, B], what it is paid [T, B]). reached: the windows after each."""
+        assert self._bonus is not None, "`_collect` asks only where there is one"
+        paid = torch.from_numpy(self._bonus(stacked([windows for _, windows in reached]), ends.numpy()))
+        return paid, (paid / self._scale).float() * self._settings.strength
+
     def _step(self, rng: np.random.Generator, windows: list, cut: list) -> tuple[Tensor, ...]:
         """One step of all environments; what `_collect` stacks."""
         with self._spent_on("policy"):
@@ -196,7 +218,7 @@ class Learner:
             seen, rewards, terminated, truncated, info = self._envs.step(actions)
             ended, self._views = terminated | truncated, self._senses.view(seen)
             limited = truncated & ~terminated
-        follows = self._what_follows(limited, info, cut)
+        follows = self._what_follows(limited, ended, info, cut)
         with self._spent_on("worlds"):
             self._history.see(self._views, ended)
             self._note(rewards, self._senses.succeeded(terminated, info), ended)
@@ -218,18 +240,23 @@ class Learner:
             novelty,
         )
 
-    def _what_follows(self, limited: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
-        """The values [B] of the observations that a time limit cuts off, 0 elsewhere; their windows join `cut`."""
-        values = torch.zeros(len(limited))
-        if self._settings.timeouts == "terminal":
+    def _what_follows(self, limited: np.ndarray, ended: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
+        """The values [B] of the observations that a time limit cuts off, 0 elsewhere; their windows join `cut`.
+
+        For a bonus the windows of all environments do.
+        """
+        values, bootstrapped = torch.zeros(len(limited)), self._settings.timeouts == "bootstrap"
+        if not (bootstrapped or self._bonus):
             return values
-        after = self._history.windows()
-        if limited.any():
-            final = self._senses.view(info["final_obs"])
-            after = self._history.after(final)
+        after, reached = self._history.windows(), self._views
+        if ended.any():
+            reached = np.where(_beside(ended, reached), self._senses.view(info["final_obs"]), reached)
+        if limited.any() or self._bonus:
+            after = self._history.after(reached)
+        if bootstrapped and limited.any():
             with self._spent_on("policy"):
-                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalised(final[limited]))).value
-        cut.append((limited, Windows._make(field[limited] for field in after)))
+                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalised(reached[limited]))).value
+        cut.append((limited, after if self._bonus else Windows._make(field[limited] for field in after)))
         return values
 
     def _note(self, rewards: np.ndarray, succeeded: np.ndarray, ended: np.ndarray) -> None:
@@ -281,6 +308,7 @@ class Learner:
         facts = {"shaper": self._shaper.state(), "history": self._history.state(), "lengths": self._lengths.tolist()}
         facts |= {"advantages": self._advantages.state(), "returns": self._returns.tolist()}
         facts |= {"curiosity": self._curiosity.state()} if self._curiosity else {}
+        facts |= {"bonus": self._bonus.state()} if self._bonus else {}
         files = checkpoints.pack(self.networks, self._optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
 
@@ -292,6 +320,8 @@ class Learner:
         self._advantages.load_state(facts["advantages"])
         if self._curiosity:
             self._curiosity.load_state(facts["curiosity"])
+        if self._bonus:
+            self._bonus.load_state(facts["bonus"])
         self._lengths, self._returns = np.array(facts["lengths"], np.int64), np.array(facts["returns"])
         self._envs.load(load(files["envs.safetensors"]))
         nobody = np.zeros(self._settings.num_envs, np.bool_)

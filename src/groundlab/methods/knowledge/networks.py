@@ -2,7 +2,7 @@
 
     agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of earned and of curious rewards
     novelty = RandomDistillation((3, 7, 7))        curiosity: how badly a fixed random network is predicted
-    small = TwoHeadedAgent((3, 7, 7), 7, "small")  for grids, on a laptop: a seventieth of the arithmetic
+    small = TwoHeadedAgent((3, 7, 7), 7, "small")  for laptops: a seventieth of the arithmetic; of pictures an eighth
 
 `forward_flops` counts what one observation costs. Called from: `learner.py`, `preference.py`.
 """
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 HIDDEN = 512
 _SMALL = 16  # pixels; smaller inputs are grids, larger ones images
-_FEW = 64  # features of the small networks
+_CELL = 7  # pixels of a cell in a picture of Crafter
+FEW = 64  # features of the small networks
 Size = Literal["paper", "small"]
 
 
@@ -56,11 +57,19 @@ class Judgement(NamedTuple):
     curiosity_value: Tensor  # [N], of what curiosity pays
 
 
-def _few_convolutions(shape: tuple[int, int, int]) -> nn.Sequential:
-    """Grids [N, C, 7, 7] to [N, 64]: two layers without padding; no activation at the end."""
+def few_convolutions(shape: tuple[int, int, int], widths: tuple[int, int] = (16, 32)) -> nn.Sequential:
+    """Grids [N, C, 7, 7] or pictures [N, C, 64, 64] to [N, 64]: two layers; no activation at the end.
+
+    Both look at 3 x 3 cells at a time, but the first layer of pictures reads each of their cells (7 pixels) by itself.
+    """
     channels, height, width = shape
-    layers = [nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Linear(32 * (height - 4) * (width - 4), _FEW))
+    first, second = widths
+    if width < _SMALL:
+        begin, cells = nn.Conv2d(channels, first, 3), (height - 4) * (width - 4)
+    else:
+        begin, cells = nn.Conv2d(channels, first, _CELL, _CELL), (height // _CELL - 2) * (width // _CELL - 2)
+    layers = [begin, nn.ReLU(), nn.Conv2d(first, second, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(second * cells, FEW))
 
 
 class TwoHeadedAgent(nn.Module):
@@ -72,9 +81,9 @@ class TwoHeadedAgent(nn.Module):
     def __init__(self, shape: tuple[int, int, int], actions: int, size: Size = "paper"):
         super().__init__()
         if size == "small":
-            self.network, self.extra_layer = nn.Sequential(_few_convolutions(shape), nn.ReLU()), None
-            self.actor = _linear(_FEW, actions, 0.01)
-            self.critic_ext, self.critic_int = _linear(_FEW, 1, 0.01), _linear(_FEW, 1, 0.01)
+            self.network, self.extra_layer = nn.Sequential(few_convolutions(shape), nn.ReLU()), None
+            self.actor = _linear(FEW, actions, 0.01)
+            self.critic_ext, self.critic_int = _linear(FEW, 1, 0.01), _linear(FEW, 1, 0.01)
             return
         self.network = convolutions(shape)
         self.extra_layer = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.1), nn.ReLU())
@@ -94,8 +103,8 @@ class RandomDistillation(nn.Module):
     def __init__(self, shape: tuple[int, int, int], size: Size = "paper"):
         super().__init__()
         if size == "small":
-            self.predictor = nn.Sequential(_few_convolutions(shape), nn.ReLU(), _linear(_FEW, _FEW, math.sqrt(2)))
-            self.target = _few_convolutions(shape).requires_grad_(False)
+            self.predictor = nn.Sequential(few_convolutions(shape), nn.ReLU(), _linear(FEW, FEW, math.sqrt(2)))
+            self.target = few_convolutions(shape).requires_grad_(False)
             return
         last = [_linear(HIDDEN, HIDDEN, math.sqrt(2)), nn.ReLU(), _linear(HIDDEN, HIDDEN, math.sqrt(2))]
         self.predictor = nn.Sequential(convolutions(shape), nn.ReLU(), *last)

@@ -14,13 +14,14 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from groundlab.methods.knowledge.captions import observations, trajectory
+from groundlab.methods.knowledge.captions import observations, readable, trajectory
 from groundlab.methods.knowledge.windows import Windows
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 Pooling = Literal["texts", "sentences"]
 _ACTION = "You choose the action: {}"
 _FRAME = re.compile(r"Agent history:|Step \d+: |Current observation: ")
+_BREAK = re.compile(r"\.\s*|, |\n")  # what Crafter lists in one sentence is taken apart as well
 _MOST_VIEWS = 200_000  # whose captions are remembered
 
 
@@ -73,7 +74,8 @@ def _told(windows: Windows) -> list[list[str]]:
     views = windows.views
     if views.dtype.kind in "OU":
         return views.tolist()
-    lines, width = observations(views.reshape(-1, *views.shape[2:])), views.shape[1]
+    views, width = readable(views), views.shape[1]
+    lines = observations(views.reshape(-1, *views.shape[2:]))
     return [lines[start : start + width] for start in range(0, len(lines), width)]
 
 
@@ -101,6 +103,7 @@ class Sentences:
         views = windows.views
         if views.dtype.kind in "OU":
             return self.captions(views.tolist(), windows.actions.tolist())
+        views = readable(views)
         flat = np.ascontiguousarray(views.reshape(-1, *views.shape[2:]))
         size = flat[0].nbytes
         content = flat.tobytes()
@@ -129,7 +132,7 @@ class Sentences:
 
     def _added(self, texts: Sequence[str]) -> np.ndarray:
         """The sums of the vectors of each text's sentences, and their number [N, d + 1]."""
-        parts = [[part for part in re.split(r"\.\s*|\n", text) if part.strip()] for text in texts]
+        parts = [[part for part in _BREAK.split(text) if part.strip()] for text in texts]
         new = list(dict.fromkeys(part for row in parts for part in row if part not in self._known))
         if new:
             self._known.update(zip(new, self._embed(new), strict=True))

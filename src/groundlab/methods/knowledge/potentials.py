@@ -20,7 +20,7 @@ from groundlab.core.seeding import generator
 from groundlab.methods.knowledge.outcomes import Fault
 from groundlab.methods.knowledge.preference import PreferenceTransformer, Segments
 from groundlab.methods.knowledge.sandbox import Sandbox
-from groundlab.methods.knowledge.windows import Windows, channels_first, normalised
+from groundlab.methods.knowledge.windows import Windows, channels_first, compact, normalised
 from groundlab.worlds.codes import COLOURS, TYPES
 
 _BATCH = 256
@@ -119,8 +119,8 @@ class PreferencePotential:
 
     @torch.inference_mode()
     def __call__(self, windows: Windows) -> np.ndarray:
-        """phi [N] of windows of grid views uint8 [N, 6, 7, 7, 3]."""
-        states = torch.from_numpy(normalised(windows.views)).to(self._device)
+        """phi [N] of windows of views uint8 [N, 6, 7, 7, 3], or of Crafter's [N, 6, bytes]."""
+        states = torch.from_numpy(compact(windows.views)).to(self._device)
         fields = (torch.from_numpy(field).to(self._device) for field in (windows.actions, windows.times))
         segments = Segments(states, *fields)
         rows = torch.arange(len(windows.actions)).split(_BATCH)

@@ -24,7 +24,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.learning.checkpoints import seeded_construction
-from groundlab.methods.knowledge.networks import HIDDEN, convolutions
+from groundlab.methods.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
 from groundlab.methods.settings import Strict
 
 LONGEST_EPISODE = 1000  # step numbers with an embedding of their own; later ones share the last
@@ -36,7 +36,7 @@ _WIDTHS = {"paper": (128, 2048), "small": (32, 64)}  # of tokens, and between th
 class Segments(NamedTuple):
     """N stretches of K steps."""
 
-    states: Tensor  # float [N, K + 1, C, H, W], normalised; the last one is not read
+    states: Tensor  # float [N, K + 1, C, H, W], normalised, or pictures as bytes; the last one is not read
     actions: Tensor  # int64 [N, K]
     times: Tensor  # int64 [N, K + 1]
 
@@ -73,11 +73,9 @@ class Settings(Strict):
     """Whether the attention over steps is scaled by the root of its width; the original's is not (quirk Q16)."""
 
 
-def _few_convolutions(shape: tuple[int, int, int], width: int) -> nn.Sequential:
-    """Grids [N, C, H, W] to [N, width], for laptops."""
-    channels, height, rows = shape
-    layers = [nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Linear(16 * (height - 4) * (rows - 4), 64), nn.ReLU(), nn.Linear(64, width))
+def _small_encoder(shape: tuple[int, int, int], width: int) -> nn.Sequential:
+    """Views [N, C, H, W] to [N, width], for laptops."""
+    return nn.Sequential(*few_convolutions(shape, (16, 16)), nn.ReLU(), nn.Linear(FEW, width))
 
 
 class PreferenceTransformer(nn.Module):
@@ -92,7 +90,7 @@ class PreferenceTransformer(nn.Module):
         self.made_as, (width, between) = facts, _WIDTHS[size]
         self._width = width
         encoder = [*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, width)] if size == "paper" else None
-        self.state_encoder = nn.Sequential(*encoder) if encoder else _few_convolutions(shape, width)
+        self.state_encoder = nn.Sequential(*encoder) if encoder else _small_encoder(shape, width)
         self.action_embedding = nn.Embedding(actions, width)
         self.time_embedding = nn.Embedding(LONGEST_EPISODE, width) if size == "paper" else None
         self.layer = nn.TransformerDecoderLayer(width, 1, between, dropout=0.0, batch_first=True)
@@ -103,6 +101,7 @@ class PreferenceTransformer(nn.Module):
     def _steps(self, segments: Segments) -> Tensor:
         """What the decoder makes of each step [N, K, width]."""
         states, actions = segments.states[:, :-1], segments.actions
+        states = states.float() / 255 if states.dtype == torch.uint8 else states
         count, length = actions.shape
         clock, times = segments.times[:, :-1].clamp(max=LONGEST_EPISODE - 1), 0.0
         if self.time_embedding is not None:

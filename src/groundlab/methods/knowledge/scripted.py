@@ -2,12 +2,13 @@
 
     labelling.label(..., maker="scripted")      groundlab label goals --maker scripted --out DIR
 
-`judging.scripted_judge` is the third one. Called from: `labelling.py`.
+`judging.scripted_judge` is the third one; for Crafter see `survival.py`. Called from: `labelling.py`.
 """
 
 import re
 
 from groundlab.language.chat import Sampling, Scripted
+from groundlab.methods.knowledge import survival
 
 _PROGRAM = """def compute_reward(obs, past_obs, past_actions):
     things = np.isin(obs[0], [OBJECT_TO_IDX["key"], OBJECT_TO_IDX["ball"], OBJECT_TO_IDX["box"]])
@@ -31,3 +32,12 @@ def adviser() -> Scripted:
         return "\n".join(f"- Go to the {thing}." for thing in things) or "- Look around."
 
     return Scripted("scripted adviser", rule)
+
+
+def survivor() -> Scripted:
+    """The adviser for Crafter."""
+
+    def rule(text: str, sampling: Sampling) -> str:
+        return "\n".join(f"- {goal}" for goal in survival.goals(text.rpartition("Current observation: ")[2]))
+
+    return Scripted("scripted survivor", rule)

@@ -34,6 +34,8 @@ class Senses(NamedTuple):
     """As captions call them."""
     padding: int
     """The action that changes nothing; it fills an episode's first window."""
+    prompt: str
+    """The prompt that tells a language model about the world, by name (assets/prompts/knowledge)."""
     make: Callable[[str, int, str], Any]
     """(world, number, autoreset) to a vector environment that can be saved."""
     view: Callable[[dict[str, Any]], np.ndarray]
@@ -59,12 +61,12 @@ def _picture_and_codes(observations: dict[str, Any]) -> np.ndarray:
     return np.concatenate([pictures.reshape(len(pictures), -1), observations["codes"]], 1)
 
 
-GRID = Senses((3, 7, 7), MINIGRID_ACTIONS, DONE, _grids, _image, lambda terminated, info: terminated)
+GRID = Senses((3, 7, 7), MINIGRID_ACTIONS, DONE, "minigrid", _grids, _image, lambda terminated, info: terminated)
 CRAFTER = Senses(
-    (3, 64, 64), tuple(VERBS), NOOP, _crafter, _picture_and_codes, lambda terminated, info: info["done"]
+    (3, 64, 64), tuple(VERBS), NOOP, "crafter", _crafter, _picture_and_codes, lambda terminated, info: info["done"]
 )  # fmt: skip
 
 
-def senses_of(world: str) -> Senses:
-    """The senses for a world of that name."""
+def senses_of(world: str | None) -> Senses:
+    """The senses for a world of that name; for none, a grid's."""
     return CRAFTER if world in worlds.CRAFTER_WORLDS else GRID

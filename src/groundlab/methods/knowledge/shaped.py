@@ -6,7 +6,11 @@
 
 `form` says where the potential comes from; "code", "preference" and "goals" read `source`, the file or folder that a
 labelling left, or are labelled by `maker` before training. Optimal policies stay as they are (learning/shaping.py)
-unless `fidelity` says otherwise. Source: spec background-knowledge 6. Read next: `learner.py`, `potentials.py`.
+unless `fidelity` says otherwise, or the forms "ellm" and "motif", which read goals and preferences and are rewards
+(`bonuses.py`). BK-Goal with a sentence encoder of transformers, from a folder that `save_pretrained` left or by a name
+that is on this machine (hf download sentence-transformers/all-MiniLM-L6-v2, or prajjwal1/bert-small, the paper's):
+    groundlab run knowledge ... --set form=goals --set maker=recorded --set encoder=models/all-MiniLM-L6-v2
+Source: spec background-knowledge 6. Read next: `learner.py`, `potentials.py`.
 """
 
 import math
@@ -27,6 +31,7 @@ from groundlab.language.embedding import Embedder, load_encoder
 from groundlab.learning import checkpoints
 from groundlab.learning.shaping import scale_of
 from groundlab.methods.knowledge import goals, labelling, preference, shipped, suggesting
+from groundlab.methods.knowledge.bonuses import Bonus, Preferred, Suggested
 from groundlab.methods.knowledge.dataset import Dataset
 from groundlab.methods.knowledge.goals import GoalPotential
 from groundlab.methods.knowledge.learner import TRAINING_LAYOUTS_FROM, Learner, draw
@@ -65,7 +70,7 @@ class Settings(LearnerSettings):
     layouts: Layouts = "0-99"
     """Test layouts, "first-last"."""
     timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
-    form: Literal["none", "random", "oracle", "code", "preference", "goals"] = "none"
+    form: Literal["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
     source: str | None = None
     """A program's file, or the folder of a preference network or a library of goals."""
     maker: Literal["recorded", "scripted", "local"] | None = None
@@ -75,12 +80,14 @@ class Settings(LearnerSettings):
     labelling: dict[str, Any] = Field(default={})
     """Settings of the labelling, as `groundlab label` takes them."""
     dataset: str | None = None
-    """The folder of the dataset that is labelled, and that `share` is counted on; without: the one that ships."""
+    """What is labelled, and `share` counted on: a folder, or one that ships by name; without: the one of grids."""
     scale: float | Literal["range", "sums"] = "range"
     """What potentials are divided by: from the least to the most in some random play before training; the deviation of
-    their discounted sums there, the original's measure (`learning.shaping.scale_of`); or a number."""
+    their discounted sums there, the original's measure (`learning.shaping.scale_of`); or a number. "range" divides a
+    bonus by its discounted sum over endless random play, so that `strength` is what such play is worth."""
     encoder: str = "quick-t5-s0"
-    """What embeds captions and goals: a model that ships, a folder, or a name on this machine."""
+    """What embeds captions and goals: a model that ships, a folder that `save_pretrained` left, or a name on this
+    machine. Vectors are means over a text's tokens, of length 1, as sentence-transformers makes them."""
     pooling: Pooling = "texts"
     """Whether whole texts are embedded, as in the original, or the mean of their sentences (`pooling.py`)."""
     threshold: float | None = None
@@ -91,16 +98,19 @@ class Settings(LearnerSettings):
     def input_files(self) -> list[Path]:
         """The knowledge that a run reads."""
         places = [Path(self.source)] if self.source else []
-        if self.form in _LABELLED and (self.maker or (self.form == "goals" and self.threshold is None)):
+        reads_goals = self.form in ("goals", "ellm")
+        if self.form == "motif" or (self.form in _LABELLED and (self.maker or (reads_goals and self.threshold is None))):
             places.append(self.dataset_folder)
+        if reads_goals:
+            places.append(Path(self.encoder))
         if self.maker == "recorded":
-            places.append(shipped.ledger(_LABELLED[self.form]))
+            places.append(shipped.ledger(_LABELLED[self.form], self.dataset))
         return [file for place in places for file in _files(place)]
 
     @property
     def dataset_folder(self) -> Path:
         """Where the labelled dataset lies."""
-        return Path(self.dataset) if self.dataset else shipped.DATASET
+        return shipped.folder_of(self.dataset)
 
     @model_validator(mode="after")
     def _can_be_labelled(self) -> "Settings":
@@ -108,10 +118,18 @@ class Settings(LearnerSettings):
             raise ValueError("has a source and a maker; leave one of them out")
         if self.maker and self.form not in _LABELLED:
             raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
+        if self.form in ("ellm", "motif") and self.scale == "sums":
+            raise ValueError(f"has scale=sums, which measures potentials; form={self.form} is none, leave scale out")
         return self
 
 
-_LABELLED = {"code": "code", "preference": "preferences", "goals": "goals"}  # by form: what the labelling calls it
+_LABELLED = {  # by form: what the labelling calls it
+    "code": "code",
+    "preference": "preferences",
+    "motif": "preferences",
+    "goals": "goals",
+    "ellm": "goals",
+}
 
 
 def _files(place: Path) -> list[Path]:
@@ -142,7 +160,7 @@ def targets(world: str) -> list[tuple[str, str]]:
     return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
 
 
-def _source(settings: Settings, seed: int, home: Path) -> Path:
+def _source(settings: Settings, seed: int, home: Path, senses: Senses) -> Path:
     """Where the knowledge of a run lies. Labels into `home` when a maker is named.
 
     Hand-written replies are those to the questions of seed 0; other makers are asked those of the run's seed.
@@ -161,13 +179,31 @@ def _source(settings: Settings, seed: int, home: Path) -> Path:
         seed=0 if settings.maker == "recorded" else seed,
         given=settings.labelling,
     )
-    labelling.label(wanted, Dataset(settings.dataset_folder))
+    labelling.label(wanted, _dataset(settings, senses))
     return home / "code-final.py" if settings.form == "code" else home
+
+
+def _dataset(settings: Settings, senses: Senses) -> Dataset:
+    """What is labelled or counted on. Raises GroundlabError when it is of another kind of world than the run's."""
+    data = Dataset(settings.dataset_folder)
+    if senses_of(data.card.get("world")) is not senses:
+        fitting = shipped.DATASETS[senses is CRAFTER]
+        raise GroundlabError(f"{data.folder.name} is a dataset of other worlds; set dataset={fitting}")
+    return data
 
 
 @contextmanager
 def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential]:
-    """The potential that the settings ask for; what is labelled for it goes to `home`.
+    """The potential that the settings ask for, of one of the paper's forms or a control; the rest of `advice_of`."""
+    with advice_of(world, seed, settings, home) as advice:
+        if isinstance(advice, Bonus):
+            raise GroundlabError(f"form={settings.form} is a reward, no potential; choose another form")
+        yield advice
+
+
+@contextmanager
+def advice_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential | Bonus]:
+    """The potential or bonus that the settings ask for; what is labelled for it goes to `home`.
 
     Raises GroundlabError when its source is missing or it is not for this world, and what a labelling raises.
     """
@@ -181,22 +217,29 @@ def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Itera
     elif settings.form == "oracle":
         yield OraclePotential(targets(world))
     elif settings.form == "code":
-        source = _source(settings, seed, home).read_text()
+        source = _source(settings, seed, home, senses).read_text()
         with Sandbox() as sandbox:
             yield CodePotential(source, sandbox)
     elif settings.form == "preference":
-        yield PreferencePotential(preference.load(_source(settings, seed, home)))
+        yield _preference_potential(_source(settings, seed, home, senses), senses)
     else:
-        yield _goal_potential(suggesting.load(_source(settings, seed, home)), settings, senses)
+        yield _goal_potential(suggesting.load(_source(settings, seed, home, senses)), settings, senses)
+
+
+def _preference_potential(source: Path, senses: Senses) -> PreferencePotential:
+    network = preference.load(source)
+    if tuple(network.made_as["shape"]) != senses.shape:
+        raise GroundlabError(
+            f"{source} was learnt on other worlds; label preferences of a dataset of this kind of world"
+        )
+    return PreferencePotential(network)
 
 
 def _goal_potential(library: goals.GoalLibrary, settings: Settings, senses: Senses) -> GoalPotential:
-    if senses is CRAFTER and settings.threshold is None and settings.dataset is None:
-        raise GroundlabError("the dataset that ships is of grids; set threshold, or dataset to one of Crafter")
     embed, threshold = Embedder(load_encoder(place_of(settings.encoder))), settings.threshold or goals.THRESHOLD
     potential = GoalPotential(library, embed, threshold, senses.actions, settings.pooling)
     if settings.threshold is None:
-        goals.calibrate(potential, Dataset(settings.dataset_folder), settings.share)
+        goals.calibrate(potential, _dataset(settings, senses), settings.share)
     return potential
 
 
@@ -218,14 +261,26 @@ def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) 
     return stacked(windows)
 
 
-def _scale(potential: Potential, world: str, seed: int, settings: Settings) -> float:
-    """What potentials are divided by."""
+def _scale(advice: Potential | Bonus, world: str, seed: int, settings: Settings) -> float:
+    """What potentials, or bonuses, are divided by."""
     if not isinstance(settings.scale, str):
         return settings.scale
-    phi = potential(random_play(world, potential.horizon, seed, *_TRIED))
+    windows = random_play(world, advice.horizon, seed, *_TRIED)
+    if isinstance(advice, Bonus):
+        return _worth(advice, windows, settings.gamma) or 1.0
+    phi = advice(windows)
     if settings.scale == "sums":
         return scale_of(torch.from_numpy(phi).reshape(_TRIED), settings.gamma)
     return float(np.ptp(phi)) or 1.0
+
+
+def _worth(bonus: Bonus, windows: Windows, gamma: float) -> float:
+    """The discounted sum of what endless random play would be paid; windows: of `random_play`. Forgets it all again."""
+    fresh, starts = bonus.state(), (windows.times[:, -1] == 0).reshape(_TRIED)
+    ends = np.concatenate([starts[1:], np.ones_like(starts[:1])])
+    paid = bonus(windows, ends)[~starts]  # a first view is what no step led to
+    bonus.load_state(fresh)
+    return float(paid.mean()) / (1 - gamma)
 
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
@@ -241,9 +296,9 @@ def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[
 def execute(run: Run) -> None:
     """Train, one record an update, then store the evaluations."""
     settings, world, seed = Settings(**run.spec.settings), run.spec.world, run.spec.seed
-    with potential_of(world, seed, settings, run.folder / "knowledge") as potential:
-        scale = _scale(potential, world, seed, settings)
-        learner = Learner(world, seed, settings, potential, scale)
+    with advice_of(world, seed, settings, run.folder / "knowledge") as advice:
+        scale = _scale(advice, world, seed, settings)
+        learner = Learner(world, seed, settings, advice, scale)
         checkpoint = run.restore()
         if checkpoint is not None:
             learner.load_state(checkpoint.files)

@@ -22,6 +22,7 @@ from groundlab.methods.knowledge.captions import trajectory
 from groundlab.methods.knowledge.conversation import Estimate, growing, pruned, tokens_of
 from groundlab.methods.knowledge.dataset import Dataset, sample
 from groundlab.methods.knowledge.goals import GoalLibrary
+from groundlab.methods.knowledge.senses import GRID, Senses, senses_of
 from groundlab.methods.settings import Strict
 
 _OPENING = 2  # system messages, which are never left out
@@ -41,19 +42,23 @@ class Settings(Strict):
     """How replies are read (`replies.goals`)."""
 
 
-def opening() -> Messages:
+def opening(senses: Senses = GRID) -> Messages:
     """The messages that the conversation begins with."""
-    texts = (read_text(f"prompts/knowledge/{name}.txt") for name in ("goals-task", "minigrid"))
+    texts = (read_text(f"prompts/knowledge/{name}.txt") for name in ("goals-task", senses.prompt))
     return [{"role": "system", "content": text} for text in texts]
 
 
 def stretches(data: Dataset, settings: Settings, seed: int) -> list[str]:
     """The stretches of play, in words, that goals are asked for."""
-    rng, told = generator(seed, "goal captions"), []
+    rng, told, names = generator(seed, "goal captions"), [], _senses(data).actions
     for _ in range(settings.rounds):
         segment = data.segment(*sample(data.lengths, settings.length, rng), settings.length)
-        told.append(trajectory(segment.captions, segment.actions.tolist()))
+        told.append(trajectory(segment.captions, segment.actions.tolist(), names))
     return told
+
+
+def _senses(data: Dataset) -> Senses:
+    return senses_of(data.card.get("world"))
 
 
 def _question(caption: str) -> Messages:
@@ -63,7 +68,7 @@ def _question(caption: str) -> Messages:
 def estimate(data: Dataset, settings: Settings, seed: int) -> Estimate:
     """Calls and tokens of a labelling, to be shown before it."""
     asked = (tokens_of(_question(caption)) for caption in stretches(data, settings, seed))
-    return growing(opening(), asked, _REPLY_TOKENS, settings.max_prompt_tokens)
+    return growing(opening(_senses(data)), asked, _REPLY_TOKENS, settings.max_prompt_tokens)
 
 
 def suggest(
@@ -73,7 +78,7 @@ def suggest(
 
     Raises GroundlabError when the first of them is, and what the chat model raises.
     """
-    messages, library = opening(), GoalLibrary([], [])
+    messages, library = opening(_senses(data)), GoalLibrary([], [])
     for caption in stretches(data, settings, seed):
         asked = pruned([*messages, *_question(caption)], settings.max_prompt_tokens, _OPENING)
         reply, goals = _ask(chat, sampling, asked, settings)
