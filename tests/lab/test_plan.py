@@ -57,7 +57,7 @@ def test_runs_that_stand_alone_are_planned_only_by_name_and_are_then_a_version_b
     laboratory.write_config([rule_entry, {**training_entry, "experiments": ["row"], "alone": True}])
     whole, row = lab.plan("mediator", scale="smoke"), lab.plan("mediator", scale="smoke", experiments=["row"])
     assert [run.spec.method for run in whole.runs] == ["always"] and not whole.part and not whole.alone
-    assert [run.spec.method for run in row.runs] == ["mediator"] and not row.part and row.alone == ("row",)
+    assert {run.spec.method for run in row.runs} == {"mediator"} and not row.part and row.alone == ("row",)
     assert lab.plan("mediator", scale="smoke", experiments=["row"], methods=["mediator"]).part
     assert not lab.plan("mediator", scale="smoke", methods=["mediator"]).runs
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +10,7 @@ from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.shaping import scale_of
 from groundlab.methods.knowledge import preference, shaped, suggesting
+from groundlab.methods.knowledge.bonuses import Bonus
 from groundlab.methods.knowledge.goals import GoalLibrary
 from groundlab.methods.knowledge.potentials import OraclePotential, Zero
 from groundlab.methods.knowledge.preference import PreferenceTransformer
@@ -34,14 +36,31 @@ def sources(tmp_path):
     preference.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
     library = GoalLibrary(["Step 1: You see a red ball 1 step forward."], [["Go to the ball."]])
     suggesting.store(tmp_path / "goals", library)
-    return {"code": str(program), "preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
+    folders = {name: str(tmp_path / name) for name in ("preference", "goals")}
+    return {"code": str(program), **folders, "motif": folders["preference"], "ellm": folders["goals"]}
+
+
+class EveryStep(Bonus):
+    """Half a point a step."""
+
+    horizon, counted = 1, 0
+
+    def __call__(self, reached, ends):
+        self.counted += ends.size
+        return np.full(ends.shape, 0.5)
+
+    def state(self):
+        return self.counted
+
+    def load_state(self, state):
+        self.counted = state
 
 
 def records(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals"])
+@pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0}
     shaped.execute(run_of(tmp_path / "run", **given))
@@ -51,8 +70,9 @@ def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     assert policies == ["argmax", "sampled"]
 
 
-def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources):
-    given = {"form": "code", "source": sources["code"]}
+@pytest.mark.parametrize("form", ["code", "ellm", "motif"])
+def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources, form):
+    given = {"form": form, "source": sources[form], "threshold": -1.0}
     shaped.execute(run_of(tmp_path / "whole", **given))
     for _ in range(3):
         try:
@@ -89,11 +109,12 @@ def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
 
 
 def one_reply_each(form):
-    few = {"preference": {"pairs": 40, "train": {"network": "small", "epochs": 1}}, "code": {"rounds": 1}}
+    pairs = {"pairs": 40, "train": {"network": "small", "epochs": 1}}
+    few = {"preference": pairs, "motif": pairs, "code": {"rounds": 1}}
     return few.get(form, {"rounds": 2})
 
 
-@pytest.mark.parametrize("form", ["code", "preference", "goals"])
+@pytest.mark.parametrize("form", ["code", "preference", "goals", "ellm", "motif"])
 def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
     given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
     given["share"] = 0.9
@@ -105,7 +126,9 @@ def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, for
 def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
     given = {"form": "goals", "maker": "scripted", "dataset": str(data.folder)}
     files = shaped.Settings.model_validate(given).input_files()
-    assert {file.name for file in files} == {"arrays.npz", "card.json"}
+    assert {file.name for file in files} >= {"arrays.npz", "card.json", "model.safetensors"}
+    motif = shaped.Settings.model_validate({"form": "motif", "source": "nowhere", "dataset": str(data.folder)})
+    assert {file.name for file in motif.input_files()} == {"arrays.npz", "card.json"}
     assert shaped.Settings(form="oracle").input_files() == []
 
 
@@ -114,6 +137,24 @@ def test_a_run_has_one_source_of_knowledge():
         shaped.Settings(form="code", source="code-final.py", maker="scripted")
     with pytest.raises(ValueError, match="is not labelled"):
         shaped.Settings(form="oracle", maker="scripted")
+    with pytest.raises(ValueError, match="measures potentials"):
+        shaped.Settings(form="motif", source="labels", scale="sums")
+
+
+def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
+    bonus = EveryStep()
+    settings = shaped.Settings.model_validate({"gamma": 0.9})
+    assert shaped._scale(bonus, WORLD, 0, settings) == pytest.approx(0.5 / 0.1)
+    assert bonus.counted == 0, "what was met while measuring is forgotten"
+
+
+def test_a_reward_is_not_taken_for_a_potential(sources, tmp_path):
+    settings = shaped.Settings.model_validate({"form": "motif", "source": sources["motif"]})
+    with (
+        pytest.raises(GroundlabError, match="is a reward, no potential"),
+        shaped.potential_of(WORLD, 0, settings, tmp_path),
+    ):
+        pass
 
 
 def test_potentials_are_divided_by_their_size_in_random_play():

@@ -51,7 +51,7 @@ from groundlab.methods.knowledge.senses import CRAFTER, WORLDS, Senses, senses_o
 from groundlab.methods.knowledge.settings import Settings as LearnerSettings
 from groundlab.methods.knowledge.windows import History, Windows, normalised, stacked
 from groundlab.methods.playing import Memoryless, play_layouts, summary
-from groundlab.methods.pretraining import place_of
+from groundlab.methods.pretraining import files_of, place_of
 from groundlab.methods.registry import Request
 from groundlab.methods.settings import Layouts, parse_layouts
 from groundlab.worlds import rules
@@ -98,14 +98,17 @@ class Settings(LearnerSettings):
     def input_files(self) -> list[Path]:
         """The knowledge that a run reads."""
         places = [Path(self.source)] if self.source else []
-        reads_goals = self.form in ("goals", "ellm")
-        if self.form == "motif" or (self.form in _LABELLED and (self.maker or (reads_goals and self.threshold is None))):
+        if self._reads_dataset():
             places.append(self.dataset_folder)
-        if reads_goals:
-            places.append(Path(self.encoder))
         if self.maker == "recorded":
             places.append(shipped.ledger(_LABELLED[self.form], self.dataset))
-        return [file for place in places for file in _files(place)]
+        encoder = files_of(self.encoder) if self.form in _BY_GOALS else []
+        return [*(file for place in places for file in _files(place)), *encoder]
+
+    def _reads_dataset(self) -> bool:
+        """To be labelled, to count `share` on, or to measure scores on."""
+        counted = self.form in _BY_GOALS and self.threshold is None
+        return (self.form in _LABELLED and self.maker is not None) or counted or self.form == "motif"
 
     @property
     def dataset_folder(self) -> Path:
@@ -130,6 +133,7 @@ _LABELLED = {  # by form: what the labelling calls it
     "goals": "goals",
     "ellm": "goals",
 }
+_BY_GOALS = ("goals", "ellm")
 
 
 def _files(place: Path) -> list[Path]:
@@ -220,10 +224,17 @@ def advice_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator
         source = _source(settings, seed, home, senses).read_text()
         with Sandbox() as sandbox:
             yield CodePotential(source, sandbox)
-    elif settings.form == "preference":
-        yield _preference_potential(_source(settings, seed, home, senses), senses)
+    elif settings.form in ("preference", "motif"):
+        judge = _preference_potential(_source(settings, seed, home, senses), senses)
+        yield judge if settings.form == "preference" else _preferred(judge, _dataset(settings, senses))
     else:
-        yield _goal_potential(suggesting.load(_source(settings, seed, home, senses)), settings, senses)
+        library = suggesting.load(_source(settings, seed, home, senses))
+        potential = _goal_potential(library, settings, senses)
+        yield potential if settings.form == "goals" else Suggested(potential)
+
+
+def _preferred(judge: PreferencePotential, data: Dataset) -> Preferred:
+    return Preferred(judge, goals.known_windows(data, judge.horizon, generator(0, "known play")))
 
 
 def _preference_potential(source: Path, senses: Senses) -> PreferencePotential:
@@ -280,7 +291,7 @@ def _worth(bonus: Bonus, windows: Windows, gamma: float) -> float:
     ends = np.concatenate([starts[1:], np.ones_like(starts[:1])])
     paid = bonus(windows, ends)[~starts]  # a first view is what no step led to
     bonus.load_state(fresh)
-    return float(paid.mean()) / (1 - gamma)
+    return float(paid.mean()) / max(1 - gamma, 1e-3)
 
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
