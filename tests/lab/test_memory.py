@@ -72,7 +72,7 @@ def test_weights_and_the_cache_are_counted_exactly():
     model = policy.model
     plan, config = estimate(configuration(settings.model), settings, 50), model.config
     assert plan["weights"] == plan["reference"] == sum(p.numel() * 4 for p in model.parameters())
-    one = 2 * config.num_attention_heads * config.head_dim * 4 * 3 * 128
+    one = 2 * config.num_attention_heads * config.head_dim * 4 * 3 * 120
     assert plan["keys and values"] == one * (config.num_hidden_layers + 1)
     assert plan["total"] == sum(size for name, size in plan.items() if name != "total")
 

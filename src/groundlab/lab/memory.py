@@ -23,7 +23,7 @@ from groundlab.methods.reasoning.settings import TrainingSettings
 
 ADAM_STATES = 2
 _FLOAT = 4  # bytes of float32, which adapters, value head and log-probabilities are in
-_SLOTS = 64  # the cache grows by so many tokens (`language/generation.py`)
+_SLOTS, _LESS = 64, 8  # the cache holds multiples of so many tokens, less so many (`language/generation.py`)
 _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
 
 
@@ -63,7 +63,7 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
 
 
 def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
-    """The model's own, and their second form for oneDNN on a CPU (`language/products.py`)."""
+    """The model's own, and their second form for drawing on a CPU, where no layer is too small for it."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     size, count = _bytes(settings), sum(parameter.numel() for parameter in model.parameters())
     if settings.quantization:
@@ -106,7 +106,7 @@ def _shape(config: Any) -> tuple[int, int, int, int]:
 
 def _cache(config: Any, settings: TrainingSettings, context: int) -> int:
     """Of all environments, with a copy of one layer, which is what a batch of prompts reads."""
-    slots = -(-(context + settings.max_new_tokens + 1) // _SLOTS) * _SLOTS
+    slots = -(-(context + settings.max_new_tokens + 1 + _LESS) // _SLOTS) * _SLOTS - _LESS
     return (config.num_hidden_layers + 1) * 2 * _shape(config)[2] * _bytes(settings) * settings.num_envs * slots
 
 
@@ -126,15 +126,13 @@ def _kept(config: Any, settings: TrainingSettings) -> int:
 
     Of its two norms what they read, in float32, their norm and what they make; rotated queries, keys and values of
     every head, and what attention makes; of the feed-forward block the gate, its activation, the other half, and their
-    product. Where only adapters are trained, norms and frozen layers keep less, but on a CPU in float32.
+    product. Where only adapters are trained, norms and frozen layers keep less.
     """
     width, queries, _, hidden = _shape(config)
     size = _bytes(settings)
     norms, gates = 2 * width * _FLOAT, 3 * hidden * size
     if not settings.lora_rank:
         norms, gates = norms + 4 * width * size, gates + hidden * size
-    elif _packs(settings):
-        norms, gates = norms + 2 * width * size, gates + hidden * size
     else:
         norms += (2 if size < _FLOAT else 1) * width * _FLOAT  # what adapters read, cast for each of the two
     return norms + 4 * queries * size + gates

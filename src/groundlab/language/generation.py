@@ -22,13 +22,14 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.llama import QuickLlama, serves
 from groundlab.language.packing import batches
 from groundlab.language.products import Packed, pack, quick_products
 from groundlab.language.sampling import Decoding, draw, uniform
 
 Rows = Sequence[Sequence[int]]
 
-_ROUND = 64  # capacities grow to multiples of this
+_ROUND, _LESS = 64, 8  # capacities grow to multiples of 64, less 8: what lies powers of two apart shares cache lines
 _OVERHEAD = 32.0  # tokens that one more forward pass is worth, when prompts of unlike lengths are cut into batches
 
 
@@ -55,6 +56,17 @@ class _Places:
     slots: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     reach: int = 0
     """How many slots are read."""
+    vectors: dict[int, Tensor] = field(default_factory=dict)
+    """By the number of heads: where they are written in a buffer seen as [rows x heads x slots, D]."""
+
+    def written(self, heads: int) -> Tensor:
+        """Numbers of the vectors of B rows, N tokens and the heads, int64 [B x N x heads]."""
+        if heads not in self.vectors:
+            device = self.slots.device
+            rows = torch.arange(len(self.slots), device=device) if self.rows is None else self.rows
+            first = (rows[:, None] * heads + torch.arange(heads, device=device)) * self.capacity[1]  # [B, heads]
+            self.vectors[heads] = (first[:, None] + self.slots[:, :, None]).flatten()
+        return self.vectors[heads]
 
 
 class _Layer(CacheLayerMixin):
@@ -86,10 +98,13 @@ class _Layer(CacheLayerMixin):
                 setattr(self, name, new)
             getattr(self, name)[rows, :, :reach] = old[sources, :, :reach]
 
-    def swap(self, first: int, second: int) -> None:
+    def swap(self, rows: Tensor, others: Tensor, reach: int) -> None:
+        """Exchange the first `reach` slots of `rows` and `others`, both [M]."""
+        to, source = torch.cat([rows, others]), torch.cat([others, rows])
         for buffer in (self.keys, self.values):
             assert buffer is not None
-            buffer[[first, second]] = buffer[[second, first]]
+            read = buffer[:, :, :reach]
+            read.index_copy_(0, to, read.index_select(0, source))
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
@@ -100,11 +115,10 @@ class _Layer(CacheLayerMixin):
     def _write(self, buffer: Tensor, states: Tensor) -> Tensor:
         """Put states [B, H, N, D] into their slots; returns what the pass may read, [B, H, reach, D]."""
         at = self.places
-        count = states.shape[0]
-        rows = torch.arange(count, device=states.device) if at.rows is None else at.rows
-        buffer[rows[:, None], :, at.slots] = states.transpose(1, 2)
-        own = buffer[:count] if at.rows is None else buffer.index_select(0, rows)
-        return own[:, :, : at.reach]
+        count, heads, _, width = states.shape
+        buffer.view(-1, width).index_copy_(0, at.written(heads), states.transpose(1, 2).reshape(-1, width))
+        read = buffer[:, :, : at.reach]
+        return read[:count] if at.rows is None else read.index_select(0, at.rows)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.places.reach, 0
@@ -151,7 +165,7 @@ class ReplyGenerator:
         layers = [_Layer(self._places) for _ in range(self.model.config.num_hidden_layers)]
         self._layers, self._cache = layers, Cache(layers=list(layers))
         self._held: list[list[int]] = []
-        self._weights, self._packed = -1, Packed()
+        self._weights, self._packed, self._quick = -1, Packed(), None
         self.tokens_read = 0  # of prompts, by forward passes, padding not counted
 
     @torch.no_grad()
@@ -185,7 +199,9 @@ class ReplyGenerator:
         """Of other weights than at the last call nothing is kept, neither what was read nor their packed form."""
         weights = sum(parameter._version for parameter in self.model.parameters())
         if weights != self._weights:
-            self._weights, self._held, self._packed = weights, [], pack(self.model)
+            self._weights, self._held = weights, []
+            self._quick = QuickLlama(self.model) if serves(self.model) else None
+            self._packed = Packed() if self._quick else pack(self.model)
 
     def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:
         config, longest = self.model.config, max(map(len, prompts)) + decoding.max_new_tokens
@@ -219,7 +235,7 @@ class ReplyGenerator:
     def _make_room(self, rows: int, slots: int, sources: np.ndarray, reach: int) -> None:
         """Buffers for this call, beginning with what is reused."""
         before = self._places.capacity
-        slots = max(-(-(slots + 1) // _ROUND) * _ROUND, before[1])
+        slots = max(-(-(slots + 1 + _LESS) // _ROUND) * _ROUND - _LESS, before[1])
         self._places.capacity = (max(rows, before[0]), slots)
         moved = [row for row, source in enumerate(sources.tolist()) if source not in (-1, row)]
         to = torch.tensor(moved, dtype=torch.long, device=self.model.device)
@@ -237,10 +253,13 @@ class ReplyGenerator:
         places.reach = int(positions.max()) + 1
         places.slots = positions.where(columns >= padding, places.capacity[1] - 1).to(device)
         places.rows = None if rows is None else torch.tensor(rows, device=device)
+        places.vectors = {}
         positions = positions.to(device)
         unread = torch.arange(places.reach, device=device) > positions[:, :, None]
         mask = torch.zeros(unread.shape, dtype=self.model.dtype, device=device)
         mask = mask.masked_fill(unread, torch.finfo(self.model.dtype).min)[:, None]
+        if self._quick:
+            return self._quick(ids, positions, mask, self._layers)
         options: dict[str, Any] = {"logits_to_keep": 1} if self._last_only else {}
         read = self.model(
             input_ids=ids,
@@ -277,14 +296,18 @@ class ReplyGenerator:
 
     def _retire(self, order: list[int], living: int, replies: Replies) -> int:
         """Move finished rows behind the living ones, which close up; returns how many live."""
-        for row in reversed(range(living)):
-            if replies.ended[order[row]]:
-                living -= 1
-                if row != living:
-                    for layer in self._layers:
-                        layer.swap(row, living)
-                    order[row], order[living] = order[living], order[row]
-                    self._held[row], self._held[living] = self._held[living], self._held[row]
+        over = [row for row in range(living) if replies.ended[order[row]]]
+        living -= len(over)
+        gaps = [row for row in over if row < living]
+        if not gaps:
+            return living
+        movers = [row for row in range(living, living + len(over)) if row not in over]
+        rows, others = (torch.tensor(part, device=self.model.device) for part in (gaps, movers))
+        for layer in self._layers:
+            layer.swap(rows, others, max(map(len, self._held)))
+        for gap, mover in zip(gaps, movers, strict=True):
+            order[gap], order[mover] = order[mover], order[gap]
+            self._held[gap], self._held[mover] = self._held[mover], self._held[gap]
         return living
 
 

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 _WORTHWHILE = 1_000_000  # multiplications below which oneDNN's start costs more than it gains
+_STEP, _SMALL_STEP = 64, 8  # rows are filled up to multiples of these
+_LARGE = 100_000  # weights from which a layer is packed: a few rows are too few for smaller ones
 Packed = dict[nn.Linear, Tensor]
 
 
@@ -32,38 +34,60 @@ def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
 
+def _filled(rows: Tensor) -> Tensor:
+    """Rows of zeros behind rows [M, K]: oneDNN compiles a kernel for every M, which takes as long as ten products."""
+    step = _STEP if len(rows) > _STEP else _SMALL_STEP
+    return nn.functional.pad(rows, (0, 0, 0, -len(rows) % step)) if len(rows) % step else rows
+
+
+class Product:
+    """x [..., K] times weights [N, K], without gradients; large ones are kept in oneDNN's form only."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None):
+        self._large = _known() and weight.numel() >= _LARGE
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach()) if self._large else weight.detach()
+        self._bias = bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, x.shape[-1])
+        if not self._large and (len(flat) < _STEP or not _known()):
+            return nn.functional.linear(x, self._weight, self._bias)
+        return _product(_filled(flat), self._weight, self._bias)[: len(flat)].view(*x.shape[:-1], -1)
+
+
 class _Linear(torch.autograd.Function):
     """x [M, K], weight [N, K], bias [N] or None -> [M, N]."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
+        return _product(_filled(x), weight, bias)[: len(x)]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, made: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
-        wanted = ctx.needs_input_grad
+        wanted, change = ctx.needs_input_grad, _filled(made)
         return (
-            _product(made, weight.t()) if wanted[0] else None,
-            _product(made.t(), x.t()) if wanted[1] else None,
+            _product(change, weight.t())[: len(made)] if wanted[0] else None,
+            _product(change.t(), _filled(x).t()) if wanted[1] else None,
             made.sum(0) if wanted[2] else None,
         )
 
 
-def _forward(layer: nn.Linear, packed: Tensor | None, x: Tensor) -> Tensor:
+def _forward(weight: Tensor, bias: Tensor | None, packed: Tensor | None, x: Tensor) -> Tensor:
     rows = x.numel() // x.shape[-1]
-    if rows * layer.weight.numel() < _WORTHWHILE or x.dtype != torch.float32:
-        return nn.functional.linear(x, layer.weight, layer.bias)
+    if rows * weight.numel() < _WORTHWHILE or x.dtype != torch.float32:
+        return nn.functional.linear(x, weight, bias)
     flat = x.reshape(rows, -1)
-    made = _Linear.apply(flat, layer.weight, layer.bias) if packed is None else _product(flat, packed, layer.bias)
+    made = _Linear.apply(flat, weight, bias) if packed is None else _product(_filled(flat), packed, bias)[:rows]
     return made.view(*x.shape[:-1], -1)  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def pack(model: nn.Module) -> Packed:
-    """The weights of all layers in oneDNN's form: a copy, of use until they change."""
-    return {layer: torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach()) for layer in _layers(model)}
+    """The weights of all large layers in oneDNN's form: a copy, of use until they change."""
+    large = [layer for layer in _layers(model) if layer.weight.numel() >= _LARGE]
+    return {layer: torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach()) for layer in large}
 
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
@@ -74,10 +98,14 @@ def _layers(model: nn.Module) -> list[nn.Linear]:
 
 @contextmanager
 def quick_products(model: nn.Module, packed: Packed | None = None) -> Iterator[None]:
-    """Inside, the model's linear layers multiply by oneDNN. packed: of `pack`; without gradients, then."""
-    changed = [layer for layer in _layers(model) if "forward" not in vars(layer)]
+    """Inside, the model's linear layers multiply by oneDNN. packed: of `pack`; only those, then, and without gradients.
+
+    Not to be nested.
+    """
+    changed = _layers(model) if packed is None else list(packed)
     for layer in changed:
-        setattr(layer, "forward", partial(_forward, layer, packed[layer] if packed else None))  # noqa: B010 - of one layer, not of its class
+        own = None if packed is None else packed[layer]
+        setattr(layer, "forward", partial(_forward, layer.weight, layer.bias, own))  # noqa: B010 - of this layer only
     try:
         yield
     finally:

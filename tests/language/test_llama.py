@@ -1,0 +1,93 @@
+"""The short forward pass of a Llama is transformers' own, and is taken only where that is so."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+from groundlab.language.generation import Decoding, ReplyGenerator
+from groundlab.language.heads import seeded_weights
+from groundlab.language.llama import serves
+from groundlab.language.models import Lora, add_lora
+from groundlab.methods.pretraining import place_of
+
+SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}
+KINDS = {
+    "plain": {},
+    "heads that share keys": {"num_key_value_heads": 2},
+    "biases everywhere": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+    "heads wider than the model": {"head_dim": 16, "num_key_value_heads": 3},
+    "stretched positions": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
+    "another activation": {"hidden_act": "gelu"},
+    "layers for oneDNN": {"hidden_size": 240, "intermediate_size": 500, "vocab_size": 700},
+}
+
+
+def built(**options) -> LlamaForCausalLM:
+    """A Llama whose every parameter is random, those of its norms and biases too."""
+    with seeded_weights(0, "test"):
+        model = LlamaForCausalLM(LlamaConfig(**{**SHAPE, **options}))
+        for parameter in model.parameters():
+            parameter.data += 1.4 / model.config.hidden_size**0.5 * torch.randn_like(parameter)
+    return model.eval()
+
+
+def turns(model, budget: int = 10) -> list:
+    """Three turns of five conversations: tokens and log-probabilities."""
+    rng = torch.Generator().manual_seed(0)
+    draw = ReplyGenerator(model, [1, 2], Decoding(max_new_tokens=budget))
+    told: list[list[int]] = [[] for _ in range(5)]
+    found = []
+    for _ in range(3):
+        told = [row + torch.randint(3, 97, (5 + 9 * n,), generator=rng).tolist() for n, row in enumerate(told)]
+        said = draw(told, rng)
+        found.append(said)
+        told = [row + reply for row, reply in zip(told, said.tokens, strict=True)]
+    return found
+
+
+def watched(model):
+    """The same model, in which somebody listens, so that every layer is called."""
+    model.model.register_forward_hook(lambda *_: None)
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replies_are_those_of_transformers_own_layers_in_every_turn(kind):
+    model = built(**KINDS[kind])
+    assert serves(model)
+    short = turns(model)
+    assert not serves(watched(model))
+    for ours, theirs in zip(short, turns(model), strict=True):
+        assert ours.tokens == theirs.tokens and ours.ended == theirs.ended
+        for left, right in zip(ours.logprobs, theirs.logprobs, strict=True):
+            assert left == pytest.approx(right, abs=2e-5)
+
+
+def test_replies_of_the_model_that_ships_differ_by_rounding_only():
+    model = AutoModelForCausalLM.from_pretrained(place_of("quick-llama-chat-s0")).eval()
+    assert serves(model)
+    short = turns(model, 16)
+    for ours, theirs in zip(short, turns(watched(model), 16), strict=True):
+        assert ours.tokens == theirs.tokens
+        for left, right in zip(ours.logprobs, theirs.logprobs, strict=True):
+            assert left == pytest.approx(right, abs=1e-5)
+
+
+def test_no_layer_of_the_model_is_called():
+    model, called = built(), []
+    draw = ReplyGenerator(model, [1], Decoding(max_new_tokens=4))
+    for module in (model, *model.model.layers):
+        module.forward = lambda *given, **named: called.append(given)
+    draw([[5, 6, 7]], torch.Generator().manual_seed(0))
+    assert not called
+
+
+def test_only_plain_llamas_are_served():
+    assert serves(built())
+    assert not serves(add_lora(built(), Lora(rank=2), 0))
+    assert not serves(built().to(torch.bfloat16))
+    assert not serves(MistralForCausalLM(MistralConfig(**SHAPE, num_key_value_heads=2)))
+    other = built()
+    other.model.layers[1].mlp.up_proj.__class__ = type("Replaced", (nn.Linear,), {})
+    assert not serves(other)
