@@ -1,0 +1,361 @@
+"""Knowledge of Crafter: lives are stored in little room and come back whole, and they are labelled as stated."""
+
+import json
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec
+from groundlab.language.chat import Sampling
+from groundlab.methods.knowledge import (
+    collect,
+    judging,
+    labelling,
+    preference,
+    replay,
+    scripted,
+    shaped,
+    shipped,
+    suggesting,
+    survival,
+)
+from groundlab.methods.knowledge.captions import readable, trajectory
+from groundlab.methods.knowledge.dataset import Dataset, Episode, write
+from groundlab.methods.knowledge.networks import TwoHeadedAgent, forward_flops
+from groundlab.methods.knowledge.senses import CRAFTER
+from groundlab.methods.knowledge.windows import PICTURE, normalised
+from groundlab.worlds.crafter.captions import describe
+from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
+
+WORLD = "Crafter-Text-Reward"
+KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
+CALM = "health: 9/9, food: 9/9, drink: 9/9, energy: 9/9"
+THIRST = CALM.replace("drink: 9", "drink: 3")
+
+
+@pytest.fixture(scope="module")
+def lives():
+    return shipped.dataset("crafter-reward")
+
+
+def play(seeds, snapshot=0):
+    torch.manual_seed(0)
+    agent = TwoHeadedAgent(CRAFTER.shape, len(CRAFTER.actions), "small")
+    return collect.record(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
+
+
+# --- The dataset
+
+
+def test_the_dataset_that_ships_is_small_and_its_lives_come_to_more_and_more(lives):
+    assert sum(file.stat().st_size for file in lives.folder.iterdir()) < 400_000 and len(lives) == 60
+    found = list(lives.card["snapshots"].values())
+    assert [part["episodes"] for part in found] == [20, 20, 20]
+    assert found[0]["return"] < found[1]["return"] < found[2]["return"]
+    assert "success" not in found[0]  # a life that ends has not succeeded
+    assert lives.card["recipe"].startswith("groundlab run rnd --world Crafter-Text-Reward --seed 0 ")
+
+
+def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_its_captions(lives):
+    episodes = [lives.episode(number) for number in range(len(lives))]
+    seen = {}
+    for moment in replay.played_again(WORLD, [each.layout for each in episodes], [each.actions for each in episodes]):
+        for life, view in zip(moment.lives.tolist(), moment.views, strict=True):
+            np.testing.assert_array_equal(readable(view), episodes[life].views[moment.step])
+            seen[life, moment.step] = describe(readable(view))
+    assert len(seen) == lives.card["steps"] + 60
+    for number, length in enumerate(lives.lengths.tolist()):
+        assert lives.segment(number, 0, length).captions == [seen[number, step] for step in range(length + 1)]
+
+
+def test_what_the_lives_came_to_is_on_the_card(lives):
+    for snapshot, shares in lives.card["achievements"].items():
+        mine = [each for each in map(lives.episode, range(60)) if str(each.snapshot) == snapshot]
+        came_to = replay.reached(WORLD, [each.layout for each in mine], [each.actions for each in mine])
+        assert came_to.achievements == shares and came_to.cells == lives.card["cells_visited"][snapshot]
+        assert set(shares) <= set(ACHIEVEMENTS) and all(0 < share <= 1 for share in shares.values())
+
+
+def looks(view):
+    """How many different cells a picture shows."""
+    cells = view[:PICTURE].reshape(64, 64, 3)[:49, :63].reshape(7, 7, 9, 7, 3).transpose(0, 2, 1, 3, 4)
+    return len(np.unique(cells.reshape(63, -1), axis=0))
+
+
+def test_lives_come_back_with_the_pictures_that_were_shown_by_night_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    actions = np.random.default_rng(1).integers(0, 5, 260).astype(np.uint8)  # moves: this player gets into the night
+    envs = CRAFTER.make(WORLD, 1, "disabled")
+    shown, ended, rewards = [CRAFTER.view(envs.reset(seed=[13])[0])[0]], False, []
+    for action in actions:
+        observations_, reward, terminated, _, _ = envs.step(np.array([action]))
+        shown.append(CRAFTER.view(observations_)[0])
+        rewards.append(reward[0])
+        if ended := bool(terminated[0]):
+            break
+    taken = len(rewards)
+    assert taken > 220, "choose a player that lives until the night"
+    episode = Episode(np.stack(shown), actions[:taken], np.array(rewards, np.float32), ended, False, 13, 0)
+    write(tmp_path / "data", [episode], {"world": WORLD})
+    data = Dataset(tmp_path / "data")
+    np.testing.assert_array_equal(data.segment(0, 0, taken).views, np.stack(shown))
+    assert looks(shown[1]) < 10 and looks(shown[210]) > 50  # by night no two cells look the same
+    assert (tmp_path / "data" / "arrays.npz").stat().st_size < 50_000 < np.stack(shown).nbytes / 50
+
+
+def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = lives.episode(0)
+    views = first.views.copy()
+    views[3, 0] += 1
+    write(tmp_path / "data", [Episode(views, *list(vars(first).values())[1:])], {"world": WORLD})
+    data = Dataset(tmp_path / "data")
+    assert data.episode(0).actions.tolist() == first.actions.tolist()
+    with pytest.raises(GroundlabError, match="episode 0 is not what Crafter-Text-Reward shows at step 3; collect"):
+        data.segment(0, 0, 2)
+    assert not list((tmp_path / "cache").rglob("pictures.npy"))
+
+
+def test_recorded_lives_come_back_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = play([5, 6])
+    collect.store(tmp_path / "data", made, {"world": WORLD})
+    data = Dataset(tmp_path / "data")
+    for number, episode in enumerate(made):
+        back = data.episode(number)
+        for name in ("views", "actions", "rewards"):
+            np.testing.assert_array_equal(getattr(back, name), getattr(episode, name))
+        assert (back.layout, back.terminated, back.truncated) == (episode.layout, episode.terminated, episode.truncated)
+    again = play([5, 6])
+    assert all(np.array_equal(one.actions, other.actions) for one, other in zip(made, again, strict=True))
+
+
+def test_a_broken_dataset_of_lives_is_one_clear_line(lives, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(lives.folder, tmp_path / "data")
+    packed = tmp_path / "data" / "arrays.npz"
+    packed.write_bytes(packed.read_bytes()[:-7])
+    with pytest.raises(GroundlabError, match="is missing or broken; copy or collect the dataset again"):
+        Dataset(tmp_path / "data")
+
+
+def collection(folder, stop=lambda: False):
+    given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
+    settings = collect.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
+    spec = RunSpec(method="rnd", world=WORLD, seed=0, settings=settings.model_dump())
+    collect.execute(Run(folder, spec, stop=stop))
+
+
+def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    collection(tmp_path / "straight")
+    with pytest.raises(Unfinished):
+        collection(tmp_path / "stopped", stop=lambda: True)
+    collection(tmp_path / "stopped")
+    stored = [Dataset(tmp_path / name / "dataset").card["sha256"] for name in ("straight", "stopped")]
+    assert stored[0] == stored[1]
+    assert Dataset(tmp_path / "straight" / "dataset").snapshots.tolist() == [16, 48]
+
+
+# --- What is asked, and of whom
+
+
+def test_the_prompt_tells_what_the_game_is_its_verbs_and_what_each_achievement_requires():
+    text = suggesting.opening(CRAFTER)[1]["content"]
+    flat = " ".join(text.split())
+    for verb in VERBS:
+        assert verb in flat
+    lines = re.findall(r"^- ([A-Z][a-z]+(?: [A-Z][a-z]+)+): ", text, re.MULTILINE)
+    assert sorted(line.lower().replace(" ", "_") for line in lines) == sorted(ACHIEVEMENTS)
+    assert 20 <= text.split("# Achievements")[0].count("\n- ") <= 22
+    assert suggesting.opening()[1]["content"] != text
+
+
+def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
+    asked = judging.question(lives.segment(0, 0, 5), lives.segment(1, 0, 5), CRAFTER)
+    assert "Crafter" in asked[0]["content"] and "You face" in asked[1]["content"]
+    actions = re.findall(r"You choose the action: (.*)\.$", asked[1]["content"], re.MULTILINE)
+    assert len(actions) == 10 and set(actions) <= set(VERBS)
+
+
+def test_the_ledger_answers_every_prompt_and_nothing_else_and_says_who_wrote_it(lives, tmp_path):
+    lines = [json.loads(line) for line in shipped.ledger("goals", "crafter-reward").read_text().splitlines()]
+    for line in lines:
+        assert set(line) == KEYS and line["source"] == "hand-written, reviewed" and line["model"] == "hand-written"
+        assert line["tokens"] is None and line["cost"] == 0
+    asked = labelling.Labelling("goals", tmp_path, dataset=shipped.folder_of("crafter-reward"))
+    done = labelling.label(asked, lives)
+    assert done.asked.replies == 0 and done.made.startswith("16 goals for 40 stretches of play (0 without a list)")
+    assert len(lines) == len({line["key"] for line in lines}) == asked.settings.rounds <= 60
+    assert json.loads((tmp_path / "labelling.json").read_text())["knowledge"] == "hand-written knowledge"
+
+
+def test_goals_are_about_things_of_their_stretch_without_numbers(lives, tmp_path):
+    labelling.label(labelling.Labelling("goals", tmp_path, dataset=lives.folder), lives)
+    library = suggesting.load(tmp_path)
+    things = {"wood.": "tree", "water": "water", "cow": "cow", "plant": "plant", "lava": "lava"}
+    things |= {"zombie": "zombie", "skeleton": "skeleton", "Place the sapling": "sapling", "pickaxe": "table"}
+    for caption, goals in zip(library.captions, library.goals, strict=True):
+        for goal in goals:
+            assert not re.search(r"\d|steps?\b", goal)
+            needed = [thing for word, thing in things.items() if word in goal and not goal.startswith("Look for")]
+            assert all(thing in caption for thing in needed), (goal, caption)
+
+
+def test_a_missing_reply_names_the_command_with_its_dataset(lives, tmp_path):
+    asked = labelling.Labelling("goals", tmp_path, dataset=lives.folder, given={"rounds": 41})
+    with pytest.raises(GroundlabError, match="holds no reply of 'hand-written' to question 41") as caught:
+        labelling.label(asked, lives)
+    fill = shlex.split(str(caught.value).split("a model fills it: ")[1])
+    assert fill[:3] == ["groundlab", "label", "goals"] and "rounds=41" in fill
+    assert fill[fill.index("--dataset") + 1] == str(lives.folder)
+
+
+def test_no_program_is_asked_for_in_crafter(lives, tmp_path):
+    for ask in (labelling.label, labelling.estimate):
+        with pytest.raises(GroundlabError, match="BK-Code has no Crafter form"):
+            ask(labelling.Labelling("code", tmp_path, maker="scripted"), lives)
+
+
+# --- The rule
+
+
+def step(seen, action):
+    return f"Step 1: {seen} You choose the action: {action}.\n"
+
+
+def told(first, action, last):
+    return f"Agent history:\n{step(first, action)}Current observation: {last}. \n"
+
+
+def sight(
+    near="grass at 1 steps to your left", faced="grass", status=CALM, owned="You have nothing in your inventory."
+):
+    return f"You see: {near}.You face {faced} at your front. Your status: {status}. {owned}"
+
+
+@pytest.mark.parametrize(
+    ("first", "action", "last", "merit"),
+    [
+        (sight(), "do nothing", sight(), -9),
+        (sight(), "move up", sight("tree at 4 steps to your up"), -4),
+        (sight(), "move up", sight("zombie at 4 steps to your up"), -9),
+        (sight("tree at 1 steps to your up", "tree"), "collect", sight(owned="Your have 1 wood"), 1),
+        (sight(status=THIRST), "drink", sight(), 1),
+        (sight(faced="cow"), "eat", sight(), 1),
+        (sight(faced="zombie"), "attack", sight(), 1),
+        (sight(faced="zombie"), "move up", sight(), -9),
+        (sight(owned="Your have 2 wood"), "place crafting table", sight("table at 1 steps to your up", "table"), 9),
+        (sight(), "place crafting table", sight(), -9),
+        (sight(), "do nothing", sight(status=CALM.replace("health: 9", "health: 7")), -29),
+        ("You are sleeping, x. " + sight(), "do nothing", sight(), 1),
+        (sight(owned="Your have 1 sapling"), "place plant", sight("plant at 1 steps to your up", "plant"), 9),
+        ("Error, you are out of the map.", "move up", sight(), -9),
+    ],
+)  # fmt: skip
+def test_deeds_count_then_nearness_to_something_useful(first, action, last, merit):
+    assert survival.merit(told(first, action, last)) == merit
+
+
+def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
+    assert set(survival._USEFUL) | set(survival._CREATURES) <= set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("now", "goals"),
+    [
+        (sight("tree at 2 steps to your up"), ["Collect wood."]),
+        (sight("water at 2 steps to your up"), ["Explore the map."]),
+        (sight("water at 2 steps to your up", status=THIRST), ["Drink water."]),
+        (sight("stone at 2 steps to your up"), ["Explore the map."]),
+        (sight("stone at 2 steps to your up", owned="Your have 1 wood_pickaxe"), ["Collect stone."]),
+        (sight("table at 1 steps to your up", owned="Your have 1 wood, 1 wood_sword"), ["Make a wood pickaxe."]),
+        (sight(owned="Your have 1 sapling, 2 wood"), ["Place a crafting table.", "Place a plant."]),
+        ("Error, you are out of the map.", ["Explore the map."]),
+    ],
+)  # fmt: skip
+def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
+    text = told(sight(), "do nothing", now)
+    reply = scripted.survivor().reply([{"role": "user", "content": text}], Sampling())
+    assert reply.split("\n") == [f"- {goal}" for goal in goals]
+
+
+def labels(lives, error, seed=0):
+    judge = judging.scripted_judge(error, 0, CRAFTER)
+    return judging.judge(judge, lambda n: Sampling(0.5, n), lives, judging.Settings(pairs=300), seed).labels
+
+
+def test_labels_are_the_same_every_time_follow_the_rule_and_err_as_stated(lives):
+    true = labels(lives, 0.0)
+    judged = judging.judge(
+        judging.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, judging.Settings(pairs=300), 0
+    )
+    assert true == judged.labels and labels(lives, 0.2) == labels(lives, 0.2)
+    for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
+        a, b = (survival.merit(trajectory(part.captions, part.actions.tolist(), tuple(VERBS))) for part in (one, other))
+        assert label == (0.5 if a == b else float(b > a))
+    decided = [pair for pair in zip(true, labels(lives, 0.2), strict=True) if pair[0] != 0.5]
+    assert np.mean([one != other for one, other in decided]) == pytest.approx(0.2, abs=0.07)
+    assert len(decided) > 200
+
+
+# --- Training
+
+
+def test_the_small_networks_are_an_eighth_of_the_papers_and_see_every_cell():
+    small, paper = (
+        forward_flops(TwoHeadedAgent(CRAFTER.shape, 20, size), CRAFTER.shape) for size in ("small", "paper")
+    )
+    assert small == 1_036_128 and small < paper / 8
+    agent = TwoHeadedAgent(CRAFTER.shape, 20, "small")
+    picture = torch.zeros(1, *CRAFTER.shape)
+    for x in range(0, 63, 7):
+        for y in range(0, 63, 7):
+            changed = picture.clone()
+            changed[0, :, y : y + 7, x : x + 7] = 1.0
+            assert (agent.network(changed) != agent.network(picture)).any()
+
+
+def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalised(lives):
+    network = preference.PreferenceTransformer(CRAFTER.shape, 20, size="small").eval()
+    segment = lives.segment(0, 3, 5)
+    part = judging._segments([segment])
+    assert part.states.dtype == torch.uint8
+    plain = part._replace(states=torch.from_numpy(normalised(segment.views[None])))
+    with torch.no_grad():
+        torch.testing.assert_close(network.values(part), network.values(plain), rtol=0, atol=0)
+
+
+FORMS = {
+    "preference": {"maker": "scripted", "labelling": {"pairs": 40, "train": {"network": "small", "epochs": 1}}},
+    "goals": {"maker": "recorded", "pooling": "sentences", "share": 0.3},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_shaped_by_what_ships_goes_on_where_it_was_stopped(tmp_path, form):
+    def go(folder, stop=lambda: False):
+        small = {"network": "small", "num_envs": 2, "frames_per_env": 8, "iterations": 3, "layouts": "0-0"}
+        given = {**small, "form": form, "dataset": "crafter-reward", **FORMS[form]}
+        settings = shaped.Settings.model_validate(given).model_dump()
+        shaped.execute(
+            Run(folder, RunSpec(method="knowledge", world="Crafter-Text-EatCow", seed=0, settings=settings), stop=stop)
+        )
+        return (folder / "metrics.jsonl").read_bytes(), (folder / "evaluation.json").read_bytes()
+
+    straight = go(tmp_path / "straight")
+    with pytest.raises(Unfinished):
+        go(tmp_path / "stopped", stop=lambda: True)
+    assert go(tmp_path / "stopped") == straight
+    assert max(json.loads(line)["shaping"] for line in straight[0].splitlines()) > 0
+
+
+def test_a_run_names_the_dataset_and_the_ledger_that_it_reads():
+    given = {"form": "goals", "maker": "recorded", "dataset": "crafter-reward"}
+    files = {file.name for file in shaped.Settings.model_validate(given).input_files()}
+    assert {"arrays.npz", "card.json", "crafter-goals-ledger.jsonl"} <= files
