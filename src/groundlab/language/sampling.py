@@ -66,8 +66,11 @@ def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, T
         shares = shares.where(shares.cumsum(-1) - shares < decoding.top_p, 0)
         shares = shares / shares.sum(-1, keepdim=True)
     reached = shares.cumsum(-1)
-    last = (shares > 0).long().cumsum(-1).argmax(-1)  # rounding must not lead behind the last possible token
-    place = (reached <= numbers[:, None] * reached[:, -1:]).sum(-1).minimum(last)
-    tokens = place if ids is None else ids.gather(1, place[:, None])[:, 0]
-    drawn = shares.gather(1, place[:, None])[:, 0].log().float()
+    whole = reached[:, -1:]
+    aimed = (numbers[:, None] * whole).minimum(
+        whole.nextafter(torch.zeros_like(whole))
+    )  # behind the last share is none
+    place = torch.searchsorted(reached, aimed, right=True)
+    tokens = (place if ids is None else ids.gather(1, place))[:, 0]
+    drawn = shares.gather(1, place)[:, 0].log().float()
     return tokens, plain.gather(1, tokens[:, None])[:, 0], drawn
