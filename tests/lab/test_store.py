@@ -123,6 +123,16 @@ def test_smoke_results_cannot_be_published(laboratory, rule_entry):
         lab.publish(version.name, laboratory.results)
 
 
+def test_an_experiment_that_stands_alone_is_a_version_but_never_the_reference(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "experiments": ["row"], "alone": True}], scale="quick")
+    laboratory.commit()
+    version = _make_version(lab.plan("mediator", scale="quick", results=laboratory.results, experiments=["row"]))
+    assert version.parent == laboratory.results
+    assert json.loads((version / "manifest.json").read_text())["alone"] == ["row"]
+    with pytest.raises(GroundlabError, match="holds the experiment row alone"):
+        lab.publish(version.name, laboratory.results)
+
+
 def test_an_unknown_version_is_answered_with_the_nearest(finished_plan, laboratory):
     version = _make_version(finished_plan)
     with pytest.raises(GroundlabError, match=f"did you mean '{version.name}'"):

@@ -8,18 +8,20 @@ import yaml
 
 from groundlab.methods.knowledge.labelling import PreferencesSettings
 from groundlab.methods.knowledge.settings import Fidelity
-from groundlab.report import knowledge, knowledge_figures, knowledge_shipped, knowledge_studies
+from groundlab.report import knowledge, knowledge_figures, knowledge_row, knowledge_shipped, knowledge_studies
 from groundlab.report.claims import Claim
 from groundlab.report.exhibits import EXHIBITS, draw_all
 from groundlab.report.judging import judge_claim, readable_row
 from groundlab.report.knowledge_exhibits import KNOWLEDGE
-from groundlab.report.records import load
+from groundlab.report.records import load, without_runs
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
 SOURCES = {
     "code": {"maker": "recorded"},
     "preference": {"maker": "scripted"},
     "goals": {"maker": "recorded"},
+    "ellm": {"maker": "recorded"},
+    "motif": {"maker": "scripted"},
 }
 CLEAN = {name: False for name in Fidelity.model_fields}
 
@@ -92,6 +94,28 @@ def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_co
     assert table.loc["oracle potential (control, knows the task)", "knowledge"] == "–"
     assert list(table.index)[-1] == "random potential (control, knows nothing)"
     assert "RND" in table.index
+
+
+def test_curiosity_on_equal_terms_and_as_in_collection_are_two_arms(folder):
+    for seed in range(3):
+        store(folder, "none", seed, [0.35] * 4, method="rnd", curiosity=5.0, timeouts="bootstrap")
+    table = knowledge.improvement_table(load(folder)).readable.set_index("arm")
+    assert table.loc["RND", "area under the curve"].startswith("30.0 %")
+    assert table.loc["RND, on equal terms", "area under the curve"].startswith("35.0 %")
+
+
+def test_rewards_in_the_style_of_other_papers_are_arms_that_say_whose_knowledge_they_have_and_what_they_are(folder):
+    for form in knowledge.REWARDS:
+        store(folder, form, 0, [0.2] * 4)
+    table = knowledge.improvement_table(load(folder))
+    told = table.readable.set_index("arm")["knowledge"]
+    assert told["reward in the style of ELLM"] == "hand-written knowledge"
+    assert told["reward in the style of Motif"] == "scripted labeller, error 10 %"
+    assert any("can change which policy is best" in line for line in table.note)
+    figure = knowledge_figures.curves(load(folder))
+    assert figure is not None and figure.axes[1].get_title() == "controls and other rewards"
+    named = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
+    assert "reward in the style of ELLM (hand-written knowledge)" in named[1] - named[0]
 
 
 def test_the_error_that_is_told_without_a_setting_is_the_scripted_judges_own():
@@ -234,6 +258,52 @@ def test_a_card_is_told_snapshot_by_snapshot():
     first = row(table, **{"policy after": "2,048 steps"})
     assert (first["success"], first["cells"], first["steps"]) == ("35 %", "81 %", "5,000")
     assert row(table, **{"policy after": "all"})["captions"] == "700"
+
+
+def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted(tmp_path):
+    folder = knowledge_shipped.HOME / "pretraining-s20"
+    (card,) = [card for name, card in knowledge_shipped.cards().items() if name == folder.name]
+    counted = knowledge_shipped.visits(folder)
+    assert sum(counts.sum() for counts in counted.values()) == card["steps"] + card["episodes"]
+    figure = knowledge_shipped.coverage(without_runs(tmp_path))
+    assert figure is not None
+    drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
+    for counts, picture in zip(counted.values(), drawn, strict=True):
+        np.testing.assert_array_equal(np.ma.filled(picture, 0), counts)
+
+
+# --- The row of the original's network
+
+
+def manifest(folder, created, **facts):
+    told = {"version": folder.name, "scale": "full", "created": created, "papers": ["knowledge"], **facts}
+    (folder / "manifest.json").write_text(json.dumps(told))
+
+
+def test_the_row_is_the_newest_version_of_its_experiment_alone(tmp_path):
+    for name, created, alone in (
+        ("0.1.0-full-a", "2026-01-03", []),
+        ("0.1.0-full-b", "2026-01-01", ["original-network"]),
+        ("0.1.0-full-c", "2026-01-02", ["original-network"]),
+        (".assembling-d", "2026-01-04", ["original-network"]),
+    ):
+        (tmp_path / name).mkdir()
+        manifest(tmp_path / name, created, alone=alone)
+    found = knowledge_row.version(tmp_path)
+    assert found is not None and found.name == "0.1.0-full-c"
+    assert knowledge_row.version(tmp_path / "0.1.0-full-a") is None
+
+
+def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_phi_0(tmp_path):
+    home = tmp_path / "0.1.0-full-20260101-abcdef1"
+    store(home, "none", 0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 0.4)
+    store(home, "oracle", 0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.7], 0.9)
+    table = knowledge_row.table_of(load(home))
+    base, oracle = table.readable.to_dict("records")
+    assert (base["quarters"], base["minus φ = 0"]) == ("5, 25, 45, 65 %", "–")
+    assert (oracle["quarters"], oracle["minus φ = 0"]) == ("50, 50, 50, 80 %", "+22.5")
+    assert oracle["test, drawn"] == "90 %, 0.45" and base["episodes"] == "800"
+    assert any("one seed" in line for line in table.note)
 
 
 # --- Claims

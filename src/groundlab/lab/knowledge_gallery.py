@@ -6,7 +6,6 @@
     knowledge_gallery.goals(plan)              # BK-Goal: some stretches of play and the goals suggested for them
     knowledge_gallery.potentials(plan)         # every potential of the plan over one room
     knowledge_gallery.matches(plan)            # BK-Goal: the steps that its potential finds
-    knowledge_gallery.coverage()               # where the agents of the shipped dataset have been
     knowledge_gallery.attacks()                # programs that try to leave the sandbox, run now
 
 What is shown of a plan is what its finished runs were shaped by. Called from: notebooks/06_knowledge.ipynb. Read next:
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from groundlab.core import storage
@@ -31,8 +29,7 @@ from groundlab.core.seeding import generator
 from groundlab.lab import knowledge_maps
 from groundlab.lab.gallery import Page, table
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.methods.knowledge import adversaries, judging, shaped, shipped, suggesting
-from groundlab.methods.knowledge import coverage as walked
+from groundlab.methods.knowledge import adversaries, judging, shaped, suggesting
 from groundlab.methods.knowledge.captions import observations, trajectory
 from groundlab.methods.knowledge.dataset import Dataset, Segment
 from groundlab.methods.knowledge.outcomes import FAULTS
@@ -194,28 +191,6 @@ def matches(plan: Plan, count: int = 6) -> Page:
     page = table(("latest step", "φ"), [(told, f"{value:.3f}") for told, value in best.items()])
     rates = f"{(phi > 0).mean():.1%} of {len(phi):,} random steps and {(walks > 0).mean():.1%} of {len(walks)} walks"
     return Page(f"<p>φ is not 0 on {rates}</p>" + _lines_kept(page.markup), f"{rates}\n{page.plain}")
-
-
-# --- What the labels are about
-
-
-def coverage(folder: Path | None = None) -> Page:
-    """Where the agents of a dataset have been, snapshot by snapshot; the episodes are played again."""
-    data = Dataset(folder) if folder else shipped.dataset()
-    visits = walked.replayed(data)
-    with house_style():
-        figure, axes = new_figure(3.7 * len(visits), 3.9, 1, len(visits))
-        for axis, (snapshot, counts) in zip(axes[0], sorted(visits.items()), strict=True):
-            facts = data.card["snapshots"][str(snapshot)]
-            drawn = axis.imshow(np.where(counts > 0, counts, np.nan), cmap="viridis", norm=LogNorm())
-            axis.grid(False)
-            axis.set(xticks=[], yticks=[])
-            axis.spines[:].set_visible(True)
-            told = f"{facts['episodes']} episodes, success {100 * facts['success']:.0f} %"
-            share = f"{100 * walked.share_of_cells(counts):.0f} % of the cells"
-            axis.set_title(f"after {snapshot:,} steps of training\n{told}, {share}", fontsize=8)
-            figure.colorbar(drawn, ax=axis, label="steps on a cell (logarithmic)", shrink=0.8)
-        return _page(figure, f"where agents went in {len(data)} episodes of {data.card['world']}")
 
 
 # --- The sandbox

@@ -16,7 +16,7 @@ from groundlab.lab.plan import results_folder
 def publish(version: str, results: str | Path | None = None) -> Path:
     """Make a version the reference of its papers at its scale; returns the path of reference.json.
 
-    Raises GroundlabError for unknown versions, smoke results, uncommitted code and versions with failed runs.
+    Raises GroundlabError for unknown versions, smoke results, single experiments, uncommitted code and failed runs.
     """
     home = results_folder(results)
     manifest = _manifest_of(version, home)
@@ -40,6 +40,9 @@ def _manifest_of(version: str, home: Path) -> dict[str, Any]:
 def _check_publishable(version: str, manifest: dict[str, Any]) -> None:
     if manifest["scale"] == "smoke":
         raise GroundlabError(f"{version} is a smoke result, which is never published; reproduce at scale quick or more")
+    if manifest.get("alone"):
+        named = f"{version} holds the experiment {' '.join(manifest['alone'])} alone"
+        raise GroundlabError(f"{named}; its pages show it as it is, publish a whole version")
     if manifest["git"]["dirty"] or not manifest["git"]["commit"]:
         raise GroundlabError(f"{version} was made from uncommitted code; commit, reproduce again and publish that")
     failed = manifest["totals"]["failed"]

@@ -25,10 +25,13 @@ LOOKS = {
     "preference": Look("BK-Pref", "#0072B2", "^"),
     "goals": Look("BK-Goal", "#009E73", "D"),
     "rnd": Look("RND", "#CC79A7", "v"),
+    "curious": Look("RND, on equal terms", "#8E4585", "<"),
+    "ellm": Look("reward in the style of ELLM", "#56B4E9", "P"),
+    "motif": Look("reward in the style of Motif", "#E6AB02", "p"),
     "oracle": Look("oracle potential (control, knows the task)", "#8C6D31", "*"),
     "random": Look("random potential (control, knows nothing)", "#999999", "X"),
 }
-FORMS, CONTROLS = ("code", "preference", "goals"), ("oracle", "random")
+FORMS, CONTROLS, REWARDS = ("code", "preference", "goals"), ("oracle", "random"), ("ellm", "motif")
 POLICIES = ("sampled", "argmax")
 WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
 QUIRKS = {
@@ -107,13 +110,15 @@ class Arm:
 
 def source_of(kind: str, settings: dict[str, Any]) -> str:
     """`hand-written knowledge`, `scripted labeller, error 10 %`, `own model quick-t5-s0`, or the source's name."""
-    if kind not in FORMS:
+    if kind not in (*FORMS, *REWARDS):
         return ""
     maker = settings.get("maker")
     if maker == "recorded":
         return "hand-written knowledge"
     if maker == "scripted":
-        return "scripted labeller" + (f", error {100 * label_error(settings):.0f} %" if kind == "preference" else "")
+        return "scripted labeller" + (
+            f", error {100 * label_error(settings):.0f} %" if kind in ("preference", "motif") else ""
+        )
     if maker == "local":
         return f"own model {settings.get('model')}"
     return f"from {settings.get('source')}"
@@ -126,8 +131,9 @@ def label_error(settings: dict[str, Any]) -> float:
 
 def kind_of(method: str, settings: dict[str, Any]) -> str:
     """The key of `LOOKS` that a run belongs to."""
-    curious = settings.get("form", "none") == "none" and settings.get("curiosity", 0) > 0
-    return "rnd" if method == "rnd" or curious else settings["form"]
+    if method == "rnd":
+        return "curious" if settings.get("timeouts") == "bootstrap" else "rnd"
+    return settings["form"]
 
 
 def arms(records: Records) -> list[Arm]:
@@ -258,6 +264,9 @@ _IMPROVEMENT_NOTES = (
     "little; without any difference one comparison in 20 ends so, and one in 20 the other way round; several are made",
     "controls: the oracle potential is 1 while the mission's thing is in view, which background knowledge cannot know; "
     "the random potential is a number drawn for each view",
+    "rewards in the style of ELLM (Du et al. 2023) and of Motif (Klissarov et al. 2023) are paid as they are, once a "
+    "goal and less at each visit, so they can change which policy is best. RND: as in collection, or with the rewards "
+    "and time limits of the other arms",
 )
 
 

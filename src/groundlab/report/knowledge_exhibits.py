@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from groundlab.report import knowledge, knowledge_figures, knowledge_shipped, knowledge_studies
+from groundlab.report import knowledge, knowledge_figures, knowledge_row, knowledge_shipped, knowledge_studies
 from groundlab.report.records import Records
 from groundlab.report.tables import Table
 
@@ -60,6 +60,27 @@ KNOWLEDGE: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], Callable[[Rec
         ("knowledge",),
         ("rnd",),
         knowledge_studies.worlds_table,
+    ),
+    (
+        "knowledge-original-network",
+        "The paper's room, network and batch, one seed: success while agents learn",
+        (),
+        (),
+        knowledge_row.row_curves,
+    ),
+    (
+        "knowledge-original-network-table",
+        "The paper's room, network and batch, one seed: the numbers",
+        (),
+        (),
+        knowledge_row.row_table,
+    ),
+    (
+        "knowledge-coverage",
+        "Where the agents of the dataset that ships have been",
+        (),
+        (),
+        knowledge_shipped.coverage,
     ),
     (
         "knowledge-dataset",

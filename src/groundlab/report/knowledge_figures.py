@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 
 from groundlab.core.seeding import generator
 from groundlab.report.glam_learning import WINDOW, running_success
-from groundlab.report.knowledge import CONTROLS, LOOKS, Arm, compared, gain, main_world, plain
+from groundlab.report.knowledge import CONTROLS, LOOKS, REWARDS, Arm, compared, gain, main_world, plain
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate, band, mean
 from groundlab.report.style import new_figure
 
 
 def curves(records: Records) -> Figure | None:
-    """Success while learning: the arms of knowledge in one panel, the controls in the other, phi = 0 in both.
+    """Success while learning: the potentials of knowledge in one panel, the rest in the other, phi = 0 in both.
 
     None where no run finished as many episodes as a point needs.
     """
@@ -26,8 +26,9 @@ def curves(records: Records) -> Figure | None:
     if not any(arm.curves["episodes"].sum() >= WINDOW for arm in found):
         return None
     figure, axes = new_figure(9.6, 4.4, 1, 2, sharey=True)
-    controls = [arm for arm in found if arm.kind in (*CONTROLS, "rnd")]
-    panels = {"background knowledge": [arm for arm in found if arm not in controls], "controls and curiosity": controls}
+    controls = [arm for arm in found if arm.kind in (*CONTROLS, *REWARDS, "rnd", "curious")]
+    title = "controls and other rewards" if any(arm.kind in REWARDS for arm in found) else "controls and curiosity"
+    panels = {"background knowledge": [arm for arm in found if arm not in controls], title: controls}
     for axis, (title, drawn) in zip(axes[0], panels.items(), strict=True):
         for arm in dict.fromkeys(arm.kind for arm in found if arm.kind == "none" or arm in drawn):
             draw_curve(axis, next(each for each in found if each.kind == arm))

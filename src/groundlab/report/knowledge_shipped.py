@@ -1,17 +1,22 @@
-"""What ships of the knowledge paper: the dataset's card, as its maker wrote it beside the arrays.
+"""What ships of the knowledge paper: the dataset's card, as its maker wrote it, and where its agents went.
 
-All is read from the `card.json` files of assets/knowledge; nothing is unpacked and no run is needed. Called from:
-knowledge_exhibits.py. Read next: `methods/knowledge/dataset.py`, which writes a card; `lab/knowledge_gallery.py`.
+All is read from `card.json` and `coverage.json` beside the arrays in assets/knowledge; nothing is unpacked, no run is
+needed. Called from: knowledge_exhibits.py. Read next: `methods/knowledge/coverage.py`, which counts the steps.
 """
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 
 from groundlab import assets
 from groundlab.core import storage
 from groundlab.report.records import Records
+from groundlab.report.style import new_figure
 from groundlab.report.tables import Table
 
 HOME = Path(assets.__file__).parent / "knowledge"
@@ -39,8 +44,8 @@ def card_table(found: dict[str, dict[str, Any]]) -> Table | None:
 _NOTES = (
     "policy: after how many steps of PPO with curiosity it was kept, the first after one update; drawn actions, so the "
     "first one all but plays at random",
-    "return: 1 minus 0.9 times the share of the time limit that was used, for success; cells: the share of the room's "
-    "cells on which some agent stood; views, captions: distinct ones",
+    "return: 1 minus 0.9 times the share of the time limit that was used, for success; in Crafter what its rewards add "
+    "up to; cells: the share of the room's cells on which some agent stood; views, captions: distinct ones",
 )
 
 
@@ -61,10 +66,42 @@ def _row(line: dict[str, Any]) -> dict[str, str]:
         "dataset": line["dataset"],
         "policy after": "all" if whole else f"{line['snapshot']:,} steps",
         "episodes": str(line["episodes"]),
-        "success": "–" if whole else f"{100 * line['success']:.0f} %",
+        "success": f"{100 * line['success']:.0f} %" if "success" in line else "–",
         "return": "–" if whole else f"{line['return']:.2f}",
         "steps": f"{line['steps']:,}" if whole else f"{line['length'] * line['episodes']:,.0f}",
         "cells": "–" if cells is None else f"{100 * cells:.0f} %",
         "views": f"{line['distinct_views']:,}",
         "captions": f"{line['distinct_captions']:,}" if whole else "–",
     }
+
+
+# --- Where the agents went
+
+
+def visits(folder: Path) -> dict[int, np.ndarray]:
+    """Steps on each cell, int64 [height, width], by snapshot, as `methods/knowledge/coverage.py` stored them."""
+    stored = storage.read_json(folder / "coverage.json")
+    return {int(key): np.array([row.split() for row in rows], np.int64) for key, rows in stored.items()}
+
+
+def coverage(records: Records) -> Figure | None:
+    """The exhibit `knowledge-coverage`: a room for each snapshot of what ships, its rooms laid over one another."""
+    found = [(HOME / name, card) for name, card in cards().items() if (HOME / name / "coverage.json").is_file()]
+    rooms = [(card, *room) for folder, card in found for room in visits(folder).items()]
+    if not rooms:
+        return None
+    figure, axes = new_figure(3.7 * len(rooms), 3.9, 1, len(rooms))
+    for axis, room in zip(axes[0], rooms, strict=True):
+        _draw_room(axis, *room)
+        figure.colorbar(axis.images[0], ax=axis, label="steps on a cell (logarithmic)", shrink=0.8)
+    return figure
+
+
+def _draw_room(axis: Axes, card: dict[str, Any], snapshot: int, counts: np.ndarray) -> None:
+    facts, share = card["snapshots"][str(snapshot)], card["cells_visited"][str(snapshot)]
+    axis.imshow(np.where(counts > 0, counts, np.nan), cmap="viridis", norm=LogNorm())
+    axis.grid(False)
+    axis.set(xticks=[], yticks=[])
+    axis.spines[:].set_visible(True)
+    told = f"{facts['episodes']} episodes, success {100 * facts['success']:.0f} %, {100 * share:.0f} % of the cells"
+    axis.set_title(f"after {snapshot:,} steps of training\n{told}", fontsize=8)

@@ -34,8 +34,10 @@ def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
     assert episodes.card["world"] == "BabyAI-Text-GoToLocal-Pretraining-S20"
 
 
-def test_every_episode_is_what_its_world_shows_for_its_seed_and_actions(episodes):
+def test_every_episode_is_what_its_world_shows_for_its_seed_and_actions(episodes, tmp_path):
     visits = coverage.replayed(episodes)
+    coverage.store(tmp_path, visits)
+    assert (tmp_path / "coverage.json").read_bytes() == (shipped.DATASET / "coverage.json").read_bytes()
     assert sum(int(counts.sum()) for counts in visits.values()) == episodes.card["steps"] + 60
     shares = {str(snapshot): coverage.share_of_cells(counts) for snapshot, counts in visits.items()}
     assert shares == episodes.card["cells_visited"]

@@ -135,6 +135,7 @@ def store(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> None:
         storage.write_json(folder / "card.json", {**card, **_reached(about["world"], episodes)})
         return
     visits = coverage.replayed(Dataset(folder))
+    coverage.store(folder, visits)
     shares = {str(snapshot): coverage.share_of_cells(counts) for snapshot, counts in visits.items()}
     storage.write_json(folder / "card.json", {**card, "cells_visited": shares})
 

@@ -1,14 +1,18 @@
 """Where the agents of a dataset have been: its episodes played again, which also shows that they are what they say.
 
     visits = replayed(data)          {snapshot: [height, width] steps on each cell}
+    store(data.folder, visits)       coverage.json beside the card: a row of cells a line, for the figure
 
-An episode is its reset seed and its actions; everything else follows. Called from: the dataset card (`dataset.py` has
-its figures), report.
+An episode is its reset seed and its actions; everything else follows. Called from: `collect.py`. Read next:
+report/knowledge_shipped.py, which draws what is stored.
 """
+
+from pathlib import Path
 
 import numpy as np
 
 from groundlab import worlds
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.methods.knowledge.dataset import Dataset
 
@@ -32,6 +36,12 @@ def replayed(data: Dataset) -> dict[int, np.ndarray]:
         last = [episode.actions[min(step, len(episode.actions) - 1)] for episode in episodes]
         views = envs.step(np.array(last, np.int64))[0]["image"]
     return visits
+
+
+def store(folder: Path, visits: dict[int, np.ndarray]) -> None:
+    """Write the counts of every snapshot to `<folder>/coverage.json`, each row of cells as one text."""
+    rows = {str(snapshot): [" ".join(map(str, row)) for row in counts.tolist()] for snapshot, counts in visits.items()}
+    storage.write_json(folder / "coverage.json", dict(sorted(rows.items(), key=lambda each: int(each[0]))))
 
 
 def _same(shown: np.ndarray, stored: np.ndarray, data: Dataset, number: int, step: int) -> None:
