@@ -87,6 +87,17 @@ def test_the_published_model_fits_on_80_gigabytes_with_the_papers_settings():
     assert estimate(LlamaConfig(**LLAMA_3B), checkpointed, 600)["total"] < 16e9
 
 
+def test_where_vllm_draws_there_is_a_second_copy_of_the_model_and_its_cache_and_no_other():
+    plain, served = (
+        {**PAPER, "minibatch_size": 16},
+        {**PAPER, "minibatch_size": 16, "backend": "vllm", "engine_gb": 4},
+    )
+    without, plan = (estimate(LlamaConfig(**LLAMA_3B), TrainingSettings(**each), 600) for each in (plain, served))
+    assert plan["vLLM's weights and cache"] == plan["weights"] + 4e9 and without["vLLM's weights and cache"] == 0
+    assert plan["keys and values"] == 0 < without["keys and values"]
+    assert plan["total"] < 80e9
+
+
 def test_the_command_line_prints_a_plan_for_a_folder_and_names_what_is_missing(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA_3B, "model_type": "llama"}))
     given = [f"--set={key}={value}" for key, value in PAPER.items()]

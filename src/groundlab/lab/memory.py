@@ -55,7 +55,8 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         "gradients": trained,
         "Adam's states": ADAM_STATES * trained,
         "reference": 0 if adapters or settings.kl == "none" else parts["weights"],
-        "keys and values": _cache(config, settings, context),
+        "keys and values": 0 if settings.backend == "vllm" else _cache(config, settings, context),
+        "vLLM's weights and cache": _engine(parts["weights"], settings),
         "vocabulary": vocabulary,
         "activations": _activations(config, settings, tokens, vocabulary),
     }
@@ -72,6 +73,11 @@ def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
         return {"weights": round(small * _QUANTIZED) + (count - small) * _FLOAT}
     extra = sum(layer.weight.numel() for layer in layers) * size if _packs(settings) else 0
     return {"weights": count * size, "weights in oneDNN's form": extra}
+
+
+def _engine(weights: int, settings: TrainingSettings) -> int:
+    """The second copy of the model and its keys and values, where vLLM draws; not what it compiles and captures."""
+    return weights + int(settings.engine_gb * 1e9) if settings.backend == "vllm" else 0
 
 
 def _adapters(model: Any, settings: TrainingSettings) -> int:

@@ -14,14 +14,12 @@ import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.served import LARGEST_GAP
 from groundlab.language.tokens import Reading, TokenPolicy
 from groundlab.learning import credit, token_ppo
 from groundlab.learning.token_ppo import KLController
 from groundlab.methods.reasoning.rollouts import Rollout, Turn
 from groundlab.methods.reasoning.settings import TrainingSettings
-
-LARGEST_GAP = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.03}
-"""Nats by which log-probabilities may differ between generation and training, in the mean: rounding, by precision."""
 
 
 class Read(NamedTuple):

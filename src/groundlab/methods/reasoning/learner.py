@@ -26,7 +26,14 @@ from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.methods.reasoning.credits import learn
 from groundlab.methods.reasoning.evaluation import WORLDS, examine, open_talks, play_layouts, told
-from groundlab.methods.reasoning.model import Speaker, dropping, evaluation_speaker, open_policy, save_policy
+from groundlab.methods.reasoning.model import (
+    Speaker,
+    dropping,
+    evaluation_speaker,
+    open_engine,
+    open_policy,
+    save_policy,
+)
 from groundlab.methods.reasoning.probing import first_prompts, play_swapped, probe, probe_numbers
 from groundlab.methods.reasoning.rollouts import Collector, Rollout
 from groundlab.methods.reasoning.settings import DONOR_LAYOUTS, TrainingSettings
@@ -50,7 +57,8 @@ class Learner:
         trained = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=settings.lr, fused=settings.device == "cpu")
         self.kl = settings.kl_controller()
-        self._speaker = Speaker(self.policy.model, self.tokenizer, settings)
+        self._engine = open_engine(self.policy.model, settings)
+        self._speaker = Speaker(self.policy.model, self.tokenizer, settings, engine=self._engine)
         talks = open_talks(world, settings.num_envs, self._thinks, settings)
         self._collector = Collector(talks, self._speaker, settings, seed)
 
@@ -66,7 +74,7 @@ class Learner:
 
     def test(self) -> list[dict[str, Any]]:
         """The test layouts; see `evaluation.py`, and `probing.py` for swapped thoughts."""
-        speaker = evaluation_speaker(self.policy.model, self.tokenizer, self._settings)
+        speaker = evaluation_speaker(self.policy.model, self.tokenizer, self._settings, self._engine)
         results = examine(speaker, self._world, self._thinks, self._settings, self._seed)
         if self._thinks and self._settings.swapped:
             results += play_swapped(speaker, self._world, self._settings, self._seed)
@@ -75,7 +83,7 @@ class Learner:
     def progress(self) -> dict[str, Any]:
         """A test in the course of training: means over its layouts as `test_*`, and what thoughts tell and decide."""
         settings = self._settings
-        speaker = evaluation_speaker(self.policy.model, self.tokenizer, settings)
+        speaker = evaluation_speaker(self.policy.model, self.tokenizer, settings, self._engine)
         layouts = parse_layouts(settings.curve_layouts)
         plain = settings.model_copy(update={"transcripts": 0})
         mean = told("", play_layouts(speaker, self._world, layouts, self._thinks, plain, self._seed))["mean"]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from huggingface_hub import snapshot_download
 from peft import PeftConfig, PeftModel
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -23,14 +24,15 @@ from torch import nn
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import make_folder
 from groundlab.language.dialogue import DialogueWriter
-from groundlab.language.generation import Decoding, ReplyGenerator
+from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, load
-from groundlab.language.tokens import TokenPolicy
+from groundlab.language.served import Engine, ServedReplies
+from groundlab.language.tokens import TokenPolicy, base_of
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.methods.reasoning.context import Message
 from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
 
-ADAPTER, VALUE_HEAD = "adapter_config.json", "value_head.safetensors"
+VALUE_HEAD = "value_head.safetensors"
 
 
 class Reply(NamedTuple):
@@ -46,13 +48,23 @@ class Reply(NamedTuple):
 class Speaker:
     """A model that answers conversations. It reads only what it has not read before, until it is told to `forget`."""
 
-    def __init__(self, model: Any, tokenizer: Any, settings: TalkingSettings, *, without_ends: bool = False):
-        """without_ends: the model does not see where messages end (quirk Q7)."""
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        settings: TalkingSettings,
+        *,
+        engine: Engine | None = None,
+        without_ends: bool = False,
+    ):
+        """engine: draws instead of the model. without_ends: it does not see where messages end (quirk Q7)."""
         self._writer = DialogueWriter(tokenizer)
-        decoding = Decoding(settings.max_new_tokens, settings.temperature, settings.top_k, settings.top_p)
-        # What was read with other activations dropped is of no use.
-        reuse = not settings.fidelity.dropout
-        self._generate = ReplyGenerator(model, self._writer.end_tokens, decoding, reuse=reuse)
+        if engine is None:
+            # What was read with other activations dropped is of no use.
+            reuse = not settings.fidelity.dropout
+            self._generate = ReplyGenerator(model, self._writer.end_tokens, settings.decoding, reuse=reuse)
+        else:
+            self._generate = ServedReplies(engine, model, self._writer.end_tokens, settings.decoding)
         self._without_ends, self.forget = without_ends, self._generate.forget
 
     @property
@@ -94,12 +106,28 @@ def dropping(model: nn.Module, seed: int, *purpose: str | int) -> Iterator[None]
 def open_speaker(settings: TalkingSettings) -> Speaker:
     """The model of the settings as it is, for evaluation."""
     model, tokenizer = _open(settings, lora=None, seed=0)
-    return evaluation_speaker(model, tokenizer, settings)
+    return evaluation_speaker(model, tokenizer, settings, open_engine(model, settings))
 
 
-def evaluation_speaker(model: Any, tokenizer: Any, settings: TalkingSettings) -> Speaker:
+def evaluation_speaker(model: Any, tokenizer: Any, settings: TalkingSettings, engine: Engine | None = None) -> Speaker:
     """A speaker that is tested."""
-    return Speaker(model, tokenizer, settings, without_ends=settings.fidelity.masked_separators)
+    return Speaker(model, tokenizer, settings, engine=engine, without_ends=settings.fidelity.masked_separators)
+
+
+def open_engine(model: Any, settings: TalkingSettings) -> Engine | None:
+    """The engine that draws what the model says, where the settings ask for one."""
+    if settings.backend == "embedded":
+        return None
+    name, adapters = base_of(model).name_or_path, getattr(model, "peft_config", {}).values()
+    revision = next((config.revision for config in adapters), settings.revision)
+    return Engine(
+        Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision, local_files_only=True)),
+        settings.dtype,
+        device=settings.device,
+        rank=max((config.r for config in adapters), default=0),
+        top_k=settings.top_k,
+        cache_gb=settings.engine_gb,
+    )
 
 
 def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any]:
@@ -131,7 +159,7 @@ def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any
 def _open(settings: TalkingSettings, lora: Lora | None, seed: int, checkpointing: bool = False) -> tuple[Any, Any]:
     """Model and tokenizer; of a folder that holds adapters, they are on their model already."""
     adapter, name, revision = None, settings.place, settings.revision
-    if (Path(name) / ADAPTER).is_file():
+    if settings.adapted:
         adapter, lora, config = name, None, PeftConfig.from_pretrained(name)
         name, revision = settings.model_copy(update={"model": config.base_model_name_or_path}).place, config.revision
     model, tokenizer = load(

@@ -7,11 +7,13 @@ to libraries is written out: how tokens are drawn, how many, and with what preci
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from groundlab import worlds
+from groundlab.language.sampling import Decoding
+from groundlab.language.served import told_tokens
 from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.token_ppo import KLController, KLEstimator
 from groundlab.methods.pretraining import files_of, place_of
@@ -26,6 +28,8 @@ def _is_reasoning_world(name: str) -> str:
 
 
 ReasoningWorld = Annotated[str, AfterValidator(_is_reasoning_world)]
+ADAPTER = "adapter_config.json"
+"""What a folder that holds peft's adapters has."""
 DONOR_LAYOUTS = "900000-900023"
 """Where thoughts are drawn that are tried in other states, and asked about: 24 beginnings of episodes."""
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
@@ -70,6 +74,10 @@ class TalkingSettings(Strict):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "cpu"
     quantization: Literal["4bit"] | None = None
+    backend: Literal["embedded", "vllm"] = "embedded"
+    """Who draws replies: the model itself (`language/generation.py`), or vLLM, which follows it (`served.py` there)."""
+    engine_gb: float = Field(4.0, gt=0)
+    """Of vLLM's keys and values, in GB."""
 
     context_window: int = Field(2, ge=1)
     """Observations that the model reads, with its own replies between them (the paper: 5)."""
@@ -92,10 +100,37 @@ class TalkingSettings(Strict):
     """0: all tokens."""
     fidelity: Fidelity = Fidelity()
 
+    @model_serializer(mode="wrap")
+    def _named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Runs that vLLM has no part in are named as they were before there was a choice."""
+        content = dump(self)
+        if self.backend == "embedded":
+            content = {name: value for name, value in content.items() if name not in ("backend", "engine_gb")}
+        return content
+
+    @model_validator(mode="after")
+    def _servable(self) -> Self:
+        if self.backend == "vllm":
+            told_tokens(self.decoding)  # raises
+            if self.quantization or self.fidelity.dropout:
+                what = "quantization" if self.quantization else "fidelity.dropout"
+                raise ValueError(f"backend vllm draws without {what}; leave it out, or give backend=embedded")
+        return self
+
+    @property
+    def decoding(self) -> Decoding:
+        """How tokens are drawn."""
+        return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
+
     @property
     def place(self) -> str:
         """The folder of a model that ships, or the name as given."""
         return place_of(self.model)
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the model is a folder of adapters."""
+        return (Path(self.place) / ADAPTER).is_file()
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
@@ -182,6 +217,8 @@ class TrainingSettings(TalkingSettings):
         whole = self.episodes == "whole" or self.fidelity.drop_unfinished
         if self.estimator in WHOLE_EPISODES and not whole:
             raise ValueError(f"estimator {self.estimator} reads how an episode ended; give episodes=whole")
+        if self.backend == "vllm" and not self.lora_rank and not self.adapted:
+            raise ValueError("backend vllm follows adapters, not all weights; give lora_rank=32, or backend=embedded")
         if self.compares and self.num_envs % self.group_size:
             raise ValueError(f"num_envs {self.num_envs} is no multiple of group_size {self.group_size}")
         return self
