@@ -83,6 +83,18 @@ def test_no_layer_of_the_model_is_called():
     assert not called
 
 
+def test_who_begins_to_listen_between_two_calls_hears_the_next_one():
+    model, heard = built(), []
+    draw, rng = ReplyGenerator(model, [1], Decoding(max_new_tokens=4)), torch.Generator()
+    draw([[5, 6, 7]], rng.manual_seed(0))
+    listener = model.lm_head.register_forward_hook(lambda *given: heard.append(given))
+    told = draw([[5, 6, 7, 8]], rng.manual_seed(1))
+    assert heard
+    listener.remove()
+    heard.clear()
+    assert draw([[5, 6, 7, 8]], rng.manual_seed(1)).tokens == told.tokens and not heard
+
+
 def test_only_plain_llamas_are_served():
     assert serves(built())
     assert not serves(add_lora(built(), Lora(rank=2), 0))

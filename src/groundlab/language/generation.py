@@ -198,9 +198,10 @@ class ReplyGenerator:
     def _notice_weights(self) -> None:
         """Of other weights than at the last call nothing is kept, neither what was read nor their packed form."""
         weights = sum(parameter._version for parameter in self.model.parameters())
-        if weights != self._weights:
+        quick = serves(self.model)
+        if weights != self._weights or quick != (self._quick is not None):
             self._weights, self._held = weights, []
-            self._quick = QuickLlama(self.model) if serves(self.model) else None
+            self._quick = QuickLlama(self.model) if quick else None
             self._packed = Packed() if self._quick else pack(self.model)
 
     def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:
