@@ -25,7 +25,7 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Progress, Run, RunSpec
-from groundlab.lab import identity, runs
+from groundlab.lab import identity, runs, tracking
 from groundlab.lab.launched import Follower, Leader, leaving_together
 from groundlab.methods import registry
 from groundlab.methods.glam.distributed import ALONE, Group
@@ -58,11 +58,17 @@ def execute_run(
         if record.finished:
             return record.manifest
         record.write()
-        with _stop_source(stop) as stopping, output_to(folder / "log.txt"), _one_thread():
+        with (
+            _stop_source(stop) as stopping,
+            output_to(folder / "log.txt"),
+            _one_thread(),
+            tracking.mirrored(folder, spec, run_hash) as mirror,
+        ):
 
             def beat(progress: Progress) -> None:
                 report(progress)
                 record.beat()
+                mirror()
 
             options: dict[str, Any] = {"report": beat, "checkpoint_seconds": checkpoint_seconds}
             run = Leader(folder, spec, group, stop=lambda: group.any(stopping()), **options)
