@@ -31,6 +31,7 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random d
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting, e.g. iterations=50.")]
 Results = Annotated[Path | None, typer.Option("--results", help="Results folder, or one version in it.")]
 Plans = Annotated[str | None, typer.Option("--plans", help="Scripted planner's tables: head or first-commit.")]
+Track = Annotated[str | None, typer.Option("--track", help="Also mirror what runs write: wandb.")]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Error rate of the scripted planner, 0 to 1.")]
 
 
@@ -68,10 +69,13 @@ def reproduce(
     slurm: Annotated[Path | None, typer.Option("--slurm", help="Slurm's settings, as in configs/slurm.yaml.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Slurm: watch the tasks, or return at once.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    track: Track = None,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
     from groundlab import lab, report
+    from groundlab.lab import tracking
 
+    tracking.ask_for(track)
     methods = None
     if figure is not None:
         if figure not in report.EXHIBITS:
@@ -95,6 +99,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues it.")],
     seed: Seed = 0,
     set_: Set = [],  # noqa: B006
+    track: Track = None,
     plans: Plans = None,
     epsilon: Epsilon = None,
     planner: cli_model.Planner = None,
@@ -106,8 +111,9 @@ def run(
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
-    from groundlab.lab import identity
+    from groundlab.lab import identity, tracking
 
+    tracking.ask_for(track)
     asked = cli_model.settings(planner, model, ledger, base_url, prices, budget)
     spec = identity.resolve(method, world, seed, _settings(set_, plans=plans, epsilon=epsilon, **asked))
     if lab.run_one(spec, out) is None:
@@ -358,6 +364,17 @@ def model_memory(
 ) -> None:
     """Estimate the memory of tuning a model, e.g. --set dtype=bfloat16 --set device=cuda --set lora_rank=32."""
     cli_model.print_memory(console, name, _settings(set_), context)
+
+
+@model_app.command("push")
+def model_push(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `reasoning` or `direct`.")],
+    repo: Annotated[str, typer.Argument(help="Its name on the Hugging Face hub, ACCOUNT/NAME.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Upload without asking.")] = False,
+) -> None:
+    """Upload a trained agent to the Hugging Face hub, with a card that says how it was made and what it does."""
+    cli_model.push(console, folder, repo, private, yes)
 
 
 def _version(wanted: bool) -> None:

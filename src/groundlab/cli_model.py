@@ -1,6 +1,6 @@
 """The command line's options for a language model that is really asked: which one, where it is, what it may cost.
 
-`run` and `evaluate` (cli.py) share them. Also what `groundlab ledger` and `groundlab model memory` print.
+`run` and `evaluate` (cli.py) share them. Also what `groundlab ledger`, `groundlab model memory` and `push` print.
 Read next: `language/chat/reach.py`, the same by environment variables.
 """
 
@@ -68,3 +68,16 @@ def print_memory(console: Console, model: str, given: dict[str, Any], context: i
         if size:
             table.add_row(name, f"{size / 1e9:,.3f}", end_section=name == list(plan)[-2])
     console.print(table)
+
+
+def push(console: Console, folder: Path, repo: str, private: bool, agreed: bool) -> None:
+    """Tell what would be uploaded of a run, ask unless it is agreed, upload. Raises GroundlabError where refused."""
+    from groundlab.lab import hub
+
+    files, card = hub.files_of(folder), hub.card(folder)
+    console.print(card, markup=False, highlight=False, soft_wrap=True)
+    for file in files:
+        console.print(f"{file.name}  {file.stat().st_size:,} bytes", highlight=False, soft_wrap=True)
+    console.print(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
+    if agreed or typer.confirm("Upload them?"):
+        console.print(f"uploaded: {hub.push(folder, repo, private)}", highlight=False, soft_wrap=True)

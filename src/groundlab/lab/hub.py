@@ -1,0 +1,135 @@
+"""A trained agent on the Hugging Face hub: the folder that its run left, and a card that says what it is.
+
+    print(card(folder))                              # folder: of `groundlab run reasoning --out FOLDER`
+    push(folder, "me/my-agent", private=True)        # asks nothing; `groundlab model push` asks first
+
+What goes there is the run's `model` (adapters in peft's own format or whole weights, tokenizer, value head) with the
+card as its README.md: method, world, seed, settings, success with its interval, commit. Nothing else is sent.
+Called from: cli_model.py.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.seeding import generator
+from groundlab.lab import runs
+from groundlab.report.statistics import two_level_interval
+
+MODEL, ADAPTER, CARD = "model", "adapter_config.json", "README.md"
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a run's trained model that go to the hub, but for the card.
+
+    Raises GroundlabError for a folder without a finished run that left a model.
+    """
+    if runs.status_of(folder) != "finished":
+        raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+    found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
+    if not found:
+        raise GroundlabError(f"{folder} left no model; runs of `reasoning` and `direct` do")
+    return found
+
+
+def card(folder: Path) -> str:
+    """The model's card, in Markdown with the hub's header, from the manifest and the evaluation of its run."""
+    manifest = storage.read_json(folder / "manifest.json")
+    evaluations = storage.read_json(folder / "evaluation.json")
+    commit, changed = manifest["git"]["commit"], manifest["git"]["dirty"]
+    return "\n".join(
+        [
+            *_header(folder, manifest),
+            f"# {manifest['method']} on {manifest['world']}, seed {manifest['seed']}",
+            "",
+            "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025), by",
+            f"groundlab {manifest['packages']['groundlab']}, commit {commit or 'unknown'}"
+            f"{' with changes' if changed else ''}.",
+            f"Run {manifest['hash']}, base model {_base(folder, manifest)}, on {manifest['hardware']['cpu']}"
+            f"{', ' + gpu if (gpu := manifest['hardware']['gpu']) else ''}, Python {manifest['python']}.",
+            "",
+            "| evaluation | episodes | success | 95 % interval, over episodes |",
+            "|---|---|---|---|",
+            *(_measured(result) for result in evaluations if result["rows"]),
+            "",
+            "One seed: the intervals say nothing of how another training run would have ended.",
+            "",
+            "```yaml",
+            *_lines(manifest["settings"]),
+            "```",
+            "",
+        ]
+    )
+
+
+def _header(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """What the hub reads: the library, and the base model where it is one of the hub's."""
+    adapted, base = (folder / MODEL / ADAPTER).is_file(), _base(folder, manifest)
+    named = [f"base_model: {base}"] if base.count("/") == 1 and not Path(base).is_absolute() else []
+    library = "peft" if adapted else "transformers"
+    return ["---", f"library_name: {library}", *named, "tags: [reinforcement-learning, groundlab]", "---", ""]
+
+
+def _base(folder: Path, manifest: dict[str, Any]) -> str:
+    """The name of the base model; of a folder on this machine its last part only."""
+    given = str(manifest["settings"]["model"])
+    return Path(given).name if Path(given).exists() else given
+
+
+def _measured(result: dict[str, Any]) -> str:
+    successes = np.array([[float(row["success"]) for row in result["rows"]]])
+    estimate = two_level_interval(successes, generator(0, "card"))
+    numbers = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (f"{100 * number:.0f} %" for number in numbers)
+    return f"| {result['policy']} | {successes.size} | {value} | {low} to {high} |"
+
+
+def _lines(settings: dict[str, Any], indent: str = "") -> list[str]:
+    lines = []
+    for name, value in settings.items():
+        nested = isinstance(value, dict) and value
+        lines.append(f"{indent}{name}:" + ("" if nested else f" {value}"))
+        lines += _lines(value, indent + "  ") if nested else []
+    return lines
+
+
+def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = None) -> str:
+    """Upload files and card in one commit, to a repository that is made where there is none; returns its address.
+
+    api: the hub and the account; by default those of the environment (HF_ENDPOINT, HF_TOKEN, `hf auth login`).
+    Raises GroundlabError, in one line, for what the hub or the network refuses.
+    """
+    api = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    home = folder / MODEL
+    operations = [CommitOperationAdd(file.relative_to(home).as_posix(), str(file)) for file in files_of(folder)]
+    operations.append(CommitOperationAdd(CARD, card(folder).encode()))
+    try:
+        api.create_repo(repo, private=private, exist_ok=True)
+        api.create_commit(repo, operations, commit_message=f"groundlab run {runs.read_manifest(folder)['hash']}")  # type: ignore[index]
+    except OfflineModeIsEnabled:
+        raise GroundlabError("HF_HUB_OFFLINE is set; unset it to upload") from None
+    except LocalTokenNotFoundError:
+        raise _no_token() from None
+    except HFValidationError as error:
+        raise GroundlabError(f"{repo} is no name on the hub ({error}); give ACCOUNT/NAME") from None
+    except HfHubHTTPError as error:
+        if error.response is not None and error.response.status_code in (401, 403):
+            raise _no_token() from None
+        raise GroundlabError(f"the hub refused {repo}: {_first_line(error)}") from None
+    except Exception as error:  # what the client's HTTP library raises without a network has changed between versions
+        raise GroundlabError(f"{api.endpoint} is out of reach ({_first_line(error)}); try with a network") from None
+    return f"{api.endpoint}/{repo}"
+
+
+def _no_token() -> GroundlabError:
+    return GroundlabError("the hub asks for an account that may write there: hf auth login, or set HF_TOKEN")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
