@@ -216,8 +216,8 @@ class Dataset:
         episodes = [self.episode(number) for number in range(len(self))]
         shape = (sum(len(episode.views) for episode in episodes), PICTURE)
         pictures = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-        fields = ([getattr(episode, name) for episode in episodes] for name in ("layout", "actions", "views"))
-        draw_again(self.card["world"], *fields, pictures)
+        seeds, actions = [episode.layout for episode in episodes], [episode.actions for episode in episodes]
+        draw_again(self.card["world"], seeds, actions, [episode.views for episode in episodes], pictures)
         pictures.flush()
 
     def _caption(self, view: int) -> str:

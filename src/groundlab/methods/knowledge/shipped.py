@@ -23,7 +23,9 @@ LABEL = "hand-written knowledge"
 
 def folder_of(name: str | Path | None) -> Path:
     """Where a dataset lies: one that ships, by its name; another by its folder; without either, the one of grids."""
-    return HOME / name if str(name) in DATASETS else Path(name) if name else DATASET
+    if name is None:
+        return DATASET
+    return HOME / name if str(name) in DATASETS else Path(name)
 
 
 def dataset(name: str | Path | None = None) -> Dataset:
