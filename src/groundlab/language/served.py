@@ -258,6 +258,7 @@ def _end(process: subprocess.Popen[str], scratch: Any) -> None:
         process.wait(10)
     except (OSError, subprocess.TimeoutExpired):
         process.kill()
+        process.wait()
     process.stdout.close()
     scratch.cleanup()
 
