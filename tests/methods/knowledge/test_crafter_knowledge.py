@@ -222,6 +222,12 @@ def test_no_program_is_asked_for_in_crafter(lives, tmp_path):
             ask(labelling.Labelling("code", tmp_path, maker="scripted"), lives)
 
 
+def test_a_model_that_only_scores_does_not_judge_lives(lives, tmp_path):
+    asked = labelling.Labelling("preferences", tmp_path, maker="local", model="quick-t5-s0")
+    with pytest.raises(GroundlabError, match="only scores, and judges grids only; use --maker scripted"):
+        labelling.label(asked, lives)
+
+
 # --- The rule
 
 

@@ -153,6 +153,8 @@ def adviser(labelling: Labelling, senses: Senses) -> ChatModel:
             return scripted.programmer()
         return scripted.survivor() if senses is CRAFTER else scripted.adviser()
     if labelling.maker == "local" and labelling.form == "preferences" and shipped.is_scorer(labelling.chat.model):
+        if senses is CRAFTER:
+            raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
         return plausible.model_judge(labelling.chat.model or "")
     return chat_model(labelling.maker, labelling.chat, labelling.ledger_file)
 
