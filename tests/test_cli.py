@@ -92,6 +92,14 @@ def test_replies_are_recorded_and_replayed(groundlab, tmp_path):
     assert json.loads(first.read_text()) == json.loads(second.read_text())
 
 
+def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_of_its_paper(tmp_path):
+    for name, created, alone in (("a", "2026-01-02", []), ("b", "2026-01-01", []), ("c", "2026-01-03", ["row"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"created": created, "alone": alone}))
+    assert [folder.name for folder in cli._versions(tmp_path)] == ["b", "a"]
+    assert cli._versions(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
+
+
 def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
     from groundlab.lab import bench
 

@@ -247,7 +247,10 @@ def review(results: Results = None) -> None:
 
 
 def _versions(results: Path | None) -> list[Path]:
-    """The versions in a results folder, oldest first; or the one version that was given."""
+    """The versions in a results folder, oldest first; or the one version that was given.
+
+    Experiments that stand alone are left out: they are no version of their paper.
+    """
     from groundlab.core.paths import repository_root
 
     base = results or repository_root() / "results"
@@ -259,7 +262,9 @@ def _versions(results: Path | None) -> list[Path]:
             f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER "
             "(smoke results and single figures lie in results/.scratch)"
         )
-    return sorted(found, key=lambda folder: storage.read_json(folder / "manifest.json")["created"])
+    manifests = {folder: storage.read_json(folder / "manifest.json") for folder in found}
+    whole = [folder for folder in found if not manifests[folder].get("alone")]
+    return sorted(whole or found, key=lambda folder: manifests[folder]["created"])
 
 
 @app.command()
