@@ -9,7 +9,7 @@
     preference.py    BK-Pref: a transformer that learns what a judge prefers
     goals.py         BK-Goal: suggested goals, found again for steps like those they were suggested for
     networks.py, learner.py    what the paper plays and explores with, and how it learns
-    senses.py, lives.py, replay.py, survival.py    what differs in Crafter: views, test lives, pictures, a scripted judge
+    senses.py, lives.py, replay.py, survival.py    Crafter: views, test lives, pictures, a rule
     shaped.py, collect.py, dataset.py    runs on a task (method `knowledge`), and of collection (method `rnd`)
 
 Source: spec background-knowledge. Read next: `learning/shaping.py`, what potentials do to rewards.
