@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
+from groundlab.core.paths import repository_root
 from groundlab.methods.knowledge.labelling import PreferencesSettings
 from groundlab.methods.knowledge.settings import Fidelity
 from groundlab.report import knowledge, knowledge_figures, knowledge_row, knowledge_shipped, knowledge_studies
@@ -304,6 +305,25 @@ def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_
     assert (oracle["quarters"], oracle["minus φ = 0"]) == ("50, 50, 50, 80 %", "+22.5")
     assert oracle["test, drawn"] == "90 %, 0.45" and base["episodes"] == "800"
     assert any("one seed" in line for line in table.note)
+
+
+def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
+    """Spec background-knowledge 13.23, as near as a laptop comes to it: the stored row, not trained here.
+
+    It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
+    row has one seed and a tenth of the steps, with the original's network and batch, so this is the shape only.
+    """
+    folder = knowledge_row.version(repository_root() / "results")
+    assert folder is not None, "the row is committed"
+    found = {arm.kind: arm for arm in knowledge.compared(load(folder))}
+    assert {"none", "oracle", "code", "preference", "goals"} <= set(found)
+    for arm in found.values():
+        assert (arm.world, arm.settings["network"], arm.seeds) == ("BabyAI-Text-GoToLocal-RedBall-S20", "paper", [0])
+        assert (arm.settings["num_envs"], arm.settings["frames_per_env"], arm.frames) == (8, 128, 100_352)
+    returns = {
+        kind: found[kind].evaluations.query("policy == 'sampled'")["return"].mean() for kind in ("oracle", "none")
+    }
+    assert returns["oracle"] > returns["none"]
 
 
 # --- Claims
