@@ -66,11 +66,11 @@ _NOTES = (
 
 def _line(arm: Arm, base: Arm | None) -> dict[str, Any]:
     line: dict[str, Any] = {"arm": arm.kind, "knowledge": arm.source, "seeds": len(arm.seeds), "frames": arm.frames}
-    line |= {"episodes": int(arm.curves["episodes"].sum()), "area": float(arm.areas().mean())}
+    line |= {"episodes": int(np.sum(arm.curves["episodes"].to_numpy(dtype=float))), "area": float(arm.areas().mean())}
     line |= {f"quarter {number}": part for number, part in enumerate(quarters(arm), 1)}
     for policy in POLICIES:
         rows = arm.evaluations.loc[arm.evaluations["policy"] == policy]
-        line |= {f"{metric}, {policy}": float(rows[metric].mean()) for metric in ("success", "return")}
+        line |= {f"{metric}, {policy}": float(np.mean(rows[metric].to_numpy(dtype=float))) for metric in ("success", "return")}
     return line | ({} if base is None or base is arm else {"gap": line["area"] - float(base.areas().mean())})
 
 
