@@ -70,7 +70,10 @@ def _line(arm: Arm, base: Arm | None) -> dict[str, Any]:
     line |= {f"quarter {number}": part for number, part in enumerate(quarters(arm), 1)}
     for policy in POLICIES:
         rows = arm.evaluations.loc[arm.evaluations["policy"] == policy]
-        line |= {f"{metric}, {policy}": float(np.mean(rows[metric].to_numpy(dtype=float))) for metric in ("success", "return")}
+        line |= {
+            f"{metric}, {policy}": float(np.mean(rows[metric].to_numpy(dtype=float)))
+            for metric in ("success", "return")
+        }
     return line | ({} if base is None or base is arm else {"gap": line["area"] - float(base.areas().mean())})
 
 
