@@ -88,7 +88,7 @@ def test_what_is_for_grids_says_so(tmp_path, form):
 
 @pytest.mark.parametrize("given", [{"form": "goals", "maker": "recorded"}, {"form": "preference", "maker": "scripted"}])
 def test_another_games_dataset_says_which_one_fits(tmp_path, given):
-    with pytest.raises(GroundlabError, match="pretraining-s20 is a dataset of other worlds; set dataset=crafter-reward"):
+    with pytest.raises(GroundlabError, match="is a dataset of other worlds; set dataset=crafter-reward"):
         run(tmp_path / "run", **given)
 
 
