@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
 from peft import LoraConfig
 from typer.testing import CliRunner
 
@@ -77,6 +77,7 @@ def server(monkeypatch):
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{httpd.server_address[1]}")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)  # the test session is offline; the loopback is not the hub
     yield httpd
     httpd.shutdown()
     httpd.server_close()
@@ -140,6 +141,13 @@ def test_what_the_hub_refuses_is_one_line_with_its_fix(repo, api, said, trained,
     with pytest.raises(GroundlabError, match=said) as error:
         hub.push(trained, repo, api=HfApi(**{"endpoint": endpoint, **api}))
     assert "\n" not in str(error.value)
+
+
+def test_an_offline_session_is_told_what_keeps_it_from_uploading(trained, server, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(GroundlabError, match="unset it"):
+        hub.push(trained, "me/agent")
+    assert server.files == {}
 
 
 def test_folders_without_a_finished_run_or_without_a_model_are_refused(tmp_path, trained):
