@@ -22,6 +22,11 @@ class Unfinished(Exception):
     exit_code = UNFINISHED_EXIT_CODE
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> GroundlabError:
     """The error for a name that is none of `known`: suggests the nearest one, and `hint` says what lists them all."""
     names = sorted(known)

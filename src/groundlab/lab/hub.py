@@ -17,12 +17,14 @@ from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError
+from groundlab.core.errors import GroundlabError, first_line
 from groundlab.core.seeding import generator
 from groundlab.lab import runs
+from groundlab.methods.reasoning.learner import MODEL
+from groundlab.methods.reasoning.settings import ADAPTER
 from groundlab.report.statistics import two_level_interval
 
-MODEL, ADAPTER, CARD = "model", "adapter_config.json", "README.md"
+CARD = "README.md"
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -121,15 +123,11 @@ def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = Non
     except HfHubHTTPError as error:
         if error.response is not None and error.response.status_code in (401, 403):
             raise _no_token() from None
-        raise GroundlabError(f"the hub refused {repo}: {_first_line(error)}") from None
+        raise GroundlabError(f"the hub refused {repo}: {first_line(error)}") from None
     except Exception as error:  # what the client's HTTP library raises without a network has changed between versions
-        raise GroundlabError(f"{api.endpoint} is out of reach ({_first_line(error)}); try with a network") from None
+        raise GroundlabError(f"{api.endpoint} is out of reach ({first_line(error)}); try with a network") from None
     return f"{api.endpoint}/{repo}"
 
 
 def _no_token() -> GroundlabError:
     return GroundlabError("the hub asks for an account that may write there: hf auth login, or set HF_TOKEN")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
-from groundlab.core.errors import unknown_name
+from groundlab.core.errors import first_line, unknown_name
 from groundlab.core.run import RunSpec
 
 TRACKERS = ("wandb",)
@@ -75,8 +75,7 @@ class Mirror:
             act()
         except Exception as error:
             self._there = None
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            print(f"warning: wandb mirrors this run no longer ({line})", file=sys.stderr, flush=True)
+            print(f"warning: wandb mirrors this run no longer ({first_line(error)})", file=sys.stderr, flush=True)
 
     def look(self) -> None:
         """Tell the rows that were written since the last look."""

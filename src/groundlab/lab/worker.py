@@ -23,7 +23,7 @@ import numba
 import torch
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab import identity, runs, tracking
 from groundlab.lab.launched import Follower, Leader, leaving_together
@@ -124,11 +124,6 @@ def _execute(run: Run, record: runs.RunRecord) -> None:
         line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return (str(error).strip().splitlines() or ["no message"])[0]
 
 
 def _close_failed(run: Run, record: runs.RunRecord, line: str) -> None:

@@ -24,7 +24,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from groundlab.core.errors import GroundlabError
 from groundlab.language.llama import QuickLlama, serves
 from groundlab.language.packing import batches
-from groundlab.language.products import Packed, pack, quick_products
+from groundlab.language.products import Packed, pack, quick_products, version
 from groundlab.language.sampling import Decoding, draw, uniform
 
 Rows = Sequence[Sequence[int]]
@@ -197,7 +197,7 @@ class ReplyGenerator:
 
     def _notice_weights(self) -> None:
         """Of other weights than at the last call nothing is kept, neither what was read nor their packed form."""
-        weights = sum(parameter._version for parameter in self.model.parameters())
+        weights = version(self.model)
         quick = serves(self.model)
         if weights != self._weights or quick != (self._quick is not None):
             self._weights, self._held = weights, []

@@ -22,7 +22,7 @@ from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
 
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError, first_line, unknown_name
 from groundlab.language.heads import seeded_weights
 
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
@@ -94,7 +94,7 @@ def add_lora(model: Any, lora: Lora, seed: int) -> Any:
         try:
             return get_peft_model(model, config)
         except ValueError as error:
-            raise GroundlabError(f"no such layers for LoRA ({_line(error)}); name layers of this model") from None
+            raise GroundlabError(f"no such layers for LoRA ({first_line(error)}); name layers of this model") from None
 
 
 def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) -> None:
@@ -128,14 +128,10 @@ def _told(name: str | Path, revision: str | None) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         if Path(name).is_dir():
             raise GroundlabError(
-                f"{name} does not hold a whole model ({_line(error)}); save or copy it again"
+                f"{name} does not hold a whole model ({first_line(error)}); save or copy it again"
             ) from None
         at = f" --revision {revision}" if revision else ""
         raise GroundlabError(f"{name} is not on this machine; fetch it with: hf download {name}{at}") from None
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _build(maker: Any, config: Any, place: dict[str, Any], dtype: torch.dtype, weights: str, quantization: str | None):

@@ -84,6 +84,11 @@ def _forward(weight: Tensor, bias: Tensor | None, packed: Tensor | None, x: Tens
     return made.view(*x.shape[:-1], -1)  # pyright: ignore[reportOptionalMemberAccess]
 
 
+def version(model: nn.Module) -> int:
+    """Another number after weights were changed in place; but a fused optimizer's step leaves it as it was."""
+    return sum(parameter._version for parameter in model.parameters())
+
+
 def pack(model: nn.Module) -> Packed:
     """The weights of all large layers in oneDNN's form: a copy, of use until they change."""
     large = [layer for layer in _layers(model) if layer.weight.numel() >= _LARGE]

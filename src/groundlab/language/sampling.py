@@ -67,10 +67,8 @@ def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, T
         shares = shares / shares.sum(-1, keepdim=True)
     reached = shares.cumsum(-1)
     whole = reached[:, -1:]
-    aimed = (numbers[:, None] * whole).minimum(
-        whole.nextafter(torch.zeros_like(whole))
-    )  # behind the last share is none
-    place = torch.searchsorted(reached, aimed, right=True)
+    below = whole.nextafter(torch.zeros_like(whole))  # rounding must not lead behind the last possible token
+    place = torch.searchsorted(reached, (numbers[:, None] * whole).minimum(below), right=True)
     tokens = (place if ids is None else ids.gather(1, place))[:, 0]
     drawn = shares.gather(1, place)[:, 0].log().float()
     return tokens, plain.gather(1, tokens[:, None])[:, 0], drawn

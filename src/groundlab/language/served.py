@@ -33,6 +33,7 @@ from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.generation import Replies
+from groundlab.language.products import version
 from groundlab.language.sampling import Decoding, uniform
 from groundlab.language.tokens import token_log_probs
 
@@ -177,7 +178,7 @@ class ServedReplies:
 
     def _notice_weights(self) -> bool:
         """Whether the weights are others than at the last call; the engine follows them."""
-        weights = sum(parameter._version for parameter in self._model.parameters())
+        weights = version(self._model)
         if weights == self._weights:
             return False
         if self._engine.rank:
