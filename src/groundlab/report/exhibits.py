@@ -206,7 +206,7 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     if missing:
         return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")
     with style.house_style():
-        result = exhibit.draw(records)
+        result = exhibit.draw(records.of_paper(exhibit.paper))
     if result is None:
         return Drawn(exhibit, skipped=f"{records.folder.name} holds nothing of it")
     home = records.folder / exhibit.paper
@@ -218,5 +218,5 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
 def draw_all(folder: str | Path | Records, paper: str | None = None) -> Gallery:
     """Draw every exhibit of a paper (or of all papers that the folder holds)."""
     records = folder if isinstance(folder, Records) else load(folder)
-    papers = [paper] if paper else records.papers
-    return Gallery(draw(exhibit.id, records) for exhibit in _ALL if exhibit.paper in papers)
+    by_paper = {name: records.of_paper(name) for name in ([paper] if paper else records.papers)}
+    return Gallery(draw(exhibit.id, by_paper[exhibit.paper]) for exhibit in _ALL if exhibit.paper in by_paper)

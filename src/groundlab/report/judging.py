@@ -100,14 +100,15 @@ def _cell(tag: str, text: str) -> str:
 
 
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
-    """The verdict on each claim (of one paper, or of all) by the results in a folder."""
+    """The verdict on each claim (of one paper, or of all) by the results of its own paper in a folder."""
     records = folder if isinstance(folder, Records) else load(folder)
-    chosen = load_claims() if claims is None else claims
-    return Verdicts(judge_claim(claim, records) for claim in chosen if paper in (None, claim.paper))
+    chosen = [claim for claim in (load_claims() if claims is None else claims) if paper in (None, claim.paper)]
+    by_paper = {name: records.of_paper(name) for name in {claim.paper for claim in chosen}}
+    return Verdicts(judge_claim(claim, by_paper[claim.paper]) for claim in chosen)
 
 
 def judge_claim(claim: Claim, records: Records) -> Verdict:
-    """The verdict on one claim."""
+    """The verdict on one claim by the records of its paper (`Records.of_paper`)."""
     missing = _why_not_judged(claim, records)
     if missing:
         return Verdict(claim, NOT_RUN, missing)

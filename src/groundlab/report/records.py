@@ -13,6 +13,7 @@ this file (0 or 100 for one episode). Read next: statistics.py, which takes the 
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Records:
     curves: pd.DataFrame
     tests: pd.DataFrame
     manifest: dict[str, Any]
+    stored: "tuple[_StoredRun, ...]" = ()
 
     @property
     def scale(self) -> str:
@@ -46,6 +48,12 @@ class Records:
     def papers(self) -> list[str]:
         """The papers that have runs here."""
         return sorted(self.runs["paper"].unique())
+
+    def of_paper(self, paper: str) -> "Records":
+        """The records of one paper as if it had been run alone: no number may depend on what else was run."""
+        if self.papers == [paper]:
+            return self
+        return _assembled(self.folder, [run for run in self.stored if run.books["paper"] == paper], self.manifest)
 
     def methods(self, paper: str) -> set[str]:
         """The methods of a paper that have finished runs here."""
@@ -58,22 +66,26 @@ def load(folder: str | Path) -> Records:
     places = sorted(file.parent for file in home.glob("*/runs/*/config.yaml"))
     if not places:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
-    stored = [_StoredRun.read(place) for place in places]
     manifest = home / "manifest.json"
-    return Records(
-        folder=home,
-        runs=pd.DataFrame([run.books for run in stored]),
-        evaluations=_frame([row for run in stored for row in run.evaluations()]),
-        curves=_frame([row for run in stored for row in run.curve()]),
-        tests=_frame([row for run in stored for row in run.tests()]),
-        manifest=storage.read_json(manifest) if manifest.is_file() else {},
-    )
+    books = storage.read_json(manifest) if manifest.is_file() else {}
+    return _assembled(home, [_StoredRun.read(place) for place in places], books)
 
 
 def without_runs(folder: str | Path) -> Records:
     """The records of a folder where nothing was run: for exhibits that show what ships."""
-    nothing = _frame([])
-    return Records(Path(folder), nothing, nothing, nothing, nothing, {})
+    return _assembled(Path(folder), [], {})
+
+
+def _assembled(folder: Path, stored: "list[_StoredRun]", manifest: dict[str, Any]) -> Records:
+    return Records(
+        folder=folder,
+        runs=_frame([run.books for run in stored]),
+        evaluations=_frame([row for run in stored for row in run.evaluations]),
+        curves=_frame([row for run in stored for row in run.curve]),
+        tests=_frame([row for run in stored for row in run.tests]),
+        manifest=manifest,
+        stored=tuple(stored),
+    )
 
 
 def select(
@@ -162,6 +174,7 @@ class _StoredRun:
     def keys(self) -> dict[str, Any]:
         return {key: self.books[key] for key in (*_KEYS, "settings")}
 
+    @cached_property
     def evaluations(self) -> list[dict[str, Any]]:
         stored = storage.read_json(self.place / "evaluation.json")
         try:
@@ -174,11 +187,13 @@ class _StoredRun:
         except (TypeError, KeyError) as error:
             raise _foreign(self.place / "evaluation.json", error) from None
 
+    @cached_property
     def curve(self) -> list[dict[str, Any]]:
         records = storage.read_lines(self.place / "metrics.jsonl")
         plain = [{key: value for key, value in record.items() if key != "test"} for record in records]
         return [{**self.keys, **_in_percent(record)} for record in plain]
 
+    @cached_property
     def tests(self) -> list[dict[str, Any]]:
         records = storage.read_lines(self.place / "metrics.jsonl")
         return [
