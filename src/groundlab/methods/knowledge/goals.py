@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
@@ -96,7 +97,7 @@ class GoalPotential:
 
     def _nearness(self, told: Told) -> np.ndarray:
         candidates = self._offered[self._nearest(told.stretches)].any(1)
-        return np.where(candidates, told.latest @ self._goals.T, -1.0)
+        return np.where(candidates, _products(told.latest, self._goals), -1.0)
 
     def calibrate(self, windows: Windows, share: float) -> float:
         """Set the threshold so that phi is not 0 on a share of these windows, and return it."""
@@ -108,7 +109,15 @@ class GoalPotential:
         return self._nearest(self._read.texts(queries))
 
     def _nearest(self, queries: np.ndarray) -> np.ndarray:
-        return np.argsort(queries @ self._keys.T, axis=1, kind="stable")[:, -NEAREST:]
+        return np.argsort(_products(queries, self._keys), axis=1, kind="stable")[:, -NEAREST:]
+
+
+def _products(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """All inner products [N, M] of rows [N, d] and columns [M, d].
+
+    By torch: numpy's BLAS picks a kernel by the kind of CPU and sums in another order on each, which turns last bits.
+    """
+    return (torch.from_numpy(rows) @ torch.from_numpy(columns).T).numpy()
 
 
 def calibrate(potential: GoalPotential, data: Dataset, share: float, seed: int = 0) -> float:
