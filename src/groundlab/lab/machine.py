@@ -80,9 +80,22 @@ def _version(name: str) -> str | None:
 
 @cache
 def hardware() -> dict[str, Any]:
-    """`{cpu, cores, memory_gib, gpu}`; cores = those that this process may use, gpu = None without one."""
+    """`{cpu, vector_flags, blas, cores, memory_gib, gpu}` of this machine.
+
+    cpu: name, family and model, since one name ("AMD EPYC") stands for several generations; vector_flags: the vector
+    instructions that kernels are chosen by; blas: library and kernel; cores = those that this process may use;
+    gpu = None without one.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"cpu": _cpu_name(), "cores": core_count(), "memory_gib": round(memory, 1), "gpu": _gpu_name()}
+    entries = _cpu_entries()
+    return {
+        "cpu": _cpu_name(entries),
+        "vector_flags": sorted(word for word in entries.get("flags", "").split() if word.startswith(_VECTORS)),
+        "blas": _blas_kernels(),
+        "cores": core_count(),
+        "memory_gib": round(memory, 1),
+        "gpu": _gpu_name(),
+    }
 
 
 def core_count() -> int:
@@ -90,11 +103,31 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _cpu_name() -> str:
+_VECTORS = ("sse4", "avx", "fma", "amx")
+
+
+def _cpu_entries() -> dict[str, str]:
+    """What Linux says of the first core, by name; empty elsewhere."""
     listing = Path("/proc/cpuinfo")
-    lines = listing.read_text().splitlines() if listing.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    lines = listing.read_text().split("\n\n")[0].splitlines() if listing.is_file() else []
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _cpu_name(entries: dict[str, str]) -> str:
+    """`AMD EPYC (family 25, model 17)`."""
+    name = entries.get("model name") or platform.processor() or platform.machine()
+    return f"{name} (family {entries['cpu family']}, model {entries['model']})" if "cpu family" in entries else name
+
+
+def _blas_kernels() -> list[str]:
+    """`openblas 0.3.30 SkylakeX`: each BLAS of this process, with the kernel that it chose for this CPU."""
+    import numpy  # noqa: F401 - brings its BLAS into the process
+    from threadpoolctl import threadpool_info
+
+    found = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    return sorted(
+        {" ".join(str(each.get(key) or "?") for key in ("internal_api", "version", "architecture")) for each in found}
+    )
 
 
 def _gpu_name() -> str | None:
