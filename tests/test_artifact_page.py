@@ -12,8 +12,8 @@ from typer.main import get_command
 
 from groundlab import cli, report
 from groundlab.lab import config
-from groundlab.language.chat import reach
-from groundlab.methods import registry
+from groundlab.language.chat import connection
+from groundlab.papers import registry
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "artifact.md").read_text()
@@ -53,7 +53,7 @@ def test_every_session_exists_and_passes_on_words_that_are_understood(line):
     if words:
         given = parse([session.strip(), *words.split()])
         assert set(given["only"]) <= set(config.known_papers())
-        assert given["figure"] is None or given["figure"] in report.EXHIBITS
+        assert given["figure"] is None or given["figure"] in report.exhibits()
         assert given["scale"] in config.SCALES
         for paper in given["only"]:
             known = {name for entry in config.load(paper, given["scale"]).runs for name in entry.experiments}
@@ -75,13 +75,13 @@ def test_every_file_and_variable_that_is_named_exists():
     files = [word for word in QUOTED if re.fullmatch(r"[\w./-]+\.(yaml|def|cff|lock|toml|md)", word)]
     assert files and [name for name in files if not (ROOT / name).exists()] == []
     variables = {word for word in QUOTED if re.fullmatch(r"(OPENAI|GROUNDLAB_LLM)_\w+", word)}
-    assert variables == {reach.KEY, reach.ATTEMPTS, reach.TIMEOUT}
+    assert variables == {connection.KEY, connection.ATTEMPTS, connection.TIMEOUT}
     targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
     assert targets and [target for target in targets if not (ROOT / "docs" / target).exists()] == []
 
 
 def test_the_stated_patience_is_that_of_the_code():
-    there = reach.Connection("http://host/v1")
+    there = connection.Connection("http://host/v1")
     assert f"at most {there.attempts} times" in PAGE and f"at most {there.timeout:.0f} seconds" in PAGE
     assert f"at most {there.longest_wait:.0f} s" in PAGE and there.longest_answer == 2**20 and "1 MiB" in PAGE
 

@@ -28,10 +28,10 @@ def groundlab(monkeypatch, capsys):
 def trained(tmp_path_factory):
     """A run folder of the asking policy, trained for two iterations on SimpleDoorKey."""
     from groundlab import lab
-    from groundlab.lab import identity
+    from groundlab.lab import run_hash
 
     folder = tmp_path_factory.mktemp("runs") / "mediator"
-    spec = identity.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
+    spec = run_hash.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
     lab.execute_run(spec, folder)
     return folder
 
@@ -101,7 +101,7 @@ def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_o
 
 
 def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
-    from groundlab.lab import bench
+    from groundlab import bench
 
     monkeypatch.setattr(bench, "_SECONDS", 0.02)
     monkeypatch.setattr(bench, "_VIEWS", 2000)
@@ -117,7 +117,7 @@ def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp
 
 
 def test_the_benchmarks_views_are_all_different_and_real():
-    from groundlab.lab import bench
+    from groundlab import bench
 
     views = bench._distinct_views(3000)
     assert len({view.tobytes() for view in views}) == 3000
@@ -136,7 +136,7 @@ def test_all_worlds_are_listed_with_what_they_ask(groundlab):
 
 
 def test_every_world_is_in_one_group():
-    from groundlab.lab.terminal import GROUPS
+    from groundlab.cli.play import GROUPS
     from groundlab.worlds import WORLDS
 
     assert all(sum(belongs(world) for belongs in GROUPS.values()) == 1 for world in WORLDS.values())
@@ -175,7 +175,7 @@ def test_a_door_can_be_opened_by_hand(play):
 @pytest.mark.parametrize("kind", ["goto", "pickup", "putnext", "pick_up_seq_go_to", "open"])
 def test_any_mission_can_be_played_by_hand(play, kind):
     from groundlab import worlds
-    from groundlab.methods.bot import Bot
+    from groundlab.papers.worlds.bot import Bot
 
     world = f"BabyAI-MixedTrainLocal-v0/{kind}"
     env = worlds.GridEnv(world)

@@ -12,7 +12,7 @@ import yaml
 
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
-from groundlab.lab import identity, machine
+from groundlab.lab import machine, run_hash
 
 REAL_ROOT = Path(__file__).resolve().parents[2]
 ONE_RULE = {
@@ -62,7 +62,8 @@ class Laboratory:
 
     def write_config(self, runs: list[dict], scale: str = "smoke", **changes) -> None:
         content = {"paper": "mediator", "scale": scale, "notebooks": ["02_mediator.ipynb"], "runs": runs, **changes}
-        (self.root / "configs" / f"mediator-{scale}.yaml").write_text(yaml.safe_dump(content))
+        (self.root / "configs" / "mediator").mkdir(exist_ok=True)
+        (self.root / "configs" / "mediator" / f"{scale}.yaml").write_text(yaml.safe_dump(content))
 
     def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:
         first = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
@@ -122,7 +123,7 @@ def laboratory(tmp_path, monkeypatch):
 def training_spec(laboratory) -> RunSpec:
     """A run of the real asking policy that takes some seconds."""
     settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
-    return identity.resolve("mediator", "SimpleDoorKey", 0, settings)
+    return run_hash.resolve("mediator", "SimpleDoorKey", 0, settings)
 
 
 @pytest.fixture

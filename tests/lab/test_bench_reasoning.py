@@ -4,9 +4,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from groundlab.lab.bench_reasoning import PlainPolicy, update
-from groundlab.language.heads import seeded_weights
-from groundlab.language.tokens import TokenPolicy
+from groundlab.bench.generation import PlainPolicy, update
+from groundlab.language.scoring import seeded_weights
+from groundlab.language.token_policy import TokenPolicy
 
 
 def small() -> LlamaForCausalLM:

@@ -17,7 +17,7 @@ def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
 def test_a_misspelt_key_is_answered_with_the_nearest_one(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "sedes": 3}])
     with pytest.raises(
-        GroundlabError, match=r"configs/mediator-smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"
+        GroundlabError, match=r"configs/mediator/smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"
     ):
         lab.plan("mediator", scale="smoke")
 
@@ -38,7 +38,7 @@ def test_the_old_key_of_a_single_page_is_answered_with_the_new_one(laboratory, r
 
 def test_a_paper_without_a_page_is_refused(laboratory, rule_entry):
     laboratory.write_config([rule_entry], notebooks=[])
-    with pytest.raises(GroundlabError, match=r"configs/mediator-smoke\.yaml: notebooks"):
+    with pytest.raises(GroundlabError, match=r"configs/mediator/smoke\.yaml: notebooks"):
         lab.plan("mediator", scale="smoke")
 
 
@@ -78,7 +78,7 @@ def test_an_unknown_world_or_method_is_answered_with_the_nearest_one(laboratory,
 
 
 def test_broken_yaml_is_told_in_one_line(laboratory):
-    (laboratory.root / "configs" / "mediator-smoke.yaml").write_text("runs: [")
+    (laboratory.root / "configs" / "mediator" / "smoke.yaml").write_text("runs: [")
     with pytest.raises(GroundlabError) as caught:
         lab.plan("mediator", scale="smoke")
     assert "is not valid YAML" in str(caught.value)

@@ -6,12 +6,12 @@ import pytest
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
-from groundlab.lab import knowledge_gallery, knowledge_maps
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.methods.knowledge import shaped, shipped
-from groundlab.methods.knowledge.potentials import OraclePotential
-from groundlab.methods.knowledge.windows import History
+from groundlab.pages import knowledge
+from groundlab.papers.knowledge import agent, labelling
+from groundlab.papers.knowledge.observations import History
+from groundlab.papers.knowledge.potentials import OraclePotential
 from groundlab.report.style import new_figure
 from groundlab.worlds import codes, view
 from groundlab.worlds.codes import EMPTY, FORWARD
@@ -22,7 +22,7 @@ HORIZON = 5
 
 @pytest.fixture(scope="module")
 def cells() -> np.ndarray:
-    return knowledge_maps.room(WORLD, layout=0)
+    return knowledge.room(WORLD, layout=0)
 
 
 def walked(start: tuple[int, int, int], steps: int, horizon: int):
@@ -47,24 +47,24 @@ def test_a_place_on_the_map_has_the_window_of_an_agent_that_walked_there(cells, 
     y = next(row for row in range(1, 9) if free[1:9, row].all())
     for x in range(1, 9):
         steps = min(x - 1, horizon)
-        found = knowledge_maps.arrivals(cells, np.array([[x, y, 0]]), horizon)
+        found = knowledge.arrivals(cells, np.array([[x, y, 0]]), horizon)
         real = walked((x - steps, y, 0), steps, horizon)
         assert np.array_equal(found.views, real.views)
         assert np.array_equal(found.actions, real.actions) and np.array_equal(found.times, real.times)
 
 
 def test_every_free_cell_has_four_values_and_no_other_cell_has_any(cells):
-    phi = knowledge_maps.potential_map(OraclePotential(shaped.targets(WORLD)), cells)
+    phi = knowledge.potential_map(OraclePotential(agent.targets(WORLD)), cells)
     free = cells[..., 0] == EMPTY
     assert np.isfinite(phi[free]).all() and not np.isfinite(phi[~free]).any()
     assert set(np.unique(phi[free])) == {0.0, 1.0}
 
 
 def test_the_oracle_is_high_on_the_side_from_which_the_target_is_seen(cells):
-    ((kind, colour),) = shaped.targets(WORLD)
+    ((kind, colour),) = agent.targets(WORLD)
     assert (kind, colour) == ("ball", "red")
     ((x, y),) = np.argwhere((cells[..., 0] == codes.BALL) & (cells[..., 1] == codes.RED)).tolist()
-    phi = knowledge_maps.potential_map(OraclePotential([(kind, colour)]), cells)
+    phi = knowledge.potential_map(OraclePotential([(kind, colour)]), cells)
     east, south, west, north = range(4)
     beside = {east: (x - 1, y), west: (x + 1, y), south: (x, y - 1), north: (x, y + 1)}
     for heading, place in beside.items():
@@ -80,7 +80,7 @@ def test_a_triangle_lies_on_the_side_that_the_agent_looks_to(cells):
         phi[:] = np.nan
         phi[x, y, heading] = 1.0
         axes = new_figure(2, 2)[1][0, 0]
-        drawn = knowledge_maps.draw_map(axes, phi, cells, [])
+        drawn = knowledge.draw_map(axes, phi, cells, [])
         (path,) = drawn.get_paths()
         middle = np.asarray(path.vertices)[:3].mean(axis=0) - (x, y)
         assert np.sign(np.round(middle, 6)).tolist() == list(side)
@@ -88,50 +88,50 @@ def test_a_triangle_lies_on_the_side_that_the_agent_looks_to(cells):
 
 def planned(tmp_path, *settings: dict) -> Plan:
     def run(number: int, given: dict) -> PlannedRun:
-        spec = RunSpec(method="knowledge", world=WORLD, seed=0, settings=shaped.Settings(**given).model_dump())
+        spec = RunSpec(method="knowledge", world=WORLD, seed=0, settings=agent.Settings(**given).model_dump())
         return PlannedRun(spec, "knowledge", f"hash{number}", Estimate(seconds=1, megabytes=1), "finished")
 
     return Plan("quick", (), tuple(run(*each) for each in enumerate(settings)), tmp_path)
 
 
 def test_the_program_on_the_page_is_the_one_that_a_run_reads(tmp_path):
-    plan = planned(tmp_path, {"form": "code", "source": str(shipped.HOME / "code" / "code-final.py")})
-    page = knowledge_gallery.program(plan)
-    assert str(page) == (shipped.HOME / "code" / "code-final.py").read_text()
-    assert f"Source: {shipped.LABEL}" in page._repr_html_()
+    plan = planned(tmp_path, {"form": "code", "source": str(labelling.HOME / "code" / "code-final.py")})
+    page = knowledge.program(plan)
+    assert str(page) == (labelling.HOME / "code" / "code-final.py").read_text()
+    assert f"Source: {labelling.LABEL}" in page._repr_html_()
 
 
 def test_goals_on_the_page_are_those_of_the_library_and_differ_by_the_seed(tmp_path):
-    plan = planned(tmp_path, {"form": "goals", "source": str(shipped.HOME / "goals")})
-    page = knowledge_gallery.goals(plan, count=3, seed=1)
+    plan = planned(tmp_path, {"form": "goals", "source": str(labelling.HOME / "goals")})
+    page = knowledge.goals(plan, count=3, seed=1)
     assert page._repr_html_().count("<tr>") == 4
     assert "Go to the" in str(page) and "Agent history" in str(page)
-    assert str(page) != str(knowledge_gallery.goals(plan, count=3, seed=2))
+    assert str(page) != str(knowledge.goals(plan, count=3, seed=2))
 
 
 def test_knowledge_that_no_run_has_yet_is_asked_for(tmp_path):
     plan = planned(tmp_path, {"form": "code", "maker": "recorded"})
     with pytest.raises(GroundlabError, match="run the plan first"):
-        knowledge_gallery.program(plan)
+        knowledge.program(plan)
     with pytest.raises(GroundlabError, match="no run of form=goals"):
-        knowledge_gallery.goals(plan)
+        knowledge.goals(plan)
 
 
 def test_potentials_are_drawn_for_the_forms_that_the_plan_has(tmp_path):
-    code = {"form": "code", "source": str(shipped.HOME / "code" / "code-final.py")}
-    page = knowledge_gallery.potentials(planned(tmp_path, code, {"form": "oracle"}))
+    code = {"form": "code", "source": str(labelling.HOME / "code" / "code-final.py")}
+    page = knowledge.potentials(planned(tmp_path, code, {"form": "oracle"}))
     assert page._repr_html_().startswith("<img") and WORLD in str(page)
 
 
 def test_what_the_goals_find_is_told_with_how_often(tmp_path):
-    goals = {"form": "goals", "source": str(shipped.HOME / "goals"), "pooling": "sentences", "share": 0.5}
-    rates, _, *found = str(knowledge_gallery.matches(planned(tmp_path, goals), count=3)).splitlines()
+    goals = {"form": "goals", "source": str(labelling.HOME / "goals"), "pooling": "sentences", "share": 0.5}
+    rates, _, *found = str(knowledge.matches(planned(tmp_path, goals), count=3)).splitlines()
     assert " of 1,024 random steps and " in rates and not rates.startswith("0.0%")
     values = [float(line.rpartition("  ")[2]) for line in found]
     assert len(values) == 3 and values == sorted(values, reverse=True) and values[-1] > 0
 
 
 def test_attacks_on_the_page_harm_nothing_and_are_counted():
-    page = knowledge_gallery.attacks(every=20)
+    page = knowledge.attacks(every=20)
     last = str(page).splitlines()[-1].split("  ")
     assert last[0] == "all" and last[-1] == "0" and int(last[1]) >= 5

@@ -9,9 +9,9 @@ from transformers import LlamaConfig
 from typer.testing import CliRunner
 
 from groundlab.cli import app
-from groundlab.lab.memory import configuration, estimate
-from groundlab.methods.reasoning.model import open_policy
-from groundlab.methods.reasoning.settings import TrainingSettings
+from groundlab.papers.reasoning.memory import configuration, estimate
+from groundlab.papers.reasoning.policy import open_policy
+from groundlab.papers.reasoning.settings import TrainingSettings
 
 CONTEXT, REPLY, ROWS = 100, 16, 16
 PAPER = {"dtype": "bfloat16", "device": "cuda", "lora_rank": 32, "num_envs": 6, "max_new_tokens": 20}

@@ -11,7 +11,7 @@ import yaml
 import groundlab
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import identity
+from groundlab.lab import run_hash
 
 
 def _hashes(plan: lab.Plan) -> list[str]:
@@ -65,7 +65,8 @@ def test_runs_that_stand_alone_are_planned_only_by_name_and_are_then_a_version_b
 def test_an_experiment_of_one_paper_leaves_the_others_out(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "experiments": ["E1"]}])
     other = {"paper": "worlds", "scale": "smoke", "notebooks": ["02_mediator.ipynb"], "runs": []}
-    (laboratory.root / "configs" / "worlds-smoke.yaml").write_text(yaml.safe_dump(other))
+    (laboratory.root / "configs" / "worlds").mkdir()
+    (laboratory.root / "configs" / "worlds" / "smoke.yaml").write_text(yaml.safe_dump(other))
     assert lab.plan(scale="smoke").papers == ["mediator", "worlds"]
     assert lab.plan(scale="smoke", experiments=["E1"]).papers == ["mediator"]
 
@@ -100,24 +101,24 @@ def test_a_run_is_named_by_its_settings_and_not_by_the_estimate_or_the_note(labo
 
 
 def test_a_setting_given_its_default_value_is_the_same_run(laboratory, rule_entry):
-    given = identity.resolve("always", "KeyInBox", 0, {"plans": "head"})
-    assert identity.hash_run(given) == identity.hash_run(identity.resolve("always", "KeyInBox", 0, {}))
+    given = run_hash.resolve("always", "KeyInBox", 0, {"plans": "head"})
+    assert run_hash.hash_run(given) == run_hash.hash_run(run_hash.resolve("always", "KeyInBox", 0, {}))
 
 
 def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory, monkeypatch):
     monkeypatch.chdir(laboratory.root)
     (laboratory.root / "ledger.jsonl").write_text("{}\n")
-    spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
-    first = identity.hash_run(spec)
+    spec = run_hash.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
+    first = run_hash.hash_run(spec)
     (laboratory.root / "ledger.jsonl").write_text("{} \n")
-    second = identity.hash_run(spec)
+    second = run_hash.hash_run(spec)
     (laboratory.root / "requirements" / "constraints.txt").write_text("numpy==1\n")
-    assert len({first, second, identity.hash_run(spec)}) == 3
+    assert len({first, second, run_hash.hash_run(spec)}) == 3
 
 
 def test_what_ships_is_named_alike_in_every_checkout():
-    inputs = identity.input_digests(
-        "glam", "BabyAI-GoToLocal-v0", identity.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
+    inputs = run_hash.input_digests(
+        "glam", "BabyAI-GoToLocal-v0", run_hash.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
     )
     assert "assets/models/quick-t5-s0/model.safetensors" in inputs
     assert not any(Path(name).is_absolute() for name in inputs)
@@ -125,10 +126,10 @@ def test_what_ships_is_named_alike_in_every_checkout():
 
 def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
     monkeypatch.chdir(laboratory.root)
-    spec = identity.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
-    first = identity.hash_run(spec)
+    spec = run_hash.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
+    first = run_hash.hash_run(spec)
     (laboratory.root / "ledger.jsonl").write_text("{}\n")
-    assert identity.hash_run(spec) == first
+    assert run_hash.hash_run(spec) == first
 
 
 CHANGES = """

@@ -4,17 +4,18 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import config, identity
-from groundlab.methods import registry
-from groundlab.methods.glam import generalization
-from groundlab.methods.glam.settings import ReadingSettings
+from groundlab.core.paths import repository_root
+from groundlab.lab import config, run_hash
+from groundlab.papers import registry
+from groundlab.papers.glam import evaluation
+from groundlab.papers.glam.settings import ReadingSettings
 
 GLAM = [f"E{number}" for number in range(1, 12)]
 SHIPPED = [
     (paper, scale)
     for paper in config.known_papers()
     for scale in config.SCALES
-    if (config.repository_root() / "configs" / f"{paper}-{scale}.yaml").is_file()
+    if (repository_root() / "configs" / paper / f"{scale}.yaml").is_file()
 ]
 
 
@@ -26,10 +27,10 @@ def names_in(experiment: config.Experiment) -> set[str]:
 def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper, scale):
     for entry in config.load(paper, scale).runs:
         for world in entry.worlds:
-            spec = identity.resolve(entry.method, world, 0, entry.settings)
+            spec = run_hash.resolve(entry.method, world, 0, entry.settings)
             settings = registry.load(entry.method, world).Settings(**spec.settings)
             if isinstance(settings, ReadingSettings):
-                assert len(list(generalization.planned(settings))) == 4 + len(settings.tests)
+                assert len(list(evaluation.planned(settings))) == 4 + len(settings.tests)
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])
@@ -45,7 +46,7 @@ def test_quick_runs_an_experiment_of_glam_or_says_that_it_does_not():
 
 @pytest.mark.parametrize(("paper", "controls"), [("glam", {"random", "bot"}), ("reasoning", {"random"})])
 def test_smoke_runs_every_method_of_a_paper(paper, controls):
-    known = {method.name for method in registry._METHODS if method.paper == paper}
+    known = {method.name for method in registry.papers()[paper].methods}
     assert {entry.method for entry in config.load(paper, "smoke").runs} == known | controls
 
 
@@ -106,7 +107,7 @@ def test_language_models_at_scale_paper_are_tuned_with_the_published_values():
     entries = [entry for entry in config.load("glam", "paper").runs if entry.method in TUNED]
     assert len(entries) > 15
     for entry in entries:
-        settings = identity.resolve(entry.method, entry.worlds[0], 0, entry.settings).settings
+        settings = run_hash.resolve(entry.method, entry.worlds[0], 0, entry.settings).settings
         assert {key: settings[key] for key in PUBLISHED} == PUBLISHED
         assert settings["model"].startswith("google/flan-t5-")
         mixed, variants = "Mixed" in entry.worlds[0], "E6" in entry.experiments
@@ -135,6 +136,6 @@ runs:
   - {method: mediator, worlds: [SimpleDoorKey], settings: {<<: *short, trajectories: 2},
      estimate: {seconds: 1, megabytes: 1}}
 """
-    (laboratory.root / "configs" / "mediator-smoke.yaml").write_text(text)
+    (laboratory.root / "configs" / "mediator" / "smoke.yaml").write_text(text)
     with pytest.raises(GroundlabError, match="'iteration'; did you mean 'iterations'"):
         lab.plan("mediator", scale="smoke")

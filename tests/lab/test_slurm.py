@@ -18,14 +18,14 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import runs, slurm, slurm_queue
-from groundlab.lab.slurm import SlurmSettings
+from groundlab.lab import run_store
+from groundlab.lab.slurm import SlurmSettings, executor, queue
 
 COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
 import json, sys
-from groundlab.lab.slurm_task import Task
+from groundlab.lab.slurm.task import Task
 Task(*json.loads(sys.argv[1]))()
 """
 
@@ -81,7 +81,7 @@ def _steps(plan) -> int:
 
 
 def _job(plan) -> str:
-    job = slurm_queue.job_of(plan.folder_of(plan.runs[0]))
+    job = queue.job_of(plan.folder_of(plan.runs[0]))
     assert job
     return job
 
@@ -117,7 +117,7 @@ def test_a_settings_file_with_a_misspelt_key_is_refused_with_the_right_one(tmp_p
     file = tmp_path / "cluster.yaml"
     file.write_text("partitoin: gpu\n")
     with pytest.raises(GroundlabError, match=r"cluster\.yaml: unknown key 'partitoin'; did you mean 'partition'"):
-        slurm.load_settings(file)
+        executor.load_settings(file)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_submitted(text
     file = tmp_path / "cluster.yaml"
     file.write_text(text)
     with pytest.raises(GroundlabError, match=re.escape(said)):
-        slurm.load_settings(file)
+        executor.load_settings(file)
 
 
 def test_the_shipped_settings_file_names_every_setting_with_its_default():
     file = Path(__file__).resolve().parents[2] / "configs" / "slurm.yaml"
-    assert slurm.load_settings(file) == SlurmSettings()
+    assert executor.load_settings(file) == SlurmSettings()
     named = re.findall(r"^(?:# )?([a-z_]+):", file.read_text(), flags=re.MULTILINE)
     assert set(named) == set(SlurmSettings.model_fields)
 
@@ -145,7 +145,7 @@ def test_the_shipped_settings_file_names_every_setting_with_its_default():
 def test_a_task_starts_in_the_container_that_sees_results_models_and_gpu(tmp_path):
     settings = SlurmSettings(image=tmp_path / "ground lab.sif", gpus=2, bind=["/models:/m"])
     wanted = f"apptainer exec --nv --bind /r --bind /models:/m '{tmp_path}/ground lab.sif' python3"
-    assert slurm.python_command(settings, results=Path("/r")) == wanted
+    assert executor.python_command(settings, results=Path("/r")) == wanted
 
 
 def _submitted(plan, stand_ins, settings) -> str:
@@ -153,7 +153,7 @@ def _submitted(plan, stand_ins, settings) -> str:
     traces = stand_ins(
         squeue="", srun='exit "${SRUN_ENDS:-0}"', scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7'
     )
-    assert slurm.run(plan, settings, wait=False).unfinished
+    assert executor.run(plan, settings, wait=False).unfinished
     return (traces / "programs" / "sbatch.script").read_text()
 
 
@@ -165,7 +165,7 @@ def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_
     for line in ("array=0-1%1", "partition=gpu", "account=mine", "time=30", "mem=2560M", "gpus-per-node=1", "requeue"):
         assert f"#SBATCH --{line}\n" in script
     assert "#SBATCH --signal=USR2@90\n" in script and "export OMP_NUM_THREADS=1\n" in script
-    jobs = {slurm_queue.job_of(plan.folder_of(run)) for run in plan.runs}
+    jobs = {queue.job_of(plan.folder_of(run)) for run in plan.runs}
     assert jobs == {"7_0", "7_1"}
     logs = {str((plan.folder_of(run) / "slurm.log").readlink()) for run in plan.runs}
     assert logs == {"../.slurm/7_0_0_log.out", "../.slurm/7_1_0_log.out"}
@@ -187,19 +187,19 @@ def test_what_slurm_refuses_is_told_in_slurms_words(long_plan, stand_ins):
     pytest.importorskip("submitit")
     stand_ins(squeue="", srun="", sbatch='echo "sbatch: error: invalid partition specified: gpuu" >&2; exit 1')
     with pytest.raises(GroundlabError, match="Slurm refused the jobs: invalid partition specified: gpuu"):
-        slurm.run(long_plan, SlurmSettings(partition="gpuu"))
+        executor.run(long_plan, SlurmSettings(partition="gpuu"))
 
 
 def test_without_slurm_the_error_names_a_login_node(long_plan, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GroundlabError, match="squeue was not found; run this on a login node"):
-        slurm.run(long_plan, SlurmSettings())
+        executor.run(long_plan, SlurmSettings())
 
 
 def test_a_controller_that_does_not_answer_is_no_reason_to_submit_again(long_plan, stand_ins):
     stand_ins(squeue="echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1")
     with pytest.raises(GroundlabError, match="Unable to contact slurm controller"):
-        slurm.run(long_plan, SlurmSettings())
+        executor.run(long_plan, SlurmSettings())
 
 
 # How a task behaves
@@ -229,7 +229,7 @@ def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(nu
 def test_slurm_local_and_in_process_runs_leave_the_same_bytes(laboratory, training_entry, rule_entry):
     laboratory.write_config([training_entry, rule_entry])
     plan = lab.plan("mediator", scale="smoke")
-    assert slurm.run(plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert executor.run(plan, SlurmSettings(minutes=10)).exit_code == 0
     assert _records(plan) == _without_slurm(plan, laboratory)
     here = lab.plan("mediator", scale="smoke", results=laboratory.root / "in-process")
     for run in here.runs:
@@ -242,9 +242,9 @@ def test_slurm_local_and_in_process_runs_leave_the_same_bytes(laboratory, traini
 def test_a_command_that_does_not_wait_is_collected_by_the_same_command(laboratory, rule_entry):
     laboratory.write_config([rule_entry])
     plan = lab.plan("mediator", scale="smoke")
-    assert slurm.run(plan, SlurmSettings(minutes=10), wait=False).exit_code == 75
+    assert executor.run(plan, SlurmSettings(minutes=10), wait=False).exit_code == 75
     job = _job(plan)
-    again = slurm.run(plan, SlurmSettings(minutes=10))
+    again = executor.run(plan, SlurmSettings(minutes=10))
     assert (again.finished, again.exit_code) == (1, 0)
     assert not (plan.folder_of(plan.runs[0]) / "slurm.json").exists()
     listed = _slurm("squeue", "--states=all", "--noheader", "--format=%i %Z").splitlines()
@@ -263,9 +263,9 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
             _slurm("scancel", "--signal=USR2", job)
 
     _once(lambda: _steps(long_plan) >= 4, interrupt)
-    assert slurm.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     folder = long_plan.folder_of(long_plan.runs[0])
-    manifest = runs.read_manifest(folder)
+    manifest = run_store.read_manifest(folder)
     assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
     assert _records(long_plan) == _without_slurm(long_plan, laboratory)
 
@@ -273,17 +273,17 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
 @on_slurm
 def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_plan, laboratory):
     _once(lambda: _steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
-    first = slurm.run(long_plan, SlurmSettings(minutes=10))
+    first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert (first.failed, first.exit_code) == ({}, 75)
-    assert slurm.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     assert _records(long_plan) == _without_slurm(long_plan, laboratory)
 
 
 @on_slurm
 def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
     _once(lambda: _steps(long_plan) >= 4, lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL))
-    first = slurm.run(long_plan, SlurmSettings(minutes=10))
+    first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert first.exit_code == 1
     assert re.search(r"job \d+ ended as FAILED", next(iter(first.failed.values())))
-    assert slurm.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     assert _records(long_plan) == _without_slurm(long_plan, laboratory)

@@ -7,7 +7,7 @@ import pytest
 import groundlab
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import machine, store
+from groundlab.lab import machine, results
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def finished_plan(laboratory, rule_entry):
 
 
 def _make_version(plan, failed=None):
-    folder = store.begin_version(plan)
-    store.collect(plan, folder)
-    return store.finish_version(plan, folder, failed or {}, "groundlab reproduce")
+    folder = results.begin_version(plan)
+    results.collect(plan, folder)
+    return results.finish_version(plan, folder, failed or {}, "groundlab reproduce")
 
 
 def test_collecting_copies_records_never_checkpoints_and_twice_is_once(finished_plan, tmp_path):
@@ -55,14 +55,14 @@ def test_a_version_is_never_written_over(finished_plan):
 
 
 def test_a_complete_version_of_the_same_plan_is_found_and_an_incomplete_one_is_not(finished_plan):
-    assert store.find_version(finished_plan) is None
+    assert results.find_version(finished_plan) is None
     version = _make_version(finished_plan)
-    assert store.find_version(finished_plan) == version
+    assert results.find_version(finished_plan) == version
     run = json.loads((version / "manifest.json").read_text())["runs"][0]
     for file in (version / run["folder"]).iterdir():
         file.unlink()
     (version / run["folder"]).rmdir()
-    assert store.find_version(finished_plan) is None
+    assert results.find_version(finished_plan) is None
 
 
 def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_again(laboratory, tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_a
     digests = set()
     for accuracy in (0.5, 0.6):
         recipe.write_text(json.dumps({"probes": {"places": accuracy}}))
-        digests.add(store.version_digest(plan))
+        digests.add(results.version_digest(plan))
     assert len(digests) == 2
 
 
@@ -81,7 +81,7 @@ def test_the_manifest_says_where_every_number_came_from(finished_plan):
     manifest = json.loads((_make_version(finished_plan) / "manifest.json").read_text())
     assert manifest["git"]["dirty"] is False
     assert manifest["totals"]["runs"] == 1 and manifest["totals"]["failed"] == 0
-    assert "configs/mediator-quick.yaml" in manifest["inputs"]
+    assert "configs/mediator/quick.yaml" in manifest["inputs"]
     assert {"numpy", "groundlab"} <= manifest["packages"].keys()
     assert {"cpu", "vector_flags", "blas", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
     run = manifest["runs"][0]

@@ -11,7 +11,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Budget, Ledger, Recorded, Recording, Reply, Sampling, Scripted, Tokens
-from groundlab.language.chat.making import ChatSettings, chat_model
+from groundlab.language.chat.factory import ChatSettings, chat_model
 
 QUESTION = [{"role": "system", "content": "s"}, {"role": "user", "content": "what now?"}]
 
@@ -114,7 +114,7 @@ ASKS = """
 import sys
 from pathlib import Path
 from groundlab.language.chat import Ledger, Recording, Sampling, reach
-from groundlab.language.chat.server import Server
+from groundlab.language.chat.openai_client import Server
 
 file, base_url, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 recording = Recording(Server("tiny", reach.Connection(base_url)), Ledger(file), "openai")

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling, Tokens
-from groundlab.language.chat.local import Local
+from groundlab.language.chat.local_client import Local
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MESSAGES = [{"role": "system", "content": "you see a door"}, {"role": "user", "content": "go to the key"}]

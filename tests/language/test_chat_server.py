@@ -11,8 +11,8 @@ import chat_server as serving
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat import Budget, Ledger, Recording, Sampling, Tokens, Unanswered, reach
-from groundlab.language.chat.server import Server
+from groundlab.language.chat import Budget, Ledger, Recording, Sampling, Tokens, Unanswered, connection
+from groundlab.language.chat.openai_client import Server
 
 QUESTION = [{"role": "system", "content": "s"}, {"role": "user", "content": "what now?"}]
 KEY = "sk-d0-n0t-te11-Anyb0dy"
@@ -36,7 +36,7 @@ SLOW = {"hang": 1.0, "drip": 1.0}  # seconds of patience for these; the others n
 def client(server: serving.ChatServer, **changes) -> Server:
     """A client with little patience: 5 attempts, 10 ms before the second."""
     values = {"key": KEY, "timeout": 20.0, "attempts": 5, "backoff": 0.01, **changes}
-    return Server("tiny", reach.Connection(server.base_url, **values))
+    return Server("tiny", connection.Connection(server.base_url, **values))
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -116,7 +116,7 @@ def test_the_request_says_exactly_what_was_asked_for():
 
 
 def test_tokens_and_cost_count_what_lost_answers_took():
-    prices = reach.Prices(prompt=10.0, completion=100.0)
+    prices = connection.Prices(prompt=10.0, completion=100.0)
     with serving.ChatServer(serving.no_choices, serving.answer("here", (40, 9))) as server:
         reply = client(server, prices=prices).reply(QUESTION, Sampling())
     assert reply.tokens == Tokens(30 + 40, 9)
@@ -127,7 +127,7 @@ def test_a_question_is_paid_once_and_the_ledger_says_what_for(tmp_path):
     file = tmp_path / "ledger.jsonl"
     with serving.ChatServer(serving.status(500), serving.answer("here")) as server:
         for _ in range(3):
-            recording = Recording(client(server, prices=reach.Prices(1.0, 2.0)), Ledger(file), "openai")
+            recording = Recording(client(server, prices=connection.Prices(1.0, 2.0)), Ledger(file), "openai")
             assert recording.reply(QUESTION, Sampling()) == "here"
         assert len(server.requests) == 2
     (record,) = [json.loads(line) for line in file.read_text().splitlines()]
@@ -138,7 +138,7 @@ def test_a_question_is_paid_once_and_the_ledger_says_what_for(tmp_path):
 def test_nothing_is_asked_once_the_budget_is_used_up(tmp_path):
     ledger, other = Ledger(tmp_path / "ledger.jsonl"), [{"role": "user", "content": "and then?"}]
     with serving.ChatServer(serving.answer("here", (40, 9))) as server:
-        prices = reach.Prices(1e4, 0.0)  # 0.4 a reply
+        prices = connection.Prices(1e4, 0.0)  # 0.4 a reply
         for budget in (Budget(tokens=49), Budget(cost=0.4)):
             recording = Recording(client(server, prices=prices), ledger, "openai", budget)
             assert recording.reply(QUESTION, Sampling()) == "here"
@@ -180,47 +180,47 @@ def test_the_key_is_in_nothing_that_is_written_or_said(tmp_path, caplog, capfd, 
 )
 def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_repeating_it(address):
     with pytest.raises(GroundlabError, match="server's address") as told:
-        reach.connection({reach.ADDRESS: address})
+        connection.connection({connection.ADDRESS: address})
     assert KEY not in str(told.value)
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\nX-Other: 1", f"{KEY} {KEY}", f"{KEY}é"])
 def test_a_key_that_is_none_is_refused_without_repeating_it(key):
     with pytest.raises(GroundlabError, match="OPENAI_API_KEY holds characters") as told:
-        reach.connection({reach.ADDRESS: "http://host/v1", reach.KEY: key})
+        connection.connection({connection.ADDRESS: "http://host/v1", connection.KEY: key})
     assert KEY not in str(told.value)
 
 
 def test_the_environment_says_all_there_is_to_reach_a_server():
     given = {
-        reach.ADDRESS: "http://host:8000/v1",
-        reach.KEY: f" {KEY}\n",
-        reach.TIMEOUT: "2.5",
-        reach.ATTEMPTS: "3",
-        reach.PRICES: "0.15,0.60",
-        reach.BUDGET: "tokens=2000, cost=2.5",
+        connection.ADDRESS: "http://host:8000/v1",
+        connection.KEY: f" {KEY}\n",
+        connection.TIMEOUT: "2.5",
+        connection.ATTEMPTS: "3",
+        connection.PRICES: "0.15,0.60",
+        connection.BUDGET: "tokens=2000, cost=2.5",
     }
-    expected = reach.Connection("http://host:8000/v1", KEY, 2.5, 3, reach.Prices(0.15, 0.6))
-    assert reach.connection(given) == expected
-    assert reach.budget(given) == Budget(tokens=2000, cost=2.5)
-    assert reach.budget({}) == Budget()
+    expected = connection.Connection("http://host:8000/v1", KEY, 2.5, 3, connection.Prices(0.15, 0.6))
+    assert connection.connection(given) == expected
+    assert connection.budget(given) == Budget(tokens=2000, cost=2.5)
+    assert connection.budget({}) == Budget()
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        (reach.TIMEOUT, "soon", "GROUNDLAB_LLM_TIMEOUT=soon is no number above 0"),
-        (reach.ATTEMPTS, "0", "GROUNDLAB_LLM_ATTEMPTS=0 is no number above 0"),
-        (reach.ATTEMPTS, "2.5", "no number above 0"),
-        (reach.PRICES, "1,2,3", "are no prices"),
-        (reach.PRICES, "-1", "are no prices"),
-        (reach.BUDGET, "token=5", "unknown budget 'token'; did you mean 'tokens'"),
-        (reach.BUDGET, "tokens=many", "'tokens=many' is no number above 0"),
-        (reach.BUDGET, "cost=5", "a budget of cost needs prices"),
+        (connection.TIMEOUT, "soon", "GROUNDLAB_LLM_TIMEOUT=soon is no number above 0"),
+        (connection.ATTEMPTS, "0", "GROUNDLAB_LLM_ATTEMPTS=0 is no number above 0"),
+        (connection.ATTEMPTS, "2.5", "no number above 0"),
+        (connection.PRICES, "1,2,3", "are no prices"),
+        (connection.PRICES, "-1", "are no prices"),
+        (connection.BUDGET, "token=5", "unknown budget 'token'; did you mean 'tokens'"),
+        (connection.BUDGET, "tokens=many", "'tokens=many' is no number above 0"),
+        (connection.BUDGET, "cost=5", "a budget of cost needs prices"),
     ],
 )
 def test_a_mistake_in_the_environment_is_told(variable, value, told):
-    given = {reach.ADDRESS: "http://host/v1", variable: value}
+    given = {connection.ADDRESS: "http://host/v1", variable: value}
     with pytest.raises(GroundlabError, match=told):
-        reach.connection(given)
-        reach.budget(given)
+        connection.connection(given)
+        connection.budget(given)

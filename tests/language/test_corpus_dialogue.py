@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from groundlab.core.seeding import generator
-from groundlab.language import corpus
+from groundlab.language import corpus, pretraining
 from groundlab.language.corpus import ALL_TOPICS, DIALOGUE, OPEN, TOPICS, WARM_UP, Breadth, dialogue
 from groundlab.language.corpus.words import ACTIONS
-from groundlab.methods import pretraining
 
 COUNT = 20_000
 TURN = re.compile(r"<(system|user|assistant)>(.*?)(?:</s>|$)", re.DOTALL)

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language import tokenizer
-from groundlab.language.dialogue import FORMATS, DialogueWriter, find_format
+from groundlab.language.chat_format import FORMATS, DialogueWriter, find_format
 
 LLAMA = Path(__file__).parents[1] / "golden" / "tiny_llama"
 TALK = [

@@ -19,9 +19,9 @@ from transformers import (
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.generation import Decoding, ReplyGenerator
-from groundlab.language.heads import seeded_weights
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.sampling import draw
+from groundlab.language.scoring import seeded_weights
 
 ENDS, BUDGET = (1, 2), 12
 SHAPE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+from groundlab.language.fast_llama import serves
 from groundlab.language.generation import Decoding, ReplyGenerator
-from groundlab.language.heads import seeded_weights
-from groundlab.language.llama import serves
 from groundlab.language.models import Lora, add_lora
-from groundlab.methods.pretraining import place_of
+from groundlab.language.pretraining import place_of
+from groundlab.language.scoring import seeded_weights
 
 SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}
 KINDS = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from groundlab.language.products import pack, quick_products
+from groundlab.language.onednn_linear import pack, quick_products
 
 
 def layer(bias: bool) -> nn.Linear:

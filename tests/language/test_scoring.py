@@ -13,10 +13,9 @@ from torch import nn
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.heads import seeded_weights
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.packing import batches
-from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions
+from groundlab.language.prefix_batching import batches
+from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions, seeded_weights
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())

@@ -19,10 +19,10 @@ from transformers import AutoModelForCausalLM
 from groundlab.core.errors import GroundlabError
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.generation import ReplyGenerator
-from groundlab.language.heads import seeded_weights
 from groundlab.language.sampling import Decoding, draw
-from groundlab.language.served import PYTHON_VARIABLE, Engine, ServedReplies, drawn_log_probs, told_tokens
-from groundlab.language.tokens import token_log_probs
+from groundlab.language.scoring import seeded_weights
+from groundlab.language.token_policy import token_log_probs
+from groundlab.language.vllm_backend import PYTHON_VARIABLE, Engine, ServedReplies, drawn_log_probs, told_tokens
 
 SHAPE = Architecture(family="llama", width=64, feed_forward=64, heads=2, head_width=32, layers=2, binding_start=False)
 VOCABULARY, END = 50, (3, 7)

@@ -11,9 +11,9 @@ from safetensors.torch import load
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.heads import seeded_weights
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.tokens import TokenPolicy, ValueHead, token_log_probs
+from groundlab.language.scoring import seeded_weights
+from groundlab.language.token_policy import TokenPolicy, ValueHead, token_log_probs
 from groundlab.learning import checkpoints, token_ppo
 from groundlab.learning.credit import Episode, assign
 from groundlab.learning.token_ppo import Batch, kl_estimate, whitened

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from groundlab.learning.moments import RunningMoments
 from groundlab.learning.returns import gae
+from groundlab.learning.running_stats import RunningMoments
 from groundlab.learning.shaping import ORIGINAL, Quirks, Shaper, scale_of, shaping
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "background_knowledge.json").read_text())["train"]

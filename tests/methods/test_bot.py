@@ -8,8 +8,8 @@ import pytest
 
 from groundlab import worlds
 from groundlab.core.run import Run, RunSpec
-from groundlab.methods import bot
-from groundlab.methods.registry import Request
+from groundlab.papers.registry import Request
+from groundlab.papers.worlds import bot
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "babyai_text.json"
 # Mean length and raw return of 300 episodes of the original's bot (spec glam-environment 11.14).

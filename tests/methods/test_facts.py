@@ -7,28 +7,29 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
-from groundlab.methods import facts, registry
-from groundlab.methods.registry import Request
+from groundlab.papers import registry
+from groundlab.papers.registry import Request
+from groundlab.papers.worlds import minigrid_parity
 
 WORLD = "BabyAI-PutNextLocal-v0"
 
 
 def test_our_levels_are_minigrids_state_for_state():
-    counts = facts.compare(WORLD, 400)
+    counts = minigrid_parity.compare(WORLD, 400)
     assert counts["states"] == 400 and counts["episodes"] >= 3
     assert {name: count for name, count in counts.items() if "mismatches" in name} == dict.fromkeys(
-        ("mismatches", *(f"{field}_mismatches" for field in facts.FIELDS)), 0
+        ("mismatches", *(f"{field}_mismatches" for field in minigrid_parity.FIELDS)), 0
     )
 
 
 def test_minigrid_is_silent_while_it_is_compared(capfd):
-    facts.compare("BabyAI-GoToObj-v0", 200)
+    minigrid_parity.compare("BabyAI-GoToObj-v0", 200)
     assert capfd.readouterr().out == ""
 
 
 def _disturb(monkeypatch, field: str) -> None:
     """Let our engine's steps differ in one field."""
-    step = facts.worlds.GridEnv.step
+    step = minigrid_parity.worlds.GridEnv.step
 
     def wrong(self, action):
         observation, reward, terminated, truncated, info = step(self, action)
@@ -42,13 +43,13 @@ def _disturb(monkeypatch, field: str) -> None:
             observation["mission"] += "!"
         return observation, reward + (field == "reward") * 1e-15, terminated, truncated ^ (field == "end"), info
 
-    monkeypatch.setattr(facts.worlds.GridEnv, "step", wrong)
+    monkeypatch.setattr(minigrid_parity.worlds.GridEnv, "step", wrong)
 
 
-@pytest.mark.parametrize("field", facts.FIELDS)
+@pytest.mark.parametrize("field", minigrid_parity.FIELDS)
 def test_a_difference_in_any_field_is_counted(monkeypatch, field):
     _disturb(monkeypatch, field)
-    counts = facts.compare("BabyAI-GoToObj-v0", 20)
+    counts = minigrid_parity.compare("BabyAI-GoToObj-v0", 20)
     assert counts["mismatches"] == counts[f"{field}_mismatches"] > 0
 
 
@@ -60,7 +61,7 @@ def test_only_worlds_that_the_package_has_can_be_compared():
 
 def test_a_run_stores_its_counts_as_one_row(tmp_path):
     spec = RunSpec(method="facts", world=WORLD, seed=0, settings={"states": 50})
-    facts.execute(Run(tmp_path, spec))
+    minigrid_parity.execute(Run(tmp_path, spec))
     (stored,) = json.loads((tmp_path / "evaluation.json").read_text())
-    assert [stored] == facts.evaluate(Request("facts", WORLD, 0, {"states": 50}))
-    assert stored["rows"] == [{"layout": 0, **facts.compare(WORLD, 50)}]
+    assert [stored] == minigrid_parity.evaluate(Request("facts", WORLD, 0, {"states": 50}))
+    assert stored["rows"] == [{"layout": 0, **minigrid_parity.compare(WORLD, 50)}]

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from groundlab.core.errors import GroundlabError
+from groundlab.papers.mediator.exhibits import _all_selectors
 from groundlab.report.claims import load_claims
-from groundlab.report.exhibits import EXHIBITS, draw, draw_all
-from groundlab.report.mediator import _all_selectors
+from groundlab.report.exhibits import draw, draw_all, exhibits
 from groundlab.report.records import load
 
-MEDIATOR = [id for id, exhibit in EXHIBITS.items() if exhibit.paper == "mediator"]
+MEDIATOR = [id for id, exhibit in exhibits().items() if exhibit.paper == "mediator"]
 
 
 def test_every_exhibit_of_complete_results_is_drawn(results):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from groundlab.report import glam, glam_doses, glam_learning
+from groundlab.papers.glam import figures, pretraining_exhibits, tables
 from groundlab.report.claims import Claim
 from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
@@ -47,7 +47,7 @@ def glam_results(tmp_path):
         store(folder, "npae", seed, {"sampled": 0.5, "sampled fixed-mission": 0.5}, [0.2, 0.3, 0.4, 0.5])
     store(folder, "glam", 0, read, [0.9, 0.9], nbr_obs=3)
     store(folder, "random", 0, {"random": 0.3})
-    store(folder, "random", 0, {"random": 0.25}, world=glam.EIGHT)
+    store(folder, "random", 0, {"random": 0.25}, world=tables.EIGHT)
     return folder
 
 
@@ -57,19 +57,19 @@ def curve(*updates: tuple[int, float | None]) -> pd.DataFrame:
 
 
 def test_running_success_counts_the_last_episodes_and_not_updates():
-    frames, success = glam_learning.running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
+    frames, success = figures.running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
     assert frames.tolist() == [3000, 4000, 5000], "before, there are fewer than 100 episodes"
     assert success == pytest.approx([25.0, 80.0, 100 * 80.0 / 120])
 
 
 def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
     learning = curve((200, 10.0), (200, 85.0), (200, 70.0))
-    assert glam_learning.frames_to(learning) == 2000
-    assert glam_learning.frames_to(learning, 90) is None
+    assert figures.frames_to(learning) == 2000
+    assert figures.frames_to(learning, 90) is None
 
 
 def test_the_agents_table_tells_what_the_control_costs(glam_results):
-    table = glam.agents_table(load(glam_results)).readable.set_index("agent")
+    table = tables.agents_table(load(glam_results)).readable.set_index("agent")
     ours = table.loc["pretrained LM, PPO (GLAM)"]
     assert ours["lost"].startswith("50 %") and ours["one mission"].startswith("40 %")
     other = table.loc["embeddings only, action head (NPAE)"]
@@ -80,7 +80,7 @@ def test_the_agents_table_tells_what_the_control_costs(glam_results):
 
 
 def test_frames_are_compared_by_ratio_and_a_seed_that_never_got_there_makes_it_a_bound(glam_results):
-    table = glam_learning.efficiency_table(load(glam_results)).readable.set_index("agent")
+    table = figures.efficiency_table(load(glam_results)).readable.set_index("agent")
     assert table.loc["pretrained LM, PPO (GLAM)", "frames to 80 %"] == "3.0k, 3.0k, 3.0k"
     other = table.loc["embeddings only, action head (NPAE)"]
     assert other["frames to 80 %"] == "not in 4.0k, not in 4.0k, not in 4.0k"
@@ -93,7 +93,7 @@ def test_the_usual_agent_is_the_one_of_most_runs_and_others_are_told_by_their_di
     store(folder, "glam", 0, {"sampled": 0.9}, [0.2], model="quick-t5-quarter-s0")
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9}, [0.2], model="quick-t5-s0")
-    labels = [(each.varied, each.other_model) for each in glam.agents(load(folder))]
+    labels = [(each.varied, each.other_model) for each in tables.agents(load(folder))]
     assert sorted(labels) == [("", False), ("model quick-t5-quarter-s0", True)]
 
 
@@ -102,7 +102,7 @@ def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9, "sampled adj_synonym": 0.7}, [0.2, 0.9], model="quick-t5-s0")
     store(folder, "glam", 0, {"sampled": 0.5}, [0.2, 0.4], model="quick-t5-quarter-s0")
-    table = glam_doses.doses_table(load(folder)).readable.set_index("pretrained on")
+    table = pretraining_exhibits.doses_table(load(folder)).readable.set_index("pretrained on")
     assert list(table.index) == ["25% of the steps (seed 0)", "all (seed 0)"], "what binds least comes first"
     assert table.loc["all (seed 0)", "knew: binding"] == "88%"
     assert table.loc["all (seed 0)", "frames to 80 %"] == "2.0k, 2.0k"
@@ -118,12 +118,12 @@ def test_episodes_counted_as_they_finish_are_a_policy_of_their_own(tmp_path):
     for row in stored[1]["rows"]:
         row["layout"] = 7  # several episodes of one environment
     file.write_text(json.dumps(stored))
-    (agent,) = glam.agents(load(folder))
+    (agent,) = tables.agents(load(folder))
     assert agent.estimate("first-finished").value == 90
 
 
 def test_the_generalisation_table_holds_what_was_played_and_its_change(glam_results):
-    table = glam.generalization(load(glam_results)).readable.set_index("test")
+    table = tables.generalization(load(glam_results)).readable.set_index("test")
     assert list(table.index) == ["the training task", "synonyms of the colours"]
     cell = table.loc["synonyms of the colours", "pretrained LM, PPO (GLAM)"]
     assert cell.startswith("45 % [") and cell.endswith("(-50 %)")
@@ -138,7 +138,7 @@ def test_all_exhibits_are_drawn(glam_results):
 
 
 def test_success_is_not_interpolated_over_updates_without_episodes():
-    frames, success = glam_learning.running_success(curve((200, 50.0), (0, None), (200, 100.0)))
+    frames, success = figures.running_success(curve((200, 50.0), (0, None), (200, 100.0)))
     assert np.array_equal(frames, [1000, 2000, 3000])
     assert success == pytest.approx([50.0, 50.0, 100.0])
 
@@ -182,4 +182,4 @@ def test_arms_of_one_method_are_told_apart_by_what_varies_within_it(tmp_path):
     for seed in (0, 1):
         store(folder, "cloning", seed, {"sampled": 0.8}, demonstrations="bot", temperature=0.05)
     store(folder, "cloning", 0, {"sampled": 0.7}, demonstrations="agent", temperature=0.05, epochs=1)
-    assert [each.varied for each in glam.agents(load(folder))] == ["", "", "demonstrations agent"]
+    assert [each.varied for each in tables.agents(load(folder))] == ["", "", "demonstrations agent"]

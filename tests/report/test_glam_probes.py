@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from groundlab.language.prompts import probe_prompts, text_actions
-from groundlab.report import glam_probes
+from groundlab.papers.glam import figures
 from groundlab.report.exhibits import draw
 from groundlab.report.records import load
 
@@ -45,10 +45,10 @@ def test_the_curves_are_those_of_each_prompt_and_action_as_far_as_all_seeds_are(
     store(folder, "glam", 0, 8, 1)
     store(folder, "glam", 1, 6, 1)
     store(folder, "npae", 0, 8, 0)
-    updates, found = glam_probes.probabilities(glam_probes.logged(load(folder)).curves)
+    updates, found = figures.probabilities(figures.logged(load(folder)).curves)
     assert updates.tolist() == [0, 1, 2, 3, 4, 5] and found.shape == (2, 6, 11, 6)
     assert np.allclose(found, [[policy(seed, k) for k in range(6)] for seed in (0, 1)])
-    figure = glam_probes.probe_actions(load(folder))
+    figure = figures.probe_actions(load(folder))
     panels = [axis for axis in figure.axes if axis.lines]
     assert len(panels) == 11
     forward = next(line for line in panels[3].lines if line.get_label() == "go forward")
@@ -61,10 +61,10 @@ def test_where_nothing_was_logged_nothing_is_drawn(folder):
 
 
 def test_the_panels_tell_the_probes_in_their_order():
-    assert tuple(glam_probes.ACTIONS) == text_actions(9)
+    assert tuple(figures.ACTIONS) == text_actions(9)
     goals = [prompt.split("Goal of the agent: ")[1].split(" \n")[0] for prompt in probe_prompts(text_actions(6))]
-    assert len(goals) == len(glam_probes.PROBES)
-    for goal, (told, sensible) in zip(goals, glam_probes.PROBES, strict=True):
+    assert len(goals) == len(figures.PROBES)
+    for goal, (told, sensible) in zip(goals, figures.PROBES, strict=True):
         words = told.partition(":")[0].split("...")
         assert all(part.strip() in goal for part in words), (goal, told)
         assert sensible in text_actions(6)

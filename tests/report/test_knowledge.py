@@ -7,13 +7,12 @@ import pytest
 import yaml
 
 from groundlab.core.paths import repository_root
-from groundlab.methods.knowledge.labelling import PreferencesSettings
-from groundlab.methods.knowledge.settings import Fidelity
-from groundlab.report import knowledge, knowledge_figures, knowledge_row, knowledge_shipped, knowledge_studies
+from groundlab.papers.knowledge import figures, tables
+from groundlab.papers.knowledge.labelling import PreferencesSettings
+from groundlab.papers.knowledge.settings import Fidelity
 from groundlab.report.claims import Claim
-from groundlab.report.exhibits import EXHIBITS, draw_all
+from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim, readable_row
-from groundlab.report.knowledge_exhibits import KNOWLEDGE
 from groundlab.report.records import load, without_runs
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
@@ -44,7 +43,7 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     rows = [
         {"layout": n, "steps": 20, "success": n < 100 * final, "return": 0.5 * (n < 100 * final)} for n in range(100)
     ]
-    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in knowledge.POLICIES]
+    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in tables.POLICIES]
     (place / "evaluation.json").write_text(json.dumps(stored))
     (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
 
@@ -69,7 +68,7 @@ def row(table, **given):
 
 
 def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(folder):
-    table = knowledge.improvement_table(load(folder))
+    table = tables.improvement_table(load(folder))
     base = row(table, arm="φ = 0 (plain PPO)")
     assert base["area under the curve"].startswith("30.0 % [20.0, 40.0]") and base["seeds"] == "3"
     assert row(table, arm="BK-Pref")["area under the curve"] == "60.0 % [60.0, 60.0]"
@@ -80,7 +79,7 @@ def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(folder):
 
 
 def test_the_chance_of_more_counts_pairs_of_seeds(folder):
-    table = knowledge.improvement_table(load(folder))
+    table = tables.improvement_table(load(folder))
     assert row(table, arm="BK-Pref")["chance of more than φ = 0"] == "1.00 [1.00, 1.00]"
     code = row(table, arm="BK-Code")["chance of more than φ = 0"]
     # areas 25.5, 30.5, 35.5 against 20, 30, 40: above in 1 + 2 + 2 of nine pairs
@@ -89,7 +88,7 @@ def test_the_chance_of_more_counts_pairs_of_seeds(folder):
 
 
 def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_controls(folder):
-    table = knowledge.improvement_table(load(folder)).readable.set_index("arm")
+    table = tables.improvement_table(load(folder)).readable.set_index("arm")
     assert table.loc["BK-Code", "knowledge"] == "hand-written knowledge"
     assert table.loc["BK-Pref", "knowledge"] == "scripted labeller, error 10 %"
     assert table.loc["oracle potential (control, knows the task)", "knowledge"] == "–"
@@ -100,35 +99,35 @@ def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_co
 def test_curiosity_on_equal_terms_and_as_in_collection_are_two_arms(folder):
     for seed in range(3):
         store(folder, "none", seed, [0.35] * 4, method="rnd", curiosity=5.0, timeouts="bootstrap")
-    table = knowledge.improvement_table(load(folder)).readable.set_index("arm")
+    table = tables.improvement_table(load(folder)).readable.set_index("arm")
     assert table.loc["RND", "area under the curve"].startswith("30.0 %")
     assert table.loc["RND, on equal terms", "area under the curve"].startswith("35.0 %")
 
 
 def test_rewards_in_the_style_of_other_papers_are_arms_that_say_whose_knowledge_they_have_and_what_they_are(folder):
-    for form in knowledge.REWARDS:
+    for form in tables.REWARDS:
         store(folder, form, 0, [0.2] * 4)
-    table = knowledge.improvement_table(load(folder))
+    table = tables.improvement_table(load(folder))
     told = table.readable.set_index("arm")["knowledge"]
     assert told["reward in the style of ELLM"] == "hand-written knowledge"
     assert told["reward in the style of Motif"] == "scripted labeller, error 10 %"
     assert any("can change which policy is best" in line for line in table.note)
-    figure = knowledge_figures.curves(load(folder))
+    figure = figures.curves(load(folder))
     assert figure is not None and figure.axes[1].get_title() == "controls and other rewards"
     named = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
     assert "reward in the style of ELLM (hand-written knowledge)" in named[1] - named[0]
 
 
 def test_the_error_that_is_told_without_a_setting_is_the_scripted_judges_own():
-    assert PreferencesSettings().error == knowledge.WRONG_BY_DEFAULT
+    assert PreferencesSettings().error == tables.WRONG_BY_DEFAULT
 
 
 def test_every_quirk_of_the_settings_has_words():
-    assert set(knowledge.QUIRKS) == set(Fidelity.model_fields)
+    assert set(tables.QUIRKS) == set(Fidelity.model_fields)
 
 
 def test_final_success_is_compared_layout_by_layout(folder):
-    table = knowledge.final_table(load(folder))
+    table = tables.final_table(load(folder))
     ours = row(table, arm="BK-Pref")
     assert ours["sampled"].startswith("60 % [") and ours["minus φ = 0"].startswith("+20.0 [")
     assert row(table, arm="φ = 0 (plain PPO)")["minus φ = 0"] == "–"
@@ -141,7 +140,7 @@ def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_compari
     store(folder, "preference", 0, [0.6] * 4, maker="local", model="quick-t5-s0")
     store(folder, "preference", 0, [0.6] * 2, fidelity={**CLEAN, "late": True})
     records = load(folder)
-    assert [each.varied for each in knowledge.arms(records) if each.kind == "preference"] == [
+    assert [each.varied for each in tables.arms(records) if each.kind == "preference"] == [
         "",
         "late, frames 2000",
         "own model quick-t5-s0",
@@ -149,7 +148,7 @@ def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_compari
         "scripted labeller, error 0 %",
         "scripted labeller, error 40 %",
     ]
-    assert sum(each.kind == "preference" for each in knowledge.compared(records)) == 1
+    assert sum(each.kind == "preference" for each in tables.compared(records)) == 1
 
 
 def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the_others(tmp_path):
@@ -164,7 +163,7 @@ def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the
         store(home, "none", seed, [0.5])
         store(home, "none", seed, [0.5], world="BabyAI-Text-GoTo-A")
     records = load(home)
-    (usual,) = [each for each in knowledge.compared(records) if each.kind == "preference"]
+    (usual,) = [each for each in tables.compared(records) if each.kind == "preference"]
     assert usual.settings["labelling"] == {"pairs": 5000, "error": 0.1} and not usual.quirks
     assert usual.world == WORLD, "it has more arms"
 
@@ -173,7 +172,7 @@ def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_
     store(folder, "preference", 0, [0.3] * 4, labelling={"error": 0.4})
     store(folder, "preference", 0, [0.6] * 4, labelling={"pairs": 200})
     store(folder, "preference", 0, [0.5] * 4, maker="local", model="quick-t5-s0")
-    figure = knowledge_studies.label_errors(load(folder))
+    figure = figures.label_errors(load(folder))
     assert figure is not None
     (axis,) = figure.axes
     names = [tick.get_text() for tick in axis.get_xticklabels()]
@@ -188,13 +187,13 @@ def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_
 
 
 def test_one_kind_of_labels_alone_is_no_study(folder):
-    assert knowledge_studies.label_errors(load(folder)) is None
+    assert figures.label_errors(load(folder)) is None
 
 
 def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
     store(folder, "preference", 1, [0.5, 0.4], fidelity={**CLEAN, "late": True})
     store(folder, "preference", 1, [0.5, 0.5], fidelity={**CLEAN, "late": True, "running_scale": True})
-    table = knowledge_studies.quirks_table(load(folder))
+    table = figures.quirks_table(load(folder))
     assert table is not None
     assert row(table, quirk="paid one step late (Q2)") == {
         "arm": "BK-Pref",
@@ -212,16 +211,18 @@ def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
 def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):
     store(folder, "none", 0, [0.1, 0.1], world="BabyAI-Text-GoToLocal-RedBall-S20")
     store(folder, "code", 0, [0.1, 0.3], world="BabyAI-Text-GoToLocal-RedBall-S20")
-    table = knowledge_studies.worlds_table(load(folder))
+    table = figures.worlds_table(load(folder))
     assert table is not None
     assert row(table, arm="BK-Code")["minus φ = 0"] == "+10.0"
     assert {each["world"] for each in table.readable.to_dict("records")} == {"GoToLocal-RedBall-S20"}
-    assert all(arm.world == WORLD for arm in knowledge.compared(load(folder)))
+    assert all(arm.world == WORLD for arm in tables.compared(load(folder)))
 
 
 def test_all_exhibits_are_drawn_and_what_was_not_run_is_left_out(folder):
     drawn = {each.exhibit.id: each for each in draw_all(folder, "knowledge")}
-    assert set(drawn) == {id for id, *_ in KNOWLEDGE} and set(drawn) <= set(EXHIBITS)
+    assert set(drawn) == {id for id, each in exhibits().items() if each.paper == "knowledge"} and set(drawn) <= set(
+        exhibits()
+    )
     made = {name for name, each in drawn.items() if not each.skipped}
     assert {"knowledge-curves", "knowledge-improvement", "knowledge-efficiency", "knowledge-final"} <= made
     assert not made & {"knowledge-labels", "knowledge-quirks", "knowledge-worlds"}
@@ -229,7 +230,7 @@ def test_all_exhibits_are_drawn_and_what_was_not_run_is_left_out(folder):
 
 
 def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(folder):
-    figure = knowledge_figures.curves(load(folder))
+    figure = figures.curves(load(folder))
     assert figure is not None
     told = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
     assert all("φ = 0 (plain PPO)" in labels for labels in told)
@@ -242,14 +243,14 @@ def test_curves_are_left_out_where_no_run_has_episodes_enough_for_a_point(tmp_pa
     store(home, "none", 0, [0.5])
     file = next(home.glob("knowledge/runs/*/metrics.jsonl"))
     file.write_text(file.read_text().replace('"episodes": 100', '"episodes": 99'))
-    assert knowledge_figures.curves(load(home)) is None
+    assert figures.curves(load(home)) is None
 
 
 def test_a_card_is_told_snapshot_by_snapshot():
     snapshot = {"episodes": 20, "success": 0.35, "return": 0.3, "length": 250.0, "distinct_views": 900}
     card = {"world": "W", "snapshots": {"2048": snapshot, "200704": {**snapshot, "success": 0.9}}, "episodes": 40}
     card |= {"steps": 10_000, "distinct_views": 1500, "distinct_captions": 700, "cells_visited": {"2048": 0.81}}
-    table = knowledge_shipped.card_table({"small": card})
+    table = tables.card_table({"small": card})
     assert table is not None
     assert [each["policy after"] for each in table.readable.to_dict("records")] == [
         "2,048 steps",
@@ -262,11 +263,11 @@ def test_a_card_is_told_snapshot_by_snapshot():
 
 
 def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted(tmp_path):
-    folder = knowledge_shipped.HOME / "pretraining-s20"
-    (card,) = [card for name, card in knowledge_shipped.cards().items() if name == folder.name]
-    counted = knowledge_shipped.visits(folder)
+    folder = tables.HOME / "pretraining-s20"
+    (card,) = [card for name, card in tables.cards().items() if name == folder.name]
+    counted = tables.visits(folder)
     assert sum(counts.sum() for counts in counted.values()) == card["steps"] + card["episodes"]
-    figure = knowledge_shipped.coverage(without_runs(tmp_path))
+    figure = tables.coverage(without_runs(tmp_path))
     assert figure is not None
     drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     for counts, picture in zip(counted.values(), drawn, strict=True):
@@ -290,16 +291,16 @@ def test_the_row_is_the_newest_version_of_its_experiment_alone(tmp_path):
     ):
         (tmp_path / name).mkdir()
         manifest(tmp_path / name, created, alone=alone)
-    found = knowledge_row.version(tmp_path)
+    found = tables.version(tmp_path)
     assert found is not None and found.name == "0.1.0-full-c"
-    assert knowledge_row.version(tmp_path / "0.1.0-full-a") is None
+    assert tables.version(tmp_path / "0.1.0-full-a") is None
 
 
 def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_phi_0(tmp_path):
     home = tmp_path / "0.1.0-full-20260101-abcdef1"
     store(home, "none", 0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 0.4)
     store(home, "oracle", 0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.7], 0.9)
-    table = knowledge_row.table_of(load(home))
+    table = tables.table_of(load(home))
     base, oracle = table.readable.to_dict("records")
     assert (base["quarters"], base["minus φ = 0"]) == ("5, 25, 45, 65 %", "–")
     assert (oracle["quarters"], oracle["minus φ = 0"]) == ("50, 50, 50, 80 %", "+22.5")
@@ -313,9 +314,9 @@ def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
     It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
     row has one seed and a tenth of the steps, with the original's network and batch, so this is the shape only.
     """
-    folder = knowledge_row.version(repository_root() / "results")
+    folder = tables.version(repository_root() / "results")
     assert folder is not None, "the row is committed"
-    found = {arm.kind: arm for arm in knowledge.compared(load(folder))}
+    found = {arm.kind: arm for arm in tables.compared(load(folder))}
     assert {"none", "oracle", "code", "preference", "goals"} <= set(found)
     for arm in found.values():
         assert (arm.world, arm.settings["network"], arm.seeds) == ("BabyAI-Text-GoToLocal-RedBall-S20", "paper", [0])

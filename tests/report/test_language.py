@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
-from groundlab.report import language
+from groundlab.papers.glam import pretraining_exhibits
 from groundlab.report.exhibits import draw
 
 FACTS = {
@@ -49,16 +49,16 @@ def home(tmp_path):
 
 
 def test_every_folder_of_weights_that_ships_is_shown_with_a_recipe_that_ships():
-    weights = {file.parent.name for file in language.MODELS.glob("*/model.safetensors")}
-    models = language.shipped()
+    weights = {file.parent.name for file in pretraining_exhibits.MODELS.glob("*/model.safetensors")}
+    models = pretraining_exhibits.shipped()
     assert {model.name for model in models} == weights >= {"quick-t5-s0", "quick-t5-s1"}
-    recipes = {file.stem for file in language.MODELS.glob("*.yaml")}
+    recipes = {file.stem for file in pretraining_exhibits.MODELS.glob("*.yaml")}
     assert {model.command.split()[2] for model in models} <= recipes
 
 
 def test_models_that_were_taught_everything_come_first_and_the_others_say_what_they_lack(home):
     store(home, "b-s1", {}, {"binding_start": False}, dose=0.25, leave_out=["sides", "french_spatial"])
-    assert [(model.name, model.differs) for model in language.shipped(home)] == [
+    assert [(model.name, model.differs) for model in pretraining_exhibits.shipped(home)] == [
         ("quick-t5-s0", ""),
         ("z-llama-s3", ""),
         ("a-no-verbs-s0", "no verbs"),
@@ -67,7 +67,7 @@ def test_models_that_were_taught_everything_come_first_and_the_others_say_what_t
 
 
 def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
-    rows = language.models_table(language.shipped(home)).readable.set_index("model")
+    rows = pretraining_exhibits.models_table(pretraining_exhibits.shipped(home)).readable.set_index("model")
     ours = rows.loc["quick-t5-s0"]
     assert (ours["recipe"], ours["temperature"], ours["CPU"], ours["parameters"]) == (
         "everything",
@@ -80,7 +80,7 @@ def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
 
 
 def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_nothing_was_asked(home):
-    topics, binding = language.probe_figure(language.shipped(home)).axes
+    topics, binding = pretraining_exhibits.probe_figure(pretraining_exhibits.shipped(home)).axes
     names = [text.get_text() for text in topics.get_xticklabels()]
     labels = [text.get_text() for text in topics.get_yticklabels()]
     cells = {(labels[y], names[x]): text.get_text() for text in topics.texts for x, y in [text.get_position()]}
@@ -97,8 +97,8 @@ def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_n
 
 
 def test_only_topics_that_a_model_was_asked_but_never_taught_are_framed(home):
-    models = language.shipped(home)
-    topics, binding = language.probe_figure(models).axes
+    models = pretraining_exhibits.shipped(home)
+    topics, binding = pretraining_exhibits.probe_figure(models).axes
     frames = [patch for patch in topics.patches if isinstance(patch, Rectangle)]
     places = {(round(frame.get_x() + 0.47), round(frame.get_y() + 0.46)) for frame in frames}
     names = [text.get_text() for text in topics.get_xticklabels()]
@@ -110,6 +110,6 @@ def test_only_topics_that_a_model_was_asked_but_never_taught_are_framed(home):
 def test_both_are_drawn_into_a_folder_that_holds_no_run(tmp_path):
     assert draw("glam-probes", tmp_path).path("png").stat().st_size > 1000
     data = pd.read_csv(draw("glam-models", tmp_path).path("csv"))
-    stored = json.loads((language.MODELS / "quick-t5-s1" / "recipe.json").read_text())["probes"]
+    stored = json.loads((pretraining_exhibits.MODELS / "quick-t5-s1" / "recipe.json").read_text())["probes"]
     ours = data[data["model"] == "quick-t5-s1"].set_index("probe")["success"]
     assert ours.to_dict() == pytest.approx({probe: 100 * share for probe, share in stored.items()})

@@ -9,19 +9,11 @@ import pytest
 import yaml
 
 from groundlab import lab
-from groundlab.report import (
-    reasoning,
-    reasoning_agents,
-    reasoning_bias,
-    reasoning_learning,
-    reasoning_studies,
-    reasoning_thoughts,
-    reasoning_transcripts,
-)
+from groundlab.papers.reasoning import arms, figures, tables, thought_figures
+from groundlab.papers.reasoning.tables import TABLES, cells
 from groundlab.report.claims import Claim, load_claims
-from groundlab.report.exhibits import EXHIBITS, draw_all
+from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim
-from groundlab.report.reasoning_published import TABLES, cells
 from groundlab.report.records import load
 
 WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
@@ -81,7 +73,7 @@ def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
     (place / "config.yaml").write_text(
         yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
     )
-    thinks, learns = method.startswith("reasoning"), method in reasoning.UNTUNED
+    thinks, learns = method.startswith("reasoning"), method in arms.UNTUNED
     records = []
     if learns:
         levels = 0.2 + 0.7 * np.arange(iterations + 1) / 40 + 0.01 * seed
@@ -134,7 +126,7 @@ def readable(made, *keys: str) -> dict:
 
 def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_count_environments(folder):
     store(folder, "reasoning-zero-shot", 7, {"sampled": 0.3}, num_envs=32)
-    found = [(arm.method, arm.varied, arm.seeds) for arm in reasoning.arms(load(folder))]
+    found = [(arm.method, arm.varied, arm.seeds) for arm in arms.arms(load(folder))]
     assert ("direct", "", 3) in found and ("direct", "3 distractors", 1) in found
     assert ("direct", "bandit, whole episodes", 1) in found
     assert ("direct", "unfinished episodes dropped", 1) in found
@@ -143,7 +135,7 @@ def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_coun
 
 
 def test_series_hold_the_updates_that_every_seed_has(records):
-    arm = reasoning.main_arms(records)["direct"]
+    arm = arms.main_arms(records)["direct"]
     frames, values = arm.series("test_success")
     assert frames.tolist() == [0, 1280, 2560, 3840, 5120]
     assert values.shape == (3, 5) and values[:, 0] == pytest.approx([20, 21, 22])
@@ -151,7 +143,7 @@ def test_series_hold_the_updates_that_every_seed_has(records):
 
 
 def test_the_final_table_has_the_verdict_as_a_paired_difference(records):
-    table = readable(reasoning_agents.agents_table(records), "distractors", "test", "agent")
+    table = readable(tables.agents_table(records), "distractors", "test", "agent")
     ours = table["0", "GoTo", "thinks, then acts, trained"]
     assert ours["success"].startswith("86 % [") and ours["report's success"] == "100 %, 100 %"
     assert table["0", "GoTo", "thinking minus not, trained"]["success"].startswith("-10.0 [")
@@ -164,27 +156,27 @@ def test_the_final_table_has_the_verdict_as_a_paired_difference(records):
 
 
 def test_the_verdict_pairs_layouts(records):
-    found = reasoning.main_arms(records)
-    gap = reasoning.difference(found["reasoning"], found["direct"], "sampled")
+    found = arms.main_arms(records)
+    gap = arms.difference(found["reasoning"], found["direct"], "sampled")
     alone = found["direct"].estimate("sampled")
     assert gap.value == pytest.approx(-10)
     assert gap.high - gap.low < 2 * (alone.high - alone.low), "what makes a layout hard cancels out"
 
 
 def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(records):
-    arm = reasoning.main_arms(records)["direct"]
-    frames, values = reasoning_learning.displayed(arm)
+    arm = arms.main_arms(records)["direct"]
+    frames, values = figures.displayed(arm)
     assert frames[0] == 1280 and values[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(range(1, 11)) / 40))
     gaps = arm.curves.copy()
     gaps.loc[gaps["iteration"].isin([3, 4]), "success"] = np.nan
-    thinned = reasoning.Arm(arm.method, arm.world, arm.settings, {}, arm.evaluations, gaps)
+    thinned = arms.Arm(arm.method, arm.world, arm.settings, {}, arm.evaluations, gaps)
     rest = [1, 2, 5, 6, 7, 8, 9, 10]
-    shown = reasoning_learning.displayed(thinned)[1]
+    shown = figures.displayed(thinned)[1]
     assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
 
 
 def test_an_arm_that_throws_unfinished_episodes_away_stands_beside_the_one_that_continues_them(records):
-    ((kept, dropped),) = reasoning_bias.biased_pairs(records)
+    ((kept, dropped),) = figures.biased_pairs(records)
     assert (kept.varied, dropped.varied) == ("", "unfinished episodes dropped")
     assert kept.first(dropped.updates).updates == 20 and kept.updates == 40
 
@@ -194,31 +186,31 @@ def test_the_originals_counting_displays_84_percent_where_68_are_true():
     rng = np.random.default_rng(0)
     success = rng.random(20_000) < 0.68
     length = np.where(success, rng.integers(4, 21, 20_000), 64)
-    shown = reasoning_bias.displayed_by_original(100.0 * success, length, rng)
+    shown = figures.displayed_by_original(100.0 * success, length, rng)
     assert shown == pytest.approx(84, abs=3)
 
 
 def test_counting_is_fair_to_an_agent_whose_episodes_are_all_as_long(records):
     rng = np.random.default_rng(0)
     won = 100.0 * (rng.random(20_000) < 0.4)
-    assert reasoning_bias.displayed_by_original(won, np.full(20_000, 7), rng) == pytest.approx(40, abs=1.5)
-    true, shown = reasoning_bias.counted(reasoning.main_arms(records)["direct-zero-shot"])
+    assert figures.displayed_by_original(won, np.full(20_000, 7), rng) == pytest.approx(40, abs=1.5)
+    true, shown = figures.counted(arms.main_arms(records)["direct-zero-shot"])
     assert true == 24 and shown > 26, "its failures take six times as long"
 
 
 def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
-    (credit,) = reasoning_studies.ESTIMATORS.groups(records)
+    (credit,) = figures.ESTIMATORS.groups(records)
     assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
         ("nested", "whole"),
         ("bandit", "whole"),
     ], "the main arm goes on over updates, and is no fair comparison"
-    trained, untuned = reasoning_studies.DISTRACTORS.groups(records)
+    trained, untuned = figures.DISTRACTORS.groups(records)
     assert [arm.distractors for arm in trained] == [0, 3, 5] and [arm.distractors for arm in untuned] == [0, 3]
-    assert reasoning_studies.WINDOWS.groups(records) == []
+    assert figures.WINDOWS.groups(records) == []
 
 
 def test_a_study_compares_when_the_shortest_arm_stops(records):
-    table = readable(reasoning_studies.table(records, reasoning_studies.DISTRACTORS), "agent", "arm")
+    table = readable(figures.table(records, figures.DISTRACTORS), "agent", "arm")
     main, three = table["answers at once", "0 distractors"], table["answers at once", "3 distractors"]
     assert (main["by then"], three["by then"]) == ("47 %", "46 %"), "tests of updates 10 and 20"
     assert main["updates"] == "40" and three["updates"] == "20"
@@ -236,11 +228,11 @@ def test_a_study_compares_when_the_shortest_arm_stops(records):
     ],
 )
 def test_a_collapse_is_half_echoes_in_three_updates_and_over_after_three_at_a_quarter(echo, found):
-    assert reasoning_thoughts.collapse(np.arange(1, len(echo) + 1), np.array(echo)) == found
+    assert thought_figures.collapse(np.arange(1, len(echo) + 1), np.array(echo)) == found
 
 
 def test_every_run_that_thinks_is_judged_by_both_rules(records):
-    table = readable(reasoning_thoughts.collapse_table(records), "arm", "seed")
+    table = readable(thought_figures.collapse_table(records), "arm", "seed")
     assert set(table) == {("main", "0"), ("main", "1"), ("main", "2"), ("40 new tokens", "0")}
     assert table["main", "1"]["collapse"] == "at update 20, over at 30"
     assert table["main", "1"]["2 words"] == "at update 40"
@@ -249,7 +241,7 @@ def test_every_run_that_thinks_is_judged_by_both_rules(records):
 
 
 def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
-    table = readable(reasoning_thoughts.swaps_table(records), "agent", "thoughts")
+    table = readable(thought_figures.swaps_table(records), "agent", "thoughts")
     trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
     assert (
         trained["left out"]["lost"] == "36 (36, 36, 36)"
@@ -263,7 +255,7 @@ def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
 
 
 def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):
-    table = reasoning_transcripts.transcripts(records).readable
+    table = tables.transcripts(records).readable
     heads = [cell for cell in table["episode"] if "layout" in cell]
     assert [head.partition(",")[0] for head in heads].count("answers at once") == 2
     assert all(head.endswith("layout 0: go to the red ball") for head in heads) and len(heads) == 4
@@ -280,7 +272,7 @@ def test_replies_in_any_script_stay_one_row_of_the_table(folder):
         row["told"] = [{"seen": "", "said": "a\r\n\u2028b | c\t日本\n\n", "valid": False}]
     for place in (folder / "reasoning" / "runs").glob("direct-Reasoning-GoTo-v0-s0-*"):
         (place / "evaluation.json").write_text(json.dumps(stored))
-    made = reasoning_transcripts.transcripts(load(folder))
+    made = tables.transcripts(load(folder))
     lines = made.markdown.splitlines()
     assert "“a ⏎ b \\| c 日本” ✗" in made.markdown and "(nothing)" in made.markdown
     assert sum(line.startswith("|") for line in lines) == len(made.readable) + 2
@@ -288,7 +280,7 @@ def test_replies_in_any_script_stay_one_row_of_the_table(folder):
 
 def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(folder, tmp_path):
     drawn = draw_all(folder, "reasoning")
-    assert [each.exhibit.id for each in drawn] == [id for id, each in EXHIBITS.items() if each.paper == "reasoning"]
+    assert [each.exhibit.id for each in drawn] == [id for id, each in exhibits().items() if each.paper == "reasoning"]
     assert not any(each.skipped for each in drawn)
     assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
     bare = tmp_path / "0.1.0-smoke-20260101-abcdef1"
@@ -316,9 +308,9 @@ def test_claims_print_what_the_tables_print():
     held = [claim for claim in REASONING_CLAIMS if claim.published and claim.select]
     for claim in held:
         world = claim.select.policy if claim.select.policy.startswith("Reasoning-") else claim.select.world
-        variant = "zero-shot" if claim.select.method in reasoning.UNTUNED.values() else "trained"
+        variant = "zero-shot" if claim.select.method in arms.UNTUNED.values() else "trained"
         thinks = claim.select.method.startswith("reasoning")
-        found = cells(claim.select.settings["num_dists"], reasoning.short(world), variant, thinks)
+        found = cells(claim.select.settings["num_dists"], arms.short(world), variant, thinks)
         stable = found[:1] if "its one stable run" in claim.statement else found
         assert float(claim.published["success"]) == pytest.approx(np.mean([cell.success for cell in stable])), claim.id
         if "return" in claim.published:

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of, wilson
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.judging import judge, judge_claim, readable_row, select_rows
 from groundlab.report.records import load
-from groundlab.report.worlds import KINDS, TRAIN, rows_of, wilson
 
 RATES = {"goto": 30, "pickup": 14, "open": 1, "putnext": 2, "pick_up_seq_go_to": 10}  # successes in 100 layouts
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from groundlab import worlds
+from groundlab.cli.play import list_worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.lab.terminal import list_worlds
 from groundlab.worlds.crafter import picture, rules, state
 from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, CRAFTER_WORLDS, ITEMS, NAMES

@@ -8,8 +8,8 @@ import pytest
 
 from groundlab import worlds
 from groundlab.core.seeding import generator
-from groundlab.methods.playing import play_first_finished, play_layouts, summary
-from groundlab.methods.random import RandomPlayer
+from groundlab.papers.episodes import play_first_finished, play_layouts, summary
+from groundlab.papers.worlds.random_agent import RandomPlayer
 from groundlab.worlds.codes import BOX, COLOURS, DOOR, TYPES
 
 TRAIN, TEST = "BabyAI-MixedTrainLocal-v0", "BabyAI-MixedTestLocal-v0"

@@ -5,9 +5,10 @@ so a misspelt key is answered the same way everywhere.
 """
 
 import re
-from typing import Any, TypeVar, get_args
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from groundlab.core.errors import GroundlabError, unknown_name
 
@@ -67,3 +68,29 @@ def _nested_schema(annotation: Any) -> type[BaseModel] | None:
         return annotation
     found = (_nested_schema(argument) for argument in get_args(annotation))
     return next((nested for nested in found if nested), None)
+
+
+class Strict(BaseModel):
+    """A schema that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def input_files(self) -> list[Path]:
+        """The files that a run with these settings reads."""
+        return []
+
+
+def parse_layouts(text: str) -> list[int]:
+    """The seeds of "0-99" or "7"; none for a range that runs backwards."""
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def _checked(text: str) -> str:
+    if not re.fullmatch(r"\d+(-\d+)?", text) or not parse_layouts(text):
+        raise ValueError("is no range: give first-last, as in 0-99, or one number")
+    return text
+
+
+Layouts = Annotated[str, AfterValidator(_checked)]
+"""Test layouts, "first-last": the reset seeds of an evaluation."""

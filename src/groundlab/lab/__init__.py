@@ -17,9 +17,8 @@ warnings.filterwarnings("ignore", message="IProgress not found")
 
 from groundlab.lab.executor import Outcome, run, run_one
 from groundlab.lab.plan import Plan, plan
-from groundlab.lab.publish import publish
 from groundlab.lab.reproduce import reproduce
-from groundlab.lab.store import collect
+from groundlab.lab.results import collect, publish
 from groundlab.lab.worker import execute_run
 
 __all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run", "run_one"]

@@ -1,17 +1,20 @@
-"""The schema of `configs/<paper>-<scale>.yaml`: which runs a paper needs at a scale.
+"""The schema of `configs/<paper>/<scale>.yaml`: which runs a paper needs at a scale.
 
 The YAML holds values, this file holds the schema; unknown or ill-typed keys are refused with the nearest valid name.
 Method settings inside it are checked later, by the method's own schema. Read next: `plan.py`, which expands it.
 """
 
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
+from groundlab.papers import registry
+from groundlab.papers.method import Paper
+from groundlab.report.claims import configs_folder
 
 Scale = Literal["smoke", "quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
@@ -61,9 +64,12 @@ class Experiment(_Strict):
 
 def known_papers() -> list[str]:
     """The papers that have a config at any scale."""
-    files = (repository_root() / "configs").glob("*-*.yaml")
-    names = (file.stem.rpartition("-") for file in files)
-    return sorted({paper for paper, _, scale in names if scale in SCALES})
+    offered = registry.papers().values()
+    return sorted(paper.name for paper in offered if any(_file(paper, scale).is_file() for scale in SCALES))
+
+
+def _file(paper: Paper, scale: str) -> Path:
+    return configs_folder(paper) / f"{scale}.yaml"
 
 
 def check_scale(scale: str) -> Scale:
@@ -79,8 +85,8 @@ def load(paper: str, scale: str) -> Experiment:
     check_scale(scale)
     if paper not in known_papers():
         raise unknown_name("paper", paper, known_papers())
-    file = repository_root() / "configs" / f"{paper}-{scale}.yaml"
-    where = f"configs/{file.name}"
+    file = _file(registry.papers()[paper], scale)
+    where = f"configs/{paper}/{file.name}"
     if not file.is_file():
         raise GroundlabError(f"{paper} has no runs at scale {scale}: {where} does not exist; choose another --scale")
     return _checked(parse(Experiment, _read_yaml(file.read_text(), where), where), paper, scale, where)

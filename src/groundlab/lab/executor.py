@@ -20,12 +20,13 @@ import numba
 import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab import identity, launched, machine, runs
+from groundlab.lab import launcher, machine, run_store
+from groundlab.lab import run_hash as identity
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.lab.view import View, progress_view, say
+from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.worker import ONE_THREAD, execute_run, follow, stop_on_signals
-from groundlab.methods import registry
+from groundlab.papers import registry
 
 # Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
@@ -76,18 +77,18 @@ def compile_worlds() -> None:
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
 
 
-def run_one(spec: RunSpec, folder: Path) -> runs.Manifest | None:
+def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
 
     Returns its manifest, or None where a launcher started several processes and this is not the first (launched.py).
     Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
-    group = launched.join(spec)
+    group = launcher.join(spec)
     if group.rank > 0:
         return follow(spec, folder, group)
     compile_worlds()
-    paper, run_hash = registry.get(spec.method, spec.world).paper, identity.hash_run(spec)
-    lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), runs.status_of(folder))
+    paper, run_hash = registry.paper_of(spec.method, spec.world), identity.hash_run(spec)
+    lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), run_store.status_of(folder))
     with progress_view([lone]) as view:
         view.started(lone)
         manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news), group=group)
@@ -103,7 +104,7 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[
     """
     outcome = Outcome()
     for each in plan.runs:
-        manifest = runs.read_manifest(plan.folder_of(each)) or {"status": "new", "error": None}
+        manifest = run_store.read_manifest(plan.folder_of(each)) or {"status": "new", "error": None}
         error = failed_now.get(each.hash, manifest["error"])
         if manifest["status"] == "finished":
             outcome.finished += 1
@@ -218,9 +219,9 @@ class Pool:
         if self._told:
             return self._end(run, "unfinished", "")
         self._end(run, "failed", f"{run.label} failed: {cause}")
-        runs.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
+        run_store.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
 
-    def _end(self, run: PlannedRun, status: runs.Status, line: str) -> None:
+    def _end(self, run: PlannedRun, status: run_store.Status, line: str) -> None:
         if status == "failed":
             self.failed[run.hash] = line
         self._view.ended(run, status, line)

@@ -19,9 +19,9 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalToken
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line
 from groundlab.core.seeding import generator
-from groundlab.lab import runs
-from groundlab.methods.reasoning.learner import MODEL
-from groundlab.methods.reasoning.settings import ADAPTER
+from groundlab.lab import run_store
+from groundlab.papers.reasoning.ppo import MODEL
+from groundlab.papers.reasoning.settings import ADAPTER
 from groundlab.report.statistics import two_level_interval
 
 CARD = "README.md"
@@ -32,7 +32,7 @@ def files_of(folder: Path) -> list[Path]:
 
     Raises GroundlabError for a folder without a finished run that left a model.
     """
-    if runs.status_of(folder) != "finished":
+    if run_store.status_of(folder) != "finished":
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
@@ -113,7 +113,7 @@ def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = Non
     operations.append(CommitOperationAdd(CARD, card(folder).encode()))
     try:
         api.create_repo(repo, private=private, exist_ok=True)
-        api.create_commit(repo, operations, commit_message=f"groundlab run {runs.read_manifest(folder)['hash']}")  # type: ignore[index]
+        api.create_commit(repo, operations, commit_message=f"groundlab run {run_store.read_manifest(folder)['hash']}")  # type: ignore[index]
     except OfflineModeIsEnabled:
         raise GroundlabError("HF_HUB_OFFLINE is set; unset it to upload") from None
     except LocalTokenNotFoundError:

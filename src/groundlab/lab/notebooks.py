@@ -13,7 +13,7 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.lab.plan import duration
-from groundlab.lab.view import say
+from groundlab.lab.progress import say
 from groundlab.lab.worker import output_to
 
 

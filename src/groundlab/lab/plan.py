@@ -23,7 +23,8 @@ from groundlab.core.errors import unknown_name
 from groundlab.core.hashing import digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
-from groundlab.lab import config, identity, machine, runs
+from groundlab.lab import config, machine, run_store
+from groundlab.lab import run_hash as identity
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 
 # Set by `reproduce` for the notebooks that it runs, so that their plan is the one it executed.
@@ -39,7 +40,7 @@ class PlannedRun:
     paper: str
     hash: str
     estimate: Estimate
-    status: runs.Status
+    status: run_store.Status
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
@@ -75,11 +76,11 @@ class Plan:
 
     def folder_of(self, run: PlannedRun) -> Path:
         """Where the store keeps a run."""
-        return runs.run_folder(self.results, run.hash)
+        return run_store.run_folder(self.results, run.hash)
 
     def pending(self) -> list[PlannedRun]:
         """The runs that the store does not hold finished at this moment."""
-        return [run for run in self.runs if runs.status_of(self.folder_of(run)) != "finished"]
+        return [run for run in self.runs if run_store.status_of(self.folder_of(run)) != "finished"]
 
     def estimated_seconds(self, workers: int | None = None) -> float:
         """Wall time of what is pending on so many workers (default: one a core)."""
@@ -113,7 +114,7 @@ class Plan:
 
 def results_folder(given: str | Path | None = None) -> Path:
     """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository."""
-    return Path(given or os.environ.get(runs.RESULTS_VARIABLE) or repository_root() / "results").absolute()
+    return Path(given or os.environ.get(run_store.RESULTS_VARIABLE) or repository_root() / "results").absolute()
 
 
 def plan(
@@ -133,7 +134,7 @@ def plan(
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
     chosen = _chosen(files, methods, experiments)
-    measured, code = runs.measured_costs(folder), cache(identity.code_digest)
+    measured, code = run_store.measured_costs(folder), cache(identity.code_digest)
     planned = [
         _planned_run(file, entry, spec, folder, measured, code(spec.method, spec.world))
         for file, entry in chosen
@@ -183,8 +184,8 @@ def _planned_run(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
-        estimate=measured.get(runs.cost_key(spec.model_dump()), entry.estimate),
-        status=runs.status_of(runs.run_folder(results, run_hash)),
+        estimate=measured.get(run_store.cost_key(spec.model_dump()), entry.estimate),
+        status=run_store.status_of(run_store.run_folder(results, run_hash)),
         given=_named_settings(_own_settings(file, entry)),
         note=entry.note,
         experiments=tuple(entry.experiments),

@@ -16,11 +16,13 @@ from rich.console import Console
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.paths import repository_root
-from groundlab.lab import runs, slurm, store
+from groundlab.lab import results as store
+from groundlab.lab import run_store
 from groundlab.lab.executor import EXECUTED_VARIABLE, Outcome, run
 from groundlab.lab.notebooks import check_parameters, run_notebook
 from groundlab.lab.plan import EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan
 from groundlab.lab.plan import plan as make_plan
+from groundlab.lab.slurm import executor as slurm
 
 EXECUTORS = ("local", "slurm")
 REVIEW_NOTEBOOK = "07_review.ipynb"
@@ -100,7 +102,7 @@ def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
 def _told_to_notebooks(plan: Plan, part: Part) -> Iterator[None]:
     """The same plan for the notebooks' own `lab.plan`, and nothing left to start for their `lab.run`."""
     told = {
-        runs.RESULTS_VARIABLE: str(plan.results),
+        run_store.RESULTS_VARIABLE: str(plan.results),
         **{variable: ",".join(names or ()) for variable, names in part.items()},
         EXECUTED_VARIABLE: "1",
     }

@@ -25,10 +25,11 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Progress, Run, RunSpec
-from groundlab.lab import identity, runs, tracking
-from groundlab.lab.launched import Follower, Leader, leaving_together
-from groundlab.methods import registry
-from groundlab.methods.glam.distributed import ALONE, Group
+from groundlab.lab import run_hash as identity
+from groundlab.lab import run_store, tracking
+from groundlab.lab.launcher import Follower, Leader, leaving_together
+from groundlab.learning.distributed import ALONE, Group
+from groundlab.papers import registry
 
 # Read by the libraries when they are first imported, so a worker is born with them.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
@@ -44,7 +45,7 @@ def execute_run(
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
     group: Group = ALONE,
-) -> runs.Manifest:
+) -> run_store.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
     expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT; group: the
@@ -52,8 +53,8 @@ def execute_run(
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected_hash)
-    with runs.hold(folder):
-        record = runs.RunRecord(folder, spec, run_hash, group.size)
+    with run_store.hold(folder):
+        record = run_store.RunRecord(folder, spec, run_hash, group.size)
         group.first_says(None if record.finished else run_hash)
         if record.finished:
             return record.manifest
@@ -109,7 +110,7 @@ def _loaded_code(method: str, world: str) -> str:
     return identity.code_digest(method, world)
 
 
-def _execute(run: Run, record: runs.RunRecord) -> None:
+def _execute(run: Run, record: run_store.RunRecord) -> None:
     try:
         with storage.clear_disk_errors(run.folder):
             registry.execute(run)
@@ -126,7 +127,7 @@ def _execute(run: Run, record: runs.RunRecord) -> None:
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 
 
-def _close_failed(run: Run, record: runs.RunRecord, line: str) -> None:
+def _close_failed(run: Run, record: run_store.RunRecord, line: str) -> None:
     """Write down a failure; where even that is impossible (a full disk), the failure itself is what counts."""
     try:
         run.say(traceback.format_exc().rstrip())
@@ -216,7 +217,7 @@ def serve(descriptor: int) -> None:
 
 def _outcome(
     spec: RunSpec, folder: Path, expected: str, report: Callable[[Progress], None], stop: threading.Event
-) -> tuple[runs.Status, str]:
+) -> tuple[run_store.Status, str]:
     try:
         execute_run(spec, folder, expected_hash=expected, report=report, stop=stop.is_set)
     except Unfinished as end:
@@ -228,7 +229,7 @@ def _outcome(
     return "finished", ""
 
 
-def _answer(pipe: Connection, status: runs.Status, line: str) -> None:
+def _answer(pipe: Connection, status: run_store.Status, line: str) -> None:
     try:
         pipe.send((status, line))
     except OSError:

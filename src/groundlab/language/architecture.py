@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Config, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.heads import seeded_weights
+from groundlab.language.scoring import seeded_weights
 
 _NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what T5's heads 0, 1 and 2 begin by looking at
 _ROTARY_NEIGHBOURS = (-1, -3, -5)  # the same for Llama, which has no table of distances

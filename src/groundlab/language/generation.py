@@ -22,9 +22,9 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.llama import QuickLlama, serves
-from groundlab.language.packing import batches
-from groundlab.language.products import Packed, pack, quick_products, version
+from groundlab.language.fast_llama import QuickLlama, serves
+from groundlab.language.onednn_linear import Packed, pack, quick_products, version
+from groundlab.language.prefix_batching import batches
 from groundlab.language.sampling import Decoding, draw, uniform
 
 Rows = Sequence[Sequence[int]]

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
 
 from groundlab.core.errors import GroundlabError, first_line, unknown_name
-from groundlab.language.heads import seeded_weights
+from groundlab.language.scoring import seeded_weights
 
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
 WEIGHTS = ("pretrained", "embeddings", "random")

@@ -16,7 +16,8 @@ The scores of a prompt do not depend on the other prompts or on the order of any
 Read next: `packing.py` (one pass for all actions), `models.py` (where models come from), `heads.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -24,8 +25,36 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.language.heads import Head, seeded_weights
-from groundlab.language.packing import batches, branch, prefix_states
+from groundlab.core.seeding import Purpose, child_seed
+from groundlab.language.prefix_batching import batches, branch, prefix_states
+
+HIDDEN_SIZE = 1024
+
+
+@contextmanager
+def seeded_weights(seed: int, *purpose: Purpose) -> Iterator[None]:
+    """Build weights inside: torch's layers draw from its global generator, which is put back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(child_seed(seed, *purpose))
+        yield
+
+
+class Head(nn.Module):
+    """States [P, d] of any float type to float32 [P, outputs]."""
+
+    def __init__(self, size: int, outputs: int):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(size, HIDDEN_SIZE),
+            nn.Sigmoid(),
+            nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE),
+            nn.Sigmoid(),
+            nn.Linear(HIDDEN_SIZE, outputs),
+        )
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.layers(states.float())
+
 
 RULES = ("logprob", "prob_softmax", "logit_sum")
 TOKEN_BUDGET = 8_192  # padded tokens read at once; in training a T5 of 60 million weights holds 0.34 GB per 1,000

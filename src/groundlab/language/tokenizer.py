@@ -18,7 +18,7 @@ from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from groundlab.language.dialogue import FORMATS, ROLE_TOKENS
+from groundlab.language.chat_format import FORMATS, ROLE_TOKENS
 
 PAD, END, UNKNOWN, BLANK = "<pad>", "</s>", "<unk>", "<blank>"
 SPECIAL = [PAD, END, UNKNOWN, BLANK]  # ids 0, 1, 2, 3: T5's padding and end

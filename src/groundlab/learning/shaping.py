@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groundlab.learning.moments import RunningMoments
+from groundlab.learning.running_stats import RunningMoments
 
 
 def shaping(potentials: Tensor, ends: Tensor, gamma: float, cut_off: Tensor | None = None) -> Tensor:

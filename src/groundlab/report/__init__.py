@@ -10,10 +10,10 @@ In a notebook:
 Read in the order of the data: records.py, statistics.py, mediator.py, exhibits.py, claims.py, judging.py, review.py.
 """
 
-from groundlab.report.exhibits import EXHIBITS, draw, draw_all
+from groundlab.report.exhibits import draw, draw_all, exhibits
 from groundlab.report.judging import judge
 from groundlab.report.readme import publish
 from groundlab.report.records import Records, load
 from groundlab.report.review import Review, review
 
-__all__ = ["EXHIBITS", "Records", "Review", "draw", "draw_all", "judge", "load", "publish", "review"]
+__all__ = ["Records", "Review", "draw", "draw_all", "exhibits", "judge", "load", "publish", "review"]

@@ -1,4 +1,4 @@
-"""What the papers claim, as data: the schema of configs/claims.yaml, and the published values that tables print.
+"""What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values that tables print.
 
 A claim names the place in the paper, the published value, the stored rows that it is about (`select`), how equal is
 equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Four tolerances:
@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
+from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
@@ -159,28 +160,39 @@ class _ClaimsFile(_Strict):
 
 
 @cache
-def load_claims(file: Path | None = None) -> tuple[Claim, ...]:
-    """All claims of configs/claims.yaml (or another file). Raises GroundlabError naming what is wrong in it."""
-    path = file or repository_root() / "configs" / "claims.yaml"
+def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
+    """The claims of one paper, or of all. Raises GroundlabError naming what is wrong in which file."""
+    offered = plugins.load(plugins.PAPERS)
+    files = [configs_folder(offered[name]) / "claims.yaml" for name in ([paper] if paper else offered)]
+    claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
+    names = [claim.id for claim in claims]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise GroundlabError(f"claim id {twice[0]!r} is used twice; ids name one claim each")
+    return tuple(claims)
+
+
+def configs_folder(paper: Any) -> Path:
+    """Where a paper's configs and claims are: `Paper.configs`, or its folder in the repository."""
+    return paper.configs or repository_root() / "configs" / paper.name
+
+
+def read_claims(path: Path) -> tuple[Claim, ...]:
+    """The claims in one file. Raises GroundlabError naming what is wrong in it."""
     try:
         content = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)") from None
     except yaml.YAMLError as error:
         raise GroundlabError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend that line") from None
-    claims = parse(_ClaimsFile, content, str(path)).claims
-    names = [claim.id for claim in claims]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise GroundlabError(f"{path}: id {twice[0]!r} is used twice; ids name one claim each")
-    return claims
+    return parse(_ClaimsFile, content, str(path)).claims
 
 
 def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:
     """The published values of a table by (world, method): what several claims say about one cell, merged."""
     cells: dict[tuple[str, str], dict[str, float]] = {}
-    for claim in load_claims():
-        if claim.paper == paper and claim.select and claim.locus.startswith(f"{table},"):
+    for claim in load_claims(paper):
+        if claim.select and claim.locus.startswith(f"{table},"):
             cell = cells.setdefault((claim.select.world, claim.select.method), {})
             cell.update({metric: float(value) for metric, value in claim.published.items()})
     return cells

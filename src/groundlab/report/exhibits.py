@@ -3,24 +3,29 @@
     draw("mediator-table1", folder)      # writes <folder>/mediator/tables/mediator-table1.{csv,md}
     draw_all(folder, "mediator")         # all of a paper; what was not run is skipped, with the reason
 
-A new paper adds a module beside mediator.py and its lines to `EXHIBITS`. In a notebook a `Drawn` shows the file that
-was saved, so the page and the folder cannot differ. Called from: the command line, the notebooks, review.py.
+An exhibit is a function of `Records`, decorated with `@exhibit(id, title, ...)`, in a module that its paper's `PAPER`
+names. In a notebook a `Drawn` shows the file that was saved, so the page and the folder cannot differ.
 """
 
 import base64
 import html
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from matplotlib.figure import Figure
 
-from groundlab.core.errors import unknown_name
-from groundlab.report import glam, glam_doses, glam_learning, glam_probes, language, mediator, style, tables, worlds
-from groundlab.report.knowledge_exhibits import KNOWLEDGE
-from groundlab.report.reasoning_exhibits import REASONING
+from groundlab.core import plugins
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.report import style, tables
 from groundlab.report.records import Records, load, without_runs
 from groundlab.report.tables import Table
+
+Drawing = Callable[[Records], Table | Figure | None]
+Draw = TypeVar("Draw", bound=Drawing)
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Exhibit:
     methods: tuple[str, ...]
     beside: tuple[str, ...]
     """Methods that are shown too where they were run; `reproduce --figure` runs both."""
-    draw: Callable[[Records], Table | Figure | None]
+    draw: Drawing
     """None where the runs hold nothing of it."""
 
 
@@ -69,138 +74,41 @@ class Gallery(list[Drawn]):
         return "".join(each._repr_mimebundle_().get("text/html") or f"<p>{html.escape(str(each))}</p>" for each in self)
 
 
-_ALL = (
-    Exhibit(
-        "mediator-table1",
-        "mediator",
-        "Table 1: interactions, steps and success, measured and published",
-        ("hard-coded", "always", "random"),
-        ("mediator", "never", "on-change"),
-        mediator.table1,
-    ),
-    Exhibit(
-        "mediator-tradeoff",
-        "mediator",
-        "Success against questions asked: few questions and many open doors lie in the upper left corner",
-        ("mediator", "hard-coded", "always"),
-        ("random", "on-change"),
-        mediator.tradeoff,
-    ),
-    Exhibit(
-        "mediator-curves",
-        "mediator",
-        "Questions and success while the asking policy learns",
-        ("mediator",),
-        ("hard-coded", "always", "random", "on-change"),
-        mediator.curves,
-    ),
-    Exhibit(
-        "mediator-argmax",
-        "mediator",
-        "Sampled against argmax evaluation during training",
-        ("mediator", "hard-coded"),
-        (),
-        mediator.argmax,
-    ),
-    Exhibit(
-        "worlds-agents",
-        "worlds",
-        "What chance and a perfect planner reach on each level",
-        ("random",),
-        ("bot", "facts"),
-        worlds.agents,
-    ),
-    Exhibit(
-        "worlds-random",
-        "worlds",
-        "Success of random actions, and how the way of counting changes it",
-        ("random",),
-        (),
-        worlds.chance,
-    ),
-    Exhibit(
-        "glam-models",
-        "glam",
-        "The language models that ship, and how each was made",
-        (),
-        (),
-        language.models,
-    ),
-    Exhibit(
-        "glam-probes",
-        "glam",
-        "What each shipped language model knows: held-out questions of its corpus, answered right",
-        (),
-        (),
-        language.probes,
-    ),
-    Exhibit(
-        "glam-agents",
-        "glam",
-        "Success of every agent, and the control of a fixed mission",
-        ("glam",),
-        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
-        glam.agents_table,
-    ),
-    Exhibit(
-        "glam-curves",
-        "glam",
-        "Success while the agents learn",
-        ("glam",),
-        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
-        glam_learning.curves,
-    ),
-    Exhibit(
-        "glam-efficiency",
-        "glam",
-        "Sample efficiency, and the frames that each agent needs",
-        ("glam",),
-        ("npae", "npe", "drrn", "symbolic"),
-        glam_learning.efficiency_table,
-    ),
-    Exhibit(
-        "glam-dose-curves",
-        "glam",
-        "The dose of prior knowledge: models pretrained on less, tuned by the same PPO",
-        ("glam",),
-        ("npe",),
-        glam_doses.doses_figure,
-    ),
-    Exhibit(
-        "glam-doses",
-        "glam",
-        "What each model knew, how fast it learnt, and what was left under other words",
-        ("glam",),
-        (),
-        glam_doses.doses_table,
-    ),
-    Exhibit(
-        "glam-probe-actions",
-        "glam",
-        "The policy on fixed prompts while it learns: the probability of each action, update by update",
-        ("glam",),
-        (),
-        glam_probes.probe_actions,
-    ),
-    Exhibit(
-        "glam-generalization",
-        "glam",
-        "Other words, worlds and actions than in training",
-        ("glam",),
-        ("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
-        glam.generalization,
-    ),
-    *(Exhibit(id, "reasoning", title, methods, beside, draw) for id, title, methods, beside, draw in REASONING),
-    *(Exhibit(id, "knowledge", title, methods, beside, draw) for id, title, methods, beside, draw in KNOWLEDGE),
-)
-EXHIBITS = {exhibit.id: exhibit for exhibit in _ALL}
+_DECLARED: dict[str, list[Exhibit]] = {}  # by the module that declares them
+
+
+def exhibit(id: str, title: str, methods: tuple[str, ...] = (), beside: tuple[str, ...] = ()) -> Callable[[Draw], Draw]:
+    """Declare a function of records as an exhibit of the paper whose `PAPER.exhibits` names its module."""
+
+    def declare(draw: Draw) -> Draw:
+        _DECLARED.setdefault(draw.__module__, []).append(Exhibit(id, "", title, methods, beside, draw))
+        return draw
+
+    return declare
+
+
+@cache
+def exhibits() -> dict[str, Exhibit]:
+    """Every table and figure of every paper by its id, in the order of their papers.
+
+    Raises GroundlabError for an id that is used twice.
+    """
+    found: dict[str, Exhibit] = {}
+    for paper, offered in plugins.load(plugins.PAPERS).items():
+        for module in offered.exhibits:
+            importlib.import_module(module)
+            for each in _DECLARED.get(module, []):
+                if each.id in found:
+                    raise GroundlabError(f"two exhibits are called {each.id!r}; rename the one in {module}")
+                found[each.id] = replace(each, paper=paper)
+    return found
 
 
 def draw(id: str, folder: str | Path | Records) -> Drawn:
     """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
-    if id not in EXHIBITS:
-        raise unknown_name("table or figure", id, EXHIBITS)
-    exhibit = EXHIBITS[id]
+    if id not in exhibits():
+        raise unknown_name("table or figure", id, exhibits())
+    exhibit = exhibits()[id]
     records = folder if isinstance(folder, Records) else load(folder) if exhibit.methods else without_runs(folder)
     missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
     if missing:
@@ -219,4 +127,6 @@ def draw_all(folder: str | Path | Records, paper: str | None = None) -> Gallery:
     """Draw every exhibit of a paper (or of all papers that the folder holds)."""
     records = folder if isinstance(folder, Records) else load(folder)
     by_paper = {name: records.of_paper(name) for name in ([paper] if paper else records.papers)}
-    return Gallery(draw(exhibit.id, by_paper[exhibit.paper]) for exhibit in _ALL if exhibit.paper in by_paper)
+    return Gallery(
+        draw(exhibit.id, by_paper[exhibit.paper]) for exhibit in exhibits().values() if exhibit.paper in by_paper
+    )

@@ -102,7 +102,7 @@ def _cell(tag: str, text: str) -> str:
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
     """The verdict on each claim (of one paper, or of all) by the results of its own paper in a folder."""
     records = folder if isinstance(folder, Records) else load(folder)
-    chosen = [claim for claim in (load_claims() if claims is None else claims) if paper in (None, claim.paper)]
+    chosen = [claim for claim in (load_claims(paper) if claims is None else claims) if paper in (None, claim.paper)]
     by_paper = {name: records.of_paper(name) for name in {claim.paper for claim in chosen}}
     return Verdicts(judge_claim(claim, by_paper[claim.paper]) for claim in chosen)
 

@@ -8,8 +8,8 @@ import torch
 
 from groundlab.language import corpus, tokenizer
 from groundlab.language.architecture import Architecture, build
-from groundlab.methods import registry
-from groundlab.methods.pretraining import load_recipe
+from groundlab.language.pretraining import load_recipe
+from groundlab.papers import registry
 
 SHAPE = Architecture(width=32, feed_forward=32, heads=2, head_width=8, layers=2)
 WORLD = "BabyAI-GoToObjS4-v0"

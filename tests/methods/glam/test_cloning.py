@@ -13,15 +13,15 @@ from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.language import tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.prompts import glam_prompt, text_actions
-from groundlab.methods import registry
-from groundlab.methods.glam import cloning, demonstrations, lm_ppo
-from groundlab.methods.glam.cloning import Learner, Settings, learning_rate
-from groundlab.methods.glam.demonstrations import Pair, of_bot, of_player
-from groundlab.methods.glam.policy import Scores
-from groundlab.methods.glam.settings import TRAINING_LAYOUTS_FROM, ReadingSettings
-from groundlab.methods.playing import play_layouts
-from groundlab.methods.random import RandomPlayer
-from groundlab.methods.registry import Request
+from groundlab.papers import registry
+from groundlab.papers.episodes import play_layouts
+from groundlab.papers.glam import cloning, ppo
+from groundlab.papers.glam import cloning as demonstrations
+from groundlab.papers.glam.cloning import Learner, Pair, Settings, learning_rate, of_bot, of_player
+from groundlab.papers.glam.policy import Scores
+from groundlab.papers.glam.settings import TRAINING_LAYOUTS_FROM, ReadingSettings
+from groundlab.papers.registry import Request
+from groundlab.papers.worlds.random_agent import RandomPlayer
 from groundlab.worlds.text import describe_batch
 
 WORLD = "BabyAI-GoToLocalS5N2-v0"
@@ -220,8 +220,8 @@ def test_a_trained_agent_demonstrates_what_its_trained_policy_does(model, tmp_pa
     assert len(pairs) == 250 and all(pair.layout >= TRAINING_LAYOUTS_FROM for pair in pairs)
     for episode in episodes_of(pairs)[:-1]:
         assert [pair.prompt for pair in episode] == replayed(WORLD, episode)
-    untrained = lm_ppo.Learner("glam", WORLD, 0, settings.teacher)
-    trained = lm_ppo.Learner("glam", WORLD, 0, settings.teacher)
+    untrained = ppo.Learner("glam", WORLD, 0, settings.teacher)
+    trained = ppo.Learner("glam", WORLD, 0, settings.teacher)
     trained.load_state(load_checkpoint(tmp_path / "teacher").files)
     first = [pair for pair in pairs if pair.step == 0]  # the teacher reads one observation and no list of actions
     seen = [worlds.GridEnv(WORLD).reset(seed=pair.layout)[0] for pair in first]

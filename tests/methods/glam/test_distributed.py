@@ -13,11 +13,11 @@ import torch
 from groundlab import lab
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import RunSpec
-from groundlab.lab import launched
-from groundlab.methods.glam import distributed
-from groundlab.methods.glam.distributed import Group
-from groundlab.methods.glam.lm_ppo import Learner, Settings
-from groundlab.methods.glam.tuning import FIGURES
+from groundlab.lab import launcher
+from groundlab.learning import distributed
+from groundlab.learning.distributed import Group
+from groundlab.papers.glam.policy import read_together
+from groundlab.papers.glam.ppo import FIGURES, Learner, Settings
 
 from .conftest import WORLD
 
@@ -33,7 +33,7 @@ VARIANTS = {
 BOTH = """
 import json, sys
 from pathlib import Path
-from groundlab.methods.glam import distributed
+from groundlab.learning import distributed
 from glam.test_distributed import measured
 group = distributed.join("cpu")
 for name, given in json.loads(sys.argv[1]).items():
@@ -46,7 +46,7 @@ def measured(group: Group, method: str, settings: dict, file: Path) -> None:
     torch.set_num_threads(1)
     learner = Learner(method, WORLD, 0, Settings(**settings), group)
     records = [learner.improve(number) for number in (1, 2)]
-    scores, values = group.read(learner.scorer, PROMPTS)
+    scores, values = read_together(group, learner.scorer, PROMPTS)
     numbers = [[record[name] for name in LOSSES] for record in records]
     weights = {f"weight {name}": tensor.numpy() for name, tensor in learner.scorer.state_dict().items()}
     np.savez(file, records=np.array(numbers), scores=scores.numpy(), values=values.numpy(), **weights)
@@ -128,12 +128,12 @@ def test_what_cannot_be_launched_is_told_in_one_line(resolved, monkeypatch):
     spec = RunSpec(method="bot", world=WORLD, seed=0)
     for name in ("LOCAL_RANK", "WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "ACCELERATE_USE_CPU", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    assert launched.join(spec) == distributed.ALONE
+    assert launcher.join(spec) == distributed.ALONE
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
     monkeypatch.setenv("MASTER_PORT", "29500")
     with pytest.raises(GroundlabError, match="starts one process; write --multi_gpu"):
-        launched.join(spec)
+        launcher.join(spec)
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(GroundlabError, match="bot is trained by one process"):
-        launched.join(spec)
+        launcher.join(spec)

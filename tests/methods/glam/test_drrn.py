@@ -12,13 +12,13 @@ from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.language.prompts import text_actions
 from groundlab.learning.replay import Replay, Sequences
-from groundlab.methods import registry
-from groundlab.methods.glam import drrn, unigram
-from groundlab.methods.glam.drrn import DRRN, TRANSITION, DriftingReader, Eye, Settings
-from groundlab.methods.glam.reading import Reader
-from groundlab.methods.glam.stream import Stream
-from groundlab.methods.playing import one
-from groundlab.methods.registry import Request
+from groundlab.papers import registry
+from groundlab.papers.episodes import one
+from groundlab.papers.glam import drrn, unigram
+from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, Eye, Settings
+from groundlab.papers.glam.env_stream import Stream
+from groundlab.papers.glam.policy import Reader
+from groundlab.papers.registry import Request
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "drrn"
 WORLD = "BabyAI-GoToLocalS5N2-v0"

@@ -5,10 +5,10 @@ import pytest
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.glam.generalization import examine, parse_test, planned
-from groundlab.methods.glam.lm_ppo import Settings
-from groundlab.methods.glam.reading import UNALTERED, Alteration, Reader, ReadingPlayer
-from groundlab.methods.playing import one
+from groundlab.papers.episodes import one
+from groundlab.papers.glam.evaluation import examine, parse_test, planned
+from groundlab.papers.glam.policy import UNALTERED, Alteration, Reader, ReadingPlayer
+from groundlab.papers.glam.ppo import Settings
 
 WORLD = "BabyAI-GoToLocalS8N4-v0"
 

@@ -11,9 +11,9 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.run import RunSpec
-from groundlab.lab import runs
-from groundlab.methods import registry
-from groundlab.methods.glam import drrn
+from groundlab.lab import run_store
+from groundlab.papers import registry
+from groundlab.papers.glam import drrn
 
 from .conftest import WORLD
 
@@ -25,7 +25,7 @@ import json, sys
 from pathlib import Path
 from groundlab import lab
 from groundlab.core.run import RunSpec
-from groundlab.methods.glam import drrn
+from groundlab.papers.glam import drrn
 drrn.FRAMES_PER_RECORD = {FRAMES}
 lab.execute_run(RunSpec(**json.loads(sys.argv[1])), Path(sys.argv[2]))
 """
@@ -70,7 +70,7 @@ def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(spec, tmp_pa
     process.kill()
     _, error = process.communicate()
     assert process.returncode == -signal.SIGKILL, error.decode()
-    assert runs.status_of(killed) == "unfinished"
+    assert run_store.status_of(killed) == "unfinished"
     lab.execute_run(spec, killed)
     lab.execute_run(spec, whole)
     for name in COMPARED:

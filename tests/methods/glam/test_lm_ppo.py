@@ -8,10 +8,9 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.methods import registry
-from groundlab.methods.glam.lm_ppo import Learner, Settings, examine
-from groundlab.methods.glam.policy import Scores, sample
-from groundlab.methods.glam.variants import VARIANTS
+from groundlab.papers import registry
+from groundlab.papers.glam.policy import VARIANTS, Scores, sample
+from groundlab.papers.glam.ppo import Learner, Settings, examine
 
 from .conftest import WORLD
 

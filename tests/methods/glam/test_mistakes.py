@@ -4,7 +4,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
-from groundlab.methods import registry
+from groundlab.papers import registry
 
 from .conftest import WORLD
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from groundlab import worlds
-from groundlab.methods.glam.lm_ppo import Settings
-from groundlab.methods.glam.reading import Reader
-from groundlab.methods.glam.rollouts import Collector
+from groundlab.papers.glam.policy import Reader
+from groundlab.papers.glam.ppo import Collector, Settings
 from groundlab.worlds import GridVectorEnv
 
 RECORDED = json.loads((Path(__file__).parents[2] / "golden" / "glam_rollout_gae.json").read_text())

@@ -12,11 +12,10 @@ from torch import nn
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.methods.glam import symbolic
-from groundlab.methods.glam.acmodel import ACModel, word_numbers
-from groundlab.methods.glam.symbolic import Learner, Player, Settings
-from groundlab.methods.playing import play_layouts
-from groundlab.methods.registry import Request
+from groundlab.papers.episodes import play_layouts
+from groundlab.papers.glam import symbolic
+from groundlab.papers.glam.symbolic import ACModel, Learner, Player, Settings, word_numbers
+from groundlab.papers.registry import Request
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "symbolic_acmodel"
 WORLD = "BabyAI-GoToLocalS5N2-v0"

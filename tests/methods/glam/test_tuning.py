@@ -12,9 +12,8 @@ from transformers import AutoTokenizer, T5ForConditionalGeneration
 from groundlab.core.errors import GroundlabError
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import ppo
-from groundlab.methods.glam import tuning
-from groundlab.methods.glam.lm_ppo import Settings
-from groundlab.methods.glam.rollouts import Rollout
+from groundlab.papers.glam import ppo as tuning
+from groundlab.papers.glam.ppo import Rollout, Settings
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())

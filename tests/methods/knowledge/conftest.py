@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from groundlab.methods.knowledge.dataset import Dataset, Episode, write
+from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 
 
 @pytest.fixture(scope="session")

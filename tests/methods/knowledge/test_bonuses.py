@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from groundlab.methods.knowledge.bonuses import Preferred, Suggested
-from groundlab.methods.knowledge.learner import Learner
-from groundlab.methods.knowledge.settings import Settings
-from groundlab.methods.knowledge.windows import Windows
+from groundlab.papers.knowledge.observations import Windows
+from groundlab.papers.knowledge.potentials import Preferred, Suggested
+from groundlab.papers.knowledge.ppo import Learner
+from groundlab.papers.knowledge.settings import Settings
 
 NEVER = False
 

@@ -9,15 +9,14 @@ import torch
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
-from groundlab.methods import registry
-from groundlab.methods.knowledge import captions, preference, shaped, suggesting
-from groundlab.methods.knowledge.goals import GoalLibrary
-from groundlab.methods.knowledge.learner import Learner
-from groundlab.methods.knowledge.potentials import RandomPotential
-from groundlab.methods.knowledge.preference import PreferenceTransformer
-from groundlab.methods.knowledge.senses import CRAFTER, senses_of
-from groundlab.methods.knowledge.settings import COLLECTION, Settings
-from groundlab.methods.knowledge.windows import normalised
+from groundlab.papers import registry
+from groundlab.papers.knowledge import agent, bk_goal, bk_pref, captions
+from groundlab.papers.knowledge.bk_goal import GoalLibrary
+from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
+from groundlab.papers.knowledge.observations import CRAFTER, normalised, senses_of
+from groundlab.papers.knowledge.potentials import RandomPotential
+from groundlab.papers.knowledge.ppo import Learner
+from groundlab.papers.knowledge.settings import COLLECTION, Settings
 from groundlab.worlds.crafter.captions import describe
 
 WORLD = "Crafter-Text-CollectDrink"
@@ -55,18 +54,18 @@ def test_a_learner_that_stopped_goes_on_to_the_last_bit(given):
 def sources(tmp_path):
     """What two labellers leave."""
     torch.manual_seed(0)
-    preference.store(tmp_path / "preference", PreferenceTransformer(CRAFTER.shape, len(CRAFTER.actions)))
+    bk_pref.store(tmp_path / "preference", PreferenceTransformer(CRAFTER.shape, len(CRAFTER.actions)))
     caption = (
         "Step 1: You see: water at 1 steps to your left.You face water at your front. You choose the action: drink."
     )
-    suggesting.store(tmp_path / "goals", GoalLibrary([caption], [["Drink water."]]))
+    bk_goal.store(tmp_path / "goals", GoalLibrary([caption], [["Drink water."]]))
     return {"preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
 
 
 def run(folder, **given):
-    settings = shaped.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
+    settings = agent.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
     registry.check_world("knowledge", WORLD)
-    shaped.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
+    agent.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -93,7 +92,7 @@ def test_another_games_dataset_says_which_one_fits(tmp_path, given):
 
 
 def test_preferences_of_grids_are_not_read_in_crafter(tmp_path):
-    preference.store(tmp_path / "grids", PreferenceTransformer((3, 7, 7), 7, size="small"))
+    bk_pref.store(tmp_path / "grids", PreferenceTransformer((3, 7, 7), 7, size="small"))
     with pytest.raises(GroundlabError, match="was learnt on other worlds; label preferences"):
         run(tmp_path / "run", form="preference", source=str(tmp_path / "grids"))
 

@@ -12,23 +12,14 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
 from groundlab.language.chat import Sampling
-from groundlab.methods.knowledge import (
-    collect,
-    judging,
-    labelling,
-    preference,
-    replay,
-    scripted,
-    shaped,
-    shipped,
-    suggesting,
-    survival,
-)
-from groundlab.methods.knowledge.captions import readable, trajectory
-from groundlab.methods.knowledge.dataset import Dataset, Episode, write
-from groundlab.methods.knowledge.networks import TwoHeadedAgent, forward_flops
-from groundlab.methods.knowledge.senses import CRAFTER
-from groundlab.methods.knowledge.windows import PICTURE, normalised
+from groundlab.papers.knowledge import agent as shaped
+from groundlab.papers.knowledge import bk_goal, bk_pref, dataset, labelling, rnd, scripted
+from groundlab.papers.knowledge import labelling as shipped
+from groundlab.papers.knowledge import scripted as survival
+from groundlab.papers.knowledge.captions import readable, trajectory
+from groundlab.papers.knowledge.dataset import Dataset, Episode, write
+from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
+from groundlab.papers.knowledge.observations import CRAFTER, PICTURE, normalised
 from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
 
@@ -46,7 +37,7 @@ def lives():
 def play(seeds, snapshot=0):
     torch.manual_seed(0)
     agent = TwoHeadedAgent(CRAFTER.shape, len(CRAFTER.actions), "small")
-    return collect.record(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
+    return rnd.record(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
 
 
 # --- The dataset
@@ -64,7 +55,7 @@ def test_the_dataset_that_ships_is_small_and_its_lives_come_to_more_and_more(liv
 def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_its_captions(lives):
     episodes = [lives.episode(number) for number in range(len(lives))]
     seen = {}
-    for moment in replay.played_again(WORLD, [each.layout for each in episodes], [each.actions for each in episodes]):
+    for moment in dataset.played_again(WORLD, [each.layout for each in episodes], [each.actions for each in episodes]):
         for life, view in zip(moment.lives.tolist(), moment.views, strict=True):
             np.testing.assert_array_equal(readable(view), episodes[life].views[moment.step])
             seen[life, moment.step] = describe(readable(view))
@@ -76,7 +67,7 @@ def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_
 def test_what_the_lives_came_to_is_on_the_card(lives):
     for snapshot, shares in lives.card["achievements"].items():
         mine = [each for each in map(lives.episode, range(60)) if str(each.snapshot) == snapshot]
-        came_to = replay.reached(WORLD, [each.layout for each in mine], [each.actions for each in mine])
+        came_to = dataset.reached(WORLD, [each.layout for each in mine], [each.actions for each in mine])
         assert came_to.achievements == shares and came_to.cells == lives.card["cells_visited"][snapshot]
         assert set(shares) <= set(ACHIEVEMENTS) and all(0 < share <= 1 for share in shares.values())
 
@@ -124,7 +115,7 @@ def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, monkeypat
 def test_recorded_lives_come_back_as_they_were(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = play([5, 6])
-    collect.store(tmp_path / "data", made, {"world": WORLD})
+    rnd.store(tmp_path / "data", made, {"world": WORLD})
     data = Dataset(tmp_path / "data")
     for number, episode in enumerate(made):
         back = data.episode(number)
@@ -146,9 +137,9 @@ def test_a_broken_dataset_of_lives_is_one_clear_line(lives, tmp_path, monkeypatc
 
 def collection(folder, stop=lambda: False):
     given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
-    settings = collect.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
+    settings = rnd.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
     spec = RunSpec(method="rnd", world=WORLD, seed=0, settings=settings.model_dump())
-    collect.execute(Run(folder, spec, stop=stop))
+    rnd.execute(Run(folder, spec, stop=stop))
 
 
 def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, monkeypatch):
@@ -166,18 +157,18 @@ def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, monke
 
 
 def test_the_prompt_tells_what_the_game_is_its_verbs_and_what_each_achievement_requires():
-    text = suggesting.opening(CRAFTER)[1]["content"]
+    text = bk_goal.opening(CRAFTER)[1]["content"]
     flat = " ".join(text.split())
     for verb in VERBS:
         assert verb in flat
     lines = re.findall(r"^- ([A-Z][a-z]+(?: [A-Z][a-z]+)+): ", text, re.MULTILINE)
     assert sorted(line.lower().replace(" ", "_") for line in lines) == sorted(ACHIEVEMENTS)
     assert 20 <= text.split("# Achievements")[0].count("\n- ") <= 22
-    assert suggesting.opening()[1]["content"] != text
+    assert bk_goal.opening()[1]["content"] != text
 
 
 def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
-    asked = judging.question(lives.segment(0, 0, 5), lives.segment(1, 0, 5), CRAFTER)
+    asked = bk_pref.question(lives.segment(0, 0, 5), lives.segment(1, 0, 5), CRAFTER)
     assert "Crafter" in asked[0]["content"] and "You face" in asked[1]["content"]
     actions = re.findall(r"You choose the action: (.*)\.$", asked[1]["content"], re.MULTILINE)
     assert len(actions) == 10 and set(actions) <= set(VERBS)
@@ -197,7 +188,7 @@ def test_the_ledger_answers_every_prompt_and_nothing_else_and_says_who_wrote_it(
 
 def test_goals_are_about_things_of_their_stretch_without_numbers(lives, tmp_path):
     labelling.label(labelling.Labelling("goals", tmp_path, dataset=lives.folder), lives)
-    library = suggesting.load(tmp_path)
+    library = bk_goal.load(tmp_path)
     things = {"wood.": "tree", "water": "water", "cow": "cow", "plant": "plant", "lava": "lava"}
     things |= {"zombie": "zombie", "skeleton": "skeleton", "Place the sapling": "sapling", "pickaxe": "table"}
     for caption, goals in zip(library.captions, library.goals, strict=True):
@@ -292,14 +283,14 @@ def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
 
 
 def labels(lives, error, seed=0):
-    judge = judging.scripted_judge(error, 0, CRAFTER)
-    return judging.judge(judge, lambda n: Sampling(0.5, n), lives, judging.Settings(pairs=300), seed).labels
+    judge = bk_pref.scripted_judge(error, 0, CRAFTER)
+    return bk_pref.judge(judge, lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), seed).labels
 
 
 def test_labels_are_the_same_every_time_follow_the_rule_and_err_as_stated(lives):
     true = labels(lives, 0.0)
-    judged = judging.judge(
-        judging.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, judging.Settings(pairs=300), 0
+    judged = bk_pref.judge(
+        bk_pref.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), 0
     )
     assert true == judged.labels and labels(lives, 0.2) == labels(lives, 0.2)
     for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
@@ -328,9 +319,9 @@ def test_the_small_networks_are_an_eighth_of_the_papers_and_see_every_cell():
 
 
 def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalised(lives):
-    network = preference.PreferenceTransformer(CRAFTER.shape, 20, size="small").eval()
+    network = bk_pref.PreferenceTransformer(CRAFTER.shape, 20, size="small").eval()
     segment = lives.segment(0, 3, 5)
-    part = judging._segments([segment])
+    part = bk_pref._segments([segment])
     assert part.states.dtype == torch.uint8
     plain = part._replace(states=torch.from_numpy(normalised(segment.views[None])))
     with torch.no_grad():

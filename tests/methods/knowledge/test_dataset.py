@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge.captions import observations
-from groundlab.methods.knowledge.dataset import Dataset, Episode, sample, write
+from groundlab.papers.knowledge.captions import observations
+from groundlab.papers.knowledge.dataset import Dataset, Episode, sample, write
 
 
 @pytest.fixture(autouse=True)

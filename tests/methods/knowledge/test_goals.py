@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge import goals, shipped, suggesting
-from groundlab.methods.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
-from groundlab.methods.knowledge.goals import GoalLibrary, GoalPotential
-from groundlab.methods.knowledge.pooling import reader
-from groundlab.methods.knowledge.windows import Windows, stacked
+from groundlab.papers.knowledge import bk_goal, labelling
+from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, reader
+from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
+from groundlab.papers.knowledge.observations import Windows, stacked
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
 
@@ -29,9 +28,9 @@ class Letters:
 
 @pytest.fixture(scope="module")
 def windows():
-    data = shipped.dataset()
+    data = labelling.dataset()
     long = [number for number, length in enumerate(data.lengths) if length >= 30]
-    parts = [data.segment(number, start, goals.HORIZON) for number in long for start in (0, 1, 9)]
+    parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in (0, 1, 9)]
     return stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
 
 
@@ -73,17 +72,17 @@ def test_captions_and_views_are_read_alike_and_each_sentence_is_encoded_once(win
 def test_what_is_remembered_of_views_may_be_forgotten(windows, monkeypatch):
     read = reader(Letters(), MINIGRID_ACTIONS, "sentences")
     first = read.windows(windows)
-    monkeypatch.setattr("groundlab.methods.knowledge.pooling._MOST_VIEWS", 10)
+    monkeypatch.setattr("groundlab.papers.knowledge.bk_goal._MOST_VIEWS", 10)
     np.testing.assert_array_equal(read.windows(windows).latest, first.latest)
 
 
 @pytest.mark.parametrize("pooling", ["texts", "sentences"])
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through(pooling, share):
-    data, potential = shipped.dataset(), GoalPotential(LIBRARY, Letters(), threshold=2.0, pooling=pooling)
-    assert goals.calibrate(potential, data, share) == potential.threshold < 1
+    data, potential = labelling.dataset(), GoalPotential(LIBRARY, Letters(), threshold=2.0, pooling=pooling)
+    assert bk_goal.calibrate(potential, data, share) == potential.threshold < 1
     rng = np.random.default_rng(1)
-    parts = [data.segment(*goals.sample(data.lengths, goals.HORIZON, rng), goals.HORIZON) for _ in range(1500)]
+    parts = [data.segment(*bk_goal.sample(data.lengths, bk_goal.HORIZON, rng), bk_goal.HORIZON) for _ in range(1500)]
     windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
     assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
     assert potential.hit_rate == np.mean(potential(windows) > 0)
@@ -91,15 +90,15 @@ def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through
 
 def test_a_share_that_is_none_is_one_clear_line():
     with pytest.raises(GroundlabError, match="share is 1; give the share of windows on which goals count"):
-        goals.calibrate(GoalPotential(LIBRARY, Letters()), shipped.dataset(), 1)
+        bk_goal.calibrate(GoalPotential(LIBRARY, Letters()), labelling.dataset(), 1)
 
 
 def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
-    from groundlab.language.embedding import Embedder, load_encoder
-    from groundlab.methods.pretraining import place_of
+    from groundlab.language.pretraining import place_of
+    from groundlab.language.sentence_embedding import Embedder, load_encoder
 
     embed = Embedder(load_encoder(place_of("quick-t5-s1")))
-    potential = GoalPotential(suggesting.load(shipped.HOME / "goals"), embed, pooling="sentences")
-    goals.calibrate(potential, shipped.dataset(), 0.1)
+    potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling="sentences")
+    bk_goal.calibrate(potential, labelling.dataset(), 0.1)
     assert 0.02 < np.mean(potential(windows) > 0) < 0.3
     assert embed.misses < 1000

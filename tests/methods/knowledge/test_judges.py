@@ -6,7 +6,7 @@ import torch
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling
-from groundlab.methods.knowledge import judging, plausible, preference, shipped
+from groundlab.papers.knowledge import bk_pref, labelling
 
 
 def warm(draw):
@@ -15,34 +15,34 @@ def warm(draw):
 
 @pytest.fixture(scope="module")
 def episodes():
-    return shipped.dataset()
+    return labelling.dataset()
 
 
 @pytest.fixture(scope="module")
 def judged(episodes):
-    return judging.judge(judging.scripted_judge(0.0, 0), warm, episodes, judging.Settings(pairs=600), seed=0)
+    return bk_pref.judge(bk_pref.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
 
 
 def test_labels_come_back_as_they_were(episodes, judged, tmp_path):
-    judging.store(tmp_path / "labels.json", judged, episodes, judging.Settings())
-    back = judging.load(tmp_path / "labels.json", episodes)
+    bk_pref.store_labels(tmp_path / "labels.json", judged, episodes, bk_pref.LabelSettings())
+    back = bk_pref.load_labels(tmp_path / "labels.json", episodes)
     assert (back.labels, back.places, back.unread) == (judged.labels, judged.places, judged.unread)
     for one, other in zip(back.pairs().first, judged.pairs().first, strict=True):
         torch.testing.assert_close(one, other)
 
 
 def test_labels_of_another_dataset_or_broken_ones_are_one_clear_line(episodes, judged, data, tmp_path):
-    judging.store(tmp_path / "labels.json", judged, episodes, judging.Settings())
+    bk_pref.store_labels(tmp_path / "labels.json", judged, episodes, bk_pref.LabelSettings())
     with pytest.raises(GroundlabError, match="labels another dataset than"):
-        judging.load(tmp_path / "labels.json", data)
+        bk_pref.load_labels(tmp_path / "labels.json", data)
     (tmp_path / "labels.json").write_text('{"dataset": 1}')
     with pytest.raises(GroundlabError, match="holds no whole labels; label again"):
-        judging.load(tmp_path / "labels.json", data)
+        bk_pref.load_labels(tmp_path / "labels.json", data)
 
 
 def test_our_own_model_prefers_as_the_rule_does_more_often_than_not(episodes, judged):
-    own = judging.judge(plausible.model_judge("quick-t5-s0"), warm, episodes, judging.Settings(pairs=600), seed=0)
-    share, decided = plausible.agreement(judged.labels, own.labels)
+    own = bk_pref.judge(bk_pref.model_judge("quick-t5-s0"), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
+    share, decided = bk_pref.agreement(judged.labels, own.labels)
     assert own.unread == 0 and decided > 400 and 0.7 < share < 0.83  # 0.765 on 1,000 pairs
 
 
@@ -52,7 +52,7 @@ def caption(*steps):
 
 
 def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away():
-    judge = plausible.model_judge("quick-t5-s0")
+    judge = bk_pref.model_judge("quick-t5-s0")
     to, away = (caption(("You see a red ball 3 steps left.", turn)) for turn in ("turn left", "turn right"))
     both = "You see a red ball 3 steps left. You see a blue key 2 steps right."
     one, ahead = caption((both, "turn right")), caption((both, "forward"))  # one thing that fits is enough
@@ -63,23 +63,25 @@ def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away
 
 
 def test_agreement_counts_pairs_that_both_have_decided():
-    assert plausible.agreement([0, 1, 1, 0.5, 0], [0, 0, 1, 1, 0.5]) == (pytest.approx(2 / 3), 3)
-    assert np.isnan(plausible.agreement([0.5], [0])[0])
+    assert bk_pref.agreement([0, 1, 1, 0.5, 0], [0, 0, 1, 1, 0.5]) == (pytest.approx(2 / 3), 3)
+    assert np.isnan(bk_pref.agreement([0.5], [0])[0])
 
 
 def test_a_small_network_learns_the_rule_and_comes_back_from_disk(episodes, judged, tmp_path):
-    settings = preference.Settings(network="small", epochs=15)
-    network, _ = preference.train(judged.pairs(), settings, (3, 7, 7), 7, seed=0)
+    settings = bk_pref.TrainSettings(network="small", epochs=15)
+    network, _ = bk_pref.train(judged.pairs(), settings, (3, 7, 7), 7, seed=0)
     assert sum(weights.numel() for weights in network.parameters()) < 40_000
-    new = judging.judge(judging.scripted_judge(0.0, 0), warm, episodes, judging.Settings(pairs=300), seed=9).pairs()
-    assert preference.accuracy(network, new) > 0.8
-    preference.store(tmp_path, network)
-    back = preference.load(tmp_path)
+    new = bk_pref.judge(
+        bk_pref.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=300), seed=9
+    ).pairs()
+    assert bk_pref.accuracy(network, new) > 0.8
+    bk_pref.store(tmp_path, network)
+    back = bk_pref.load(tmp_path)
     torch.testing.assert_close(back(new.first), network(new.first))
 
 
 def test_a_small_network_does_not_look_at_the_clock(judged):
-    network, pairs = preference.PreferenceTransformer((3, 7, 7), 7, size="small").eval(), judged.pairs()
+    network, pairs = bk_pref.PreferenceTransformer((3, 7, 7), 7, size="small").eval(), judged.pairs()
     later = pairs.first._replace(times=pairs.first.times + 100)
     with torch.no_grad():
         torch.testing.assert_close(network(later), network(pairs.first))

@@ -11,8 +11,8 @@ import chat_server
 import pytest
 
 from groundlab import cli
-from groundlab.language.chat import Ledger, reach
-from groundlab.methods.knowledge import judging, preference, suggesting
+from groundlab.language.chat import Ledger, connection
+from groundlab.papers.knowledge import bk_goal, bk_pref
 
 LIST = "- Go to the red ball.\n- Look around."
 PROGRAM = "```python\ndef compute_reward(obs, past_obs, past_actions):\n    return float(past_actions[-1]), {}\n```"
@@ -21,7 +21,7 @@ PROGRAM = "```python\ndef compute_reward(obs, past_obs, past_actions):\n    retu
 @pytest.fixture
 def groundlab(monkeypatch, capsys):
     """Run the command line in this process, with an environment of its own: (exit code, stdout, stderr)."""
-    for name in (reach.ADDRESS, reach.PRICES, reach.BUDGET):
+    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET):
         monkeypatch.setenv(name, "")
 
     def call(*arguments: object) -> tuple[int, str, str]:
@@ -61,7 +61,7 @@ def test_what_it_takes_is_told_before_and_what_it_took_after(ask, tmp_path):
     assert code == 0 and before.startswith("goals: about 5 questions, ") and "no budget" in before
     assert made.startswith("goals: 2 goals for 5 stretches of play (0 without a list)")
     assert after.startswith(f"5 replies now, 245 tokens, cost {5 * (40 * 1000 + 9 * 2000) / 1e6:.4f}")
-    assert suggesting.load(tmp_path / "out").goals == [["Go to the red ball.", "Look around."]] * 5
+    assert bk_goal.load(tmp_path / "out").goals == [["Go to the red ball.", "Look around."]] * 5
 
 
 def test_the_estimate_is_near_what_is_sent(ask, tmp_path, data):
@@ -97,7 +97,7 @@ def test_a_labelling_that_was_killed_goes_on_where_it_was(ask, data, tmp_path):
         process.wait()
         assert ask(server, "goals", "--set", "rounds=6")[0] == 0
         assert len(server.requests) == 7  # six, and the one that was under way
-    assert len(suggesting.load(tmp_path / "out").captions) == 6
+    assert len(bk_goal.load(tmp_path / "out").captions) == 6
 
 
 def test_a_reply_that_says_nothing_costs_its_stretch_only(ask, tmp_path):
@@ -116,8 +116,8 @@ def test_preferences_that_cannot_be_read_are_counted_and_the_rest_is_learnt(ask,
     with chat_server.ChatServer(*said) as server:
         code, told, _ = ask(server, "preferences", *given)
     assert code == 0 and "29 labelled pairs (0 ties, 1 replies that say nothing)" in told
-    assert len(judging.load(tmp_path / "out" / "preferences.json", data).labels) == 29
-    assert preference.load(tmp_path / "out").made_as["size"] == "small"
+    assert len(bk_pref.load_labels(tmp_path / "out" / "preferences.json", data).labels) == 29
+    assert bk_pref.load(tmp_path / "out").made_as["size"] == "small"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
-from groundlab.methods.knowledge import judging, suggesting
-from groundlab.methods.knowledge.captions import trajectory
+from groundlab.papers.knowledge import bk_goal, bk_pref
+from groundlab.papers.knowledge.captions import trajectory
 
 
 def warm(draw):
@@ -17,7 +17,7 @@ def warm(draw):
 
 def test_the_judge_is_told_both_segments_after_the_rules(data, told):
     chat = told(["[Rank]\nA > B"])
-    judging.judge(chat, warm, data, judging.Settings(pairs=1, random_order=False), seed=0)
+    bk_pref.judge(chat, warm, data, bk_pref.LabelSettings(pairs=1, random_order=False), seed=0)
     system, user = (message["content"] for message in chat.asked[0])
     order = ("Segment A", "valid", "coherent", "rewards", "sparingly", "[Thoughts]", "[Rank]")
     assert [system.index(part) for part in order] == sorted(system.index(part) for part in order)
@@ -25,28 +25,30 @@ def test_the_judge_is_told_both_segments_after_the_rules(data, told):
 
 
 def test_a_judge_that_always_names_the_first_place_prefers_nobody(data, told):
-    judged = judging.judge(told(["[Rank]\nA > B"]), warm, data, judging.Settings(pairs=400), seed=0)
+    judged = bk_pref.judge(told(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
     assert len(judged.labels) == 400 and 0.4 < np.mean(judged.labels) < 0.6
-    original = judging.judge(told(["[Rank]\nA > B"]), warm, data, judging.Settings(pairs=5, random_order=False), seed=0)
+    original = bk_pref.judge(
+        told(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=5, random_order=False), seed=0
+    )
     assert original.labels == [0.0] * 5
 
 
 def test_a_label_belongs_to_its_segments_whatever_the_order_shown(data):
-    rule = judging.scripted_judge(0.0, 0)
-    judged = judging.judge(rule, warm, data, judging.Settings(pairs=60), seed=0)
+    rule = bk_pref.scripted_judge(0.0, 0)
+    judged = bk_pref.judge(rule, warm, data, bk_pref.LabelSettings(pairs=60), seed=0)
     for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
-        merits = [judging.merit(trajectory(part.captions, part.actions.tolist())) for part in (one, other)]
+        merits = [bk_pref.merit(trajectory(part.captions, part.actions.tolist())) for part in (one, other)]
         assert label == (0.5 if merits[0] == merits[1] else float(merits[1] > merits[0]))
     assert {0.0, 1.0} <= set(judged.labels)
 
 
 def test_a_share_of_the_scripted_answers_is_wrong_as_stated(data):
-    settings = judging.Settings(pairs=500)
-    true, noisy = (judging.judge(judging.scripted_judge(e, 1), warm, data, settings, seed=0).labels for e in (0.0, 0.3))
+    settings = bk_pref.LabelSettings(pairs=500)
+    true, noisy = (bk_pref.judge(bk_pref.scripted_judge(e, 1), warm, data, settings, seed=0).labels for e in (0.0, 0.3))
     decided = [number for number, label in enumerate(true) if label != 0.5]
     wrong = np.mean([true[number] != noisy[number] for number in decided])
     assert wrong == pytest.approx(0.3, abs=0.07)
-    assert noisy == judging.judge(judging.scripted_judge(0.3, 1), warm, data, settings, seed=0).labels
+    assert noisy == bk_pref.judge(bk_pref.scripted_judge(0.3, 1), warm, data, settings, seed=0).labels
 
 
 @pytest.mark.parametrize(
@@ -62,22 +64,22 @@ def test_a_share_of_the_scripted_answers_is_wrong_as_stated(data):
 )
 def test_merit_is_what_it_says(steps, now, merit):
     told = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
-    assert judging.merit(f"Agent history:\n{told}Current observation: {now}. \n") == merit
+    assert bk_pref.merit(f"Agent history:\n{told}Current observation: {now}. \n") == merit
 
 
 def test_replies_without_a_preference_are_counted_and_dropped(data, told):
     said = ["[Rank]\nA > B OR B > A OR A = B", "[Rank]\nB > A", "nothing"]
-    judged = judging.judge(told(said), warm, data, judging.Settings(pairs=4), seed=0)
+    judged = bk_pref.judge(told(said), warm, data, bk_pref.LabelSettings(pairs=4), seed=0)
     assert judged.unread == 3 and len(judged.labels) == 1
     pairs = judged.pairs()
     assert pairs.first.states.shape == (1, 6, 3, 7, 7) and pairs.second.times.shape == (1, 6)
     with pytest.raises(GroundlabError, match="names a preference"):
-        judging.Judged(unread=4).pairs()
+        bk_pref.Judged(unread=4).pairs()
 
 
 @pytest.mark.parametrize(
     ("label", "settings"),
-    [(judging.judge, judging.Settings(pairs=3)), (suggesting.suggest, suggesting.Settings(rounds=3))],
+    [(bk_pref.judge, bk_pref.LabelSettings(pairs=3)), (bk_goal.suggest, bk_goal.Settings(rounds=3))],
     ids=["judging", "suggesting"],
 )
 def test_a_labelling_goes_on_from_the_ledger(data, told, tmp_path, label, settings):
@@ -91,12 +93,12 @@ def test_a_labelling_goes_on_from_the_ledger(data, told, tmp_path, label, settin
 
 def test_goals_grow_in_one_conversation(data, told, tmp_path):
     chat = told(["- Find a ball.\n- Look around.", "no list", "- Look around.\n- Go to a key. "])
-    library = suggesting.suggest(chat, warm, data, suggesting.Settings(rounds=2), seed=0)
+    library = bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=2), seed=0)
     assert library.goals == [["Find a ball.", "Look around."], ["Look around.", "Go to a key."]]
     assert [len(asked) for asked in chat.asked] == [3, 5, 5]
     assert library.captions[1] in chat.asked[1][-1]["content"] and "Find a ball." in chat.asked[1][3]["content"]
-    suggesting.store(tmp_path / "library", library)
-    assert suggesting.load(tmp_path / "library") == library
+    bk_goal.store(tmp_path / "library", library)
+    assert bk_goal.load(tmp_path / "library") == library
     stored = [
         json.loads((tmp_path / "library" / f"{name}.json").read_text()) for name in ("goal_library", "goal_index")
     ]
@@ -105,12 +107,12 @@ def test_goals_grow_in_one_conversation(data, told, tmp_path):
 
 def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data, told):
     chat = told(["- Look around."])
-    suggesting.suggest(chat, warm, data, suggesting.Settings(rounds=6, max_prompt_tokens=900), seed=0)
+    bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=6, max_prompt_tokens=900), seed=0)
     assert [len(asked) for asked in chat.asked] != [3, 5, 7, 9, 11, 13]
     for asked in chat.asked:
-        assert asked[:2] == suggesting.opening() and asked[-1]["role"] == "user"
+        assert asked[:2] == bk_goal.opening() and asked[-1]["role"] == "user"
 
 
 def test_an_adviser_without_a_list_is_one_clear_line(data, told):
     with pytest.raises(GroundlabError, match="gave no list of goals in 2 replies"):
-        suggesting.suggest(told(["none"]), warm, data, suggesting.Settings(attempts=2), seed=0)
+        bk_goal.suggest(told(["none"]), warm, data, bk_goal.Settings(attempts=2), seed=0)

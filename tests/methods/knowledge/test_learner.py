@@ -8,14 +8,14 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
-from groundlab.learning.moments import RunningMoments
-from groundlab.methods.knowledge import collect
-from groundlab.methods.knowledge.collect import execute, record, schedule
-from groundlab.methods.knowledge.dataset import Dataset
-from groundlab.methods.knowledge.learner import Curiosity, Learner, draw
-from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent
-from groundlab.methods.knowledge.potentials import OraclePotential
-from groundlab.methods.knowledge.settings import COLLECTION, Fidelity, Settings
+from groundlab.learning.running_stats import RunningMoments
+from groundlab.papers.knowledge import rnd
+from groundlab.papers.knowledge.dataset import Dataset
+from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
+from groundlab.papers.knowledge.potentials import OraclePotential
+from groundlab.papers.knowledge.ppo import Curiosity, Learner, draw
+from groundlab.papers.knowledge.rnd import execute, record, schedule
+from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, Settings
 
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2}
@@ -172,7 +172,7 @@ def test_time_is_told_by_what_it_went_into():
 
 
 def spec():
-    settings = collect.Settings.model_validate(
+    settings = rnd.Settings.model_validate(
         {**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3, "layouts": "0-1"}
     )
     return RunSpec(method="rnd", world=WORLD, seed=1, settings=settings.model_dump())

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge.networks import RandomDistillation, TwoHeadedAgent, forward_flops
-from groundlab.methods.knowledge.preference import (
+from groundlab.papers.knowledge.bk_pref import (
     Pairs,
     PreferenceTransformer,
     Segments,
@@ -18,6 +17,7 @@ from groundlab.methods.knowledge.preference import (
     scores_of,
     train,
 )
+from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent, forward_flops
 
 SIZES = {"7": ((3, 7, 7), 7), "64": ((3, 64, 64), 20)}
 

@@ -5,19 +5,19 @@ import pytest
 import torch
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge.captions import observations
-from groundlab.methods.knowledge.goals import GoalLibrary, GoalPotential
-from groundlab.methods.knowledge.outcomes import Limits
-from groundlab.methods.knowledge.potentials import (
+from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential
+from groundlab.papers.knowledge.bk_pref import PreferenceTransformer, Segments
+from groundlab.papers.knowledge.captions import observations
+from groundlab.papers.knowledge.observations import Windows, normalised
+from groundlab.papers.knowledge.potentials import (
     CodePotential,
     OraclePotential,
     PreferencePotential,
     RandomPotential,
     Zero,
 )
-from groundlab.methods.knowledge.preference import PreferenceTransformer, Segments
-from groundlab.methods.knowledge.sandbox import Sandbox
-from groundlab.methods.knowledge.windows import Windows, normalised
+from groundlab.papers.knowledge.sandbox import Sandbox
+from groundlab.papers.knowledge.sandbox.results import Limits
 
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
 

@@ -4,10 +4,18 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
-from groundlab.methods.knowledge.conversation import pruned, tokens_of
-from groundlab.methods.knowledge.outcomes import Limits
-from groundlab.methods.knowledge.programs import Settings, chosen, estimate, opening, store, write_programs
-from groundlab.methods.knowledge.sandbox import Sandbox
+from groundlab.papers.knowledge.bk_code import (
+    Settings,
+    chosen,
+    estimate,
+    opening,
+    pruned,
+    store,
+    tokens_of,
+    write_programs,
+)
+from groundlab.papers.knowledge.sandbox import Sandbox
+from groundlab.papers.knowledge.sandbox.results import Limits
 
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.methods.knowledge import adversaries, gate, kernel_filter
-from groundlab.methods.knowledge.sandbox import Limits, Sandbox
+from groundlab.papers.knowledge.sandbox import Limits, Sandbox, gate, seccomp
+from groundlab.papers.knowledge.sandbox import attacks as adversaries
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=30.0)
 RNG = np.random.default_rng(0)
 WINDOWS = RNG.integers(0, 11, (40, 6, 3, 7, 7), dtype=np.uint8)
 ACTIONS = RNG.integers(0, 7, (40, 5))
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
-FILTERED = pytest.mark.skipif(not kernel_filter.is_available(), reason="this machine's kernel has no known filter")
+FILTERED = pytest.mark.skipif(not seccomp.is_available(), reason="this machine's kernel has no known filter")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def sandbox():
 @pytest.fixture(scope="module")
 def attacks():
     """Every adversary, with the gate and without."""
-    if not kernel_filter.is_available():
+    if not seccomp.is_available():
         return adversaries.run_all(gate=True)
     return [*adversaries.run_all(gate=True), *adversaries.run_all(gate=False)]
 
@@ -39,7 +39,7 @@ def test_no_adversary_harms_anything(attacks):
 def test_the_suite_is_as_large_as_it_says(attacks):
     gated = {attack.name for attack in attacks if attack.gate}
     assert len(gated) >= 40
-    assert sum(not attack.gate for attack in attacks) >= 20 or not kernel_filter.is_available()
+    assert sum(not attack.gate for attack in attacks) >= 20 or not seccomp.is_available()
     assert len({attack.kind for attack in attacks}) >= 12
 
 
@@ -133,7 +133,7 @@ def test_a_lost_server_is_started_again():
 
 
 def test_a_server_that_cannot_start_is_one_clear_line(monkeypatch):
-    monkeypatch.setattr("groundlab.methods.knowledge.confined.__file__", "/nowhere/confined.py")
+    monkeypatch.setattr("groundlab.papers.knowledge.sandbox.child.__file__", "/nowhere/confined.py")
     with Sandbox(LIMITS) as sandbox, pytest.raises(GroundlabError, match="the sandbox does not start; try: "):
         sandbox.evaluate(HEAD + "return 1.0, {}", WINDOWS, ACTIONS)
 

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from groundlab.core.run import Run, RunSpec
-from groundlab.language.embedding import Embedder, load_encoder
-from groundlab.methods.knowledge import shaped, shipped, suggesting
-from groundlab.methods.knowledge.goals import GoalPotential, known_windows
+from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.papers.knowledge import agent, bk_goal, labelling
+from groundlab.papers.knowledge.bk_goal import GoalPotential, known_windows
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
 WORDS = "you see a the wall red blue green ball box key step steps forward left right turn go to choose action"
@@ -67,8 +67,8 @@ def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_len
 def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling):
     encode, encoded = load_encoder(encoder), []
     embed = Embedder(lambda texts: (encoded.extend(texts), encode(texts))[1])
-    potential = GoalPotential(suggesting.load(shipped.HOME / "goals"), embed, pooling=pooling)
-    windows = known_windows(shipped.dataset(), potential.horizon, np.random.default_rng(0))
+    potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling=pooling)
+    windows = known_windows(labelling.dataset(), potential.horizon, np.random.default_rng(0))
     some = type(windows)._make(field[:60] for field in windows)
     first = potential.likeness_of(some)
     count = len(encoded)
@@ -77,12 +77,12 @@ def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling)
 
 
 def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_identity(encoder, tmp_path):
-    given = {"form": "goals", "source": str(shipped.HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
+    given = {"form": "goals", "source": str(labelling.HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
     few = {"network": "small", "num_envs": 4, "frames_per_env": 8, "iterations": 2, "layouts": "0-1", "share": 0.9}
-    settings = shaped.Settings.model_validate({**given, **few})
+    settings = agent.Settings.model_validate({**given, **few})
     files = {file.name for file in settings.input_files()}
     assert {"model.safetensors", "tokenizer.json", "config.json", "goal_library.json", "arrays.npz"} <= files
     run = Run(tmp_path / "run", RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()))
-    shaped.execute(run)
+    agent.execute(run)
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(records) == 2 and max(record["shaping"] for record in records) > 0

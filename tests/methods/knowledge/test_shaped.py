@@ -9,19 +9,18 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.shaping import scale_of
-from groundlab.methods.knowledge import preference, shaped, suggesting
-from groundlab.methods.knowledge.bonuses import Bonus
-from groundlab.methods.knowledge.goals import GoalLibrary
-from groundlab.methods.knowledge.potentials import OraclePotential, Zero
-from groundlab.methods.knowledge.preference import PreferenceTransformer
-from groundlab.methods.registry import Request
+from groundlab.papers.knowledge import agent, bk_goal, bk_pref
+from groundlab.papers.knowledge.bk_goal import GoalLibrary
+from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
+from groundlab.papers.knowledge.potentials import Bonus, OraclePotential, Zero
+from groundlab.papers.registry import Request
 
 WORLD = "BabyAI-GoToRedBallNoDists-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
 
 
 def run_of(folder, stop=lambda: False, **given):
-    settings = shaped.Settings.model_validate({**SMALL, **given})
+    settings = agent.Settings.model_validate({**SMALL, **given})
     return Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()), stop=stop)
 
 
@@ -33,9 +32,9 @@ def sources(tmp_path):
         "def compute_reward(obs, past_obs, past_actions):\n    return float((past_actions == 2).mean()), {}"
     )
     torch.manual_seed(0)
-    preference.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
+    bk_pref.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
     library = GoalLibrary(["Step 1: You see a red ball 1 step forward."], [["Go to the ball."]])
-    suggesting.store(tmp_path / "goals", library)
+    bk_goal.store(tmp_path / "goals", library)
     folders = {name: str(tmp_path / name) for name in ("preference", "goals")}
     return {"code": str(program), **folders, "motif": folders["preference"], "ellm": folders["goals"]}
 
@@ -63,7 +62,7 @@ def records(folder):
 @pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0}
-    shaped.execute(run_of(tmp_path / "run", **given))
+    agent.execute(run_of(tmp_path / "run", **given))
     shaping = [record["shaping"] for record in records(tmp_path / "run")]
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
     policies = [row["policy"] for row in json.loads((tmp_path / "run" / "evaluation.json").read_text())]
@@ -73,10 +72,10 @@ def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
 @pytest.mark.parametrize("form", ["code", "ellm", "motif"])
 def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources, form):
     given = {"form": form, "source": sources[form], "threshold": -1.0}
-    shaped.execute(run_of(tmp_path / "whole", **given))
+    agent.execute(run_of(tmp_path / "whole", **given))
     for _ in range(3):
         try:
-            shaped.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
+            agent.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
         except Unfinished:
             continue
     for name in ("metrics.jsonl", "evaluation.json"):
@@ -85,27 +84,27 @@ def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sour
 
 def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
     run = run_of(tmp_path / "run")
-    shaped.execute(run)
+    agent.execute(run)
     checkpoint = load_checkpoint(tmp_path / "run")
     request = Request("knowledge", WORLD, 0, run.spec.settings, checkpoint)
-    assert shaped.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert agent.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
 
 
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
-    assert shaped.targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
-    assert shaped.targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
+    assert agent.targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
+    assert agent.targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
     for world in ("BabyAI-GoToLocal-v0", "BabyAI-Text-GoToLocal-Pretraining-S20"):
         with pytest.raises(GroundlabError, match="draws its targets"):
-            shaped.targets(world)
+            agent.targets(world)
 
 
 def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     for form in ("code", "preference", "goals"):
         with pytest.raises(GroundlabError, match="needs what a labelling left"):
-            shaped.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
+            agent.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
-        preference.load(tmp_path)
+        bk_pref.load(tmp_path)
 
 
 def one_reply_each(form):
@@ -118,60 +117,60 @@ def one_reply_each(form):
 def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
     given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
     given["share"] = 0.9
-    shaped.execute(run_of(tmp_path / "run", **given))
+    agent.execute(run_of(tmp_path / "run", **given))
     assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
     assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
 
 
 def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
     given = {"form": "goals", "maker": "scripted", "dataset": str(data.folder)}
-    files = shaped.Settings.model_validate(given).input_files()
+    files = agent.Settings.model_validate(given).input_files()
     assert {file.name for file in files} >= {"arrays.npz", "card.json", "model.safetensors"}
-    motif = shaped.Settings.model_validate({"form": "motif", "source": "nowhere", "dataset": str(data.folder)})
+    motif = agent.Settings.model_validate({"form": "motif", "source": "nowhere", "dataset": str(data.folder)})
     assert {file.name for file in motif.input_files()} == {"arrays.npz", "card.json"}
-    assert shaped.Settings(form="oracle").input_files() == []
+    assert agent.Settings(form="oracle").input_files() == []
 
 
 def test_a_run_has_one_source_of_knowledge():
     with pytest.raises(ValueError, match="leave one of them out"):
-        shaped.Settings(form="code", source="code-final.py", maker="scripted")
+        agent.Settings(form="code", source="code-final.py", maker="scripted")
     with pytest.raises(ValueError, match="is not labelled"):
-        shaped.Settings(form="oracle", maker="scripted")
+        agent.Settings(form="oracle", maker="scripted")
     with pytest.raises(ValueError, match="measures potentials"):
-        shaped.Settings(form="motif", source="labels", scale="sums")
+        agent.Settings(form="motif", source="labels", scale="sums")
 
 
 def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
     bonus = EveryStep()
-    settings = shaped.Settings.model_validate({"gamma": 0.9})
-    assert shaped._scale(bonus, WORLD, 0, settings) == pytest.approx(0.5 / 0.1)
+    settings = agent.Settings.model_validate({"gamma": 0.9})
+    assert agent._scale(bonus, WORLD, 0, settings) == pytest.approx(0.5 / 0.1)
     assert bonus.counted == 0, "what was met while measuring is forgotten"
 
 
 def test_a_reward_is_not_taken_for_a_potential(sources, tmp_path):
-    settings = shaped.Settings.model_validate({"form": "motif", "source": sources["motif"]})
+    settings = agent.Settings.model_validate({"form": "motif", "source": sources["motif"]})
     with (
         pytest.raises(GroundlabError, match="is a reward, no potential"),
-        shaped.potential_of(WORLD, 0, settings, tmp_path),
+        agent.potential_of(WORLD, 0, settings, tmp_path),
     ):
         pass
 
 
 def test_potentials_are_divided_by_their_size_in_random_play():
     oracle = OraclePotential([("ball", "red")])
-    windows = shaped.random_play(WORLD, oracle.horizon, 0, 128, 16)
+    windows = agent.random_play(WORLD, oracle.horizon, 0, 128, 16)
     seen = oracle(windows)
     assert 0 < seen.mean() < 1 and len(seen) == 128 * 16
     size = scale_of(torch.from_numpy(seen).reshape(128, 16), 0.99)
     for scale, expected in (("range", 1.0), ("sums", size), (3.0, 3.0)):
-        assert shaped._scale(oracle, WORLD, 0, shaped.Settings.model_validate({"scale": scale})) == pytest.approx(
+        assert agent._scale(oracle, WORLD, 0, agent.Settings.model_validate({"scale": scale})) == pytest.approx(
             expected
         )
-    assert shaped._scale(Zero(), WORLD, 0, shaped.Settings()) == 1.0
+    assert agent._scale(Zero(), WORLD, 0, agent.Settings()) == 1.0
 
 
 def test_windows_of_random_play_follow_each_other():
-    windows = shaped.random_play(WORLD, 3, 0, 10, 2)
+    windows = agent.random_play(WORLD, 3, 0, 10, 2)
     views, times = windows.views.reshape(10, 2, 4, 7, 7, 3), windows.times.reshape(10, 2, 4)
     assert (times[:, :, -1] == [[step, step] for step in range(10)]).all()
     assert (views[1:, :, 2] == views[:-1, :, 3]).all()

@@ -8,11 +8,12 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_json
-from groundlab.methods.knowledge import coverage, labelling, replies, shipped, suggesting
-from groundlab.methods.knowledge.dataset import Dataset, Episode, write
-from groundlab.methods.knowledge.potentials import CodePotential
-from groundlab.methods.knowledge.sandbox import Sandbox
-from groundlab.methods.knowledge.windows import Windows, stacked
+from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
+from groundlab.papers.knowledge import labelling as shipped
+from groundlab.papers.knowledge.dataset import Dataset, Episode, write
+from groundlab.papers.knowledge.observations import Windows, stacked
+from groundlab.papers.knowledge.potentials import CodePotential
+from groundlab.papers.knowledge.sandbox import Sandbox
 
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 
@@ -35,11 +36,11 @@ def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
 
 
 def test_every_episode_is_what_its_world_shows_for_its_seed_and_actions(episodes, tmp_path):
-    visits = coverage.replayed(episodes)
-    coverage.store(tmp_path, visits)
+    visits = dataset.replayed(episodes)
+    dataset.store(tmp_path, visits)
     assert (tmp_path / "coverage.json").read_bytes() == (shipped.DATASET / "coverage.json").read_bytes()
     assert sum(int(counts.sum()) for counts in visits.values()) == episodes.card["steps"] + 60
-    shares = {str(snapshot): coverage.share_of_cells(counts) for snapshot, counts in visits.items()}
+    shares = {str(snapshot): dataset.share_of_cells(counts) for snapshot, counts in visits.items()}
     assert shares == episodes.card["cells_visited"]
     for counts in visits.values():
         assert counts.shape == (20, 20) and not counts[0].any() and not counts[:, -1].any()
@@ -52,7 +53,7 @@ def test_an_episode_that_its_world_does_not_show_is_found(episodes, tmp_path):
     forged = Episode(views, *(getattr(first, name) for name in list(Episode.__annotations__)[1:]))
     write(tmp_path / "data", [forged], {"world": episodes.card["world"]})
     with pytest.raises(GroundlabError, match=r"episode 0 is not what .* shows at step 3; collect the dataset again"):
-        coverage.replayed(Dataset(tmp_path / "data"))
+        dataset.replayed(Dataset(tmp_path / "data"))
 
 
 @pytest.mark.parametrize("form", ["code", "goals"])
@@ -79,7 +80,7 @@ def test_a_ledger_holds_no_reply_that_nothing_asks_for(episodes, tmp_path):
 
 
 def test_goals_are_about_things_of_their_stretch_without_numbers():
-    library = suggesting.load(shipped.HOME / "goals")
+    library = bk_goal.load(shipped.HOME / "goals")
     assert len(library.captions) <= 60
     for caption, goals in zip(library.captions, library.goals, strict=True):
         for goal in goals:
@@ -94,11 +95,11 @@ def test_every_hand_written_program_runs_on_windows_of_the_dataset_and_tells_the
     windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
     with Sandbox() as sandbox:
         for line in lines("code"):
-            potential = CodePotential(replies.code(line["reply"]) or "", sandbox)
+            potential = CodePotential(bk_code.code(line["reply"]) or "", sandbox)
             assert np.ptp(potential(windows)) > 0.3 and potential.failed == 0
 
 
 def test_the_first_prompt_of_a_ledger_is_the_one_that_the_package_sends():
-    from groundlab.methods.knowledge import programs
+    from groundlab.papers.knowledge import bk_code
 
-    assert lines("code")[0]["messages_sha256"] == digest_json(programs.opening())
+    assert lines("code")[0]["messages_sha256"] == digest_json(bk_code.opening())

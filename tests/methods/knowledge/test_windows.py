@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from groundlab.learning.shaping import ORIGINAL
-from groundlab.methods.knowledge.windows import History, channels_first, normalised
+from groundlab.papers.knowledge.observations import History, channels_first, normalised
 
 LENGTHS = (3, 5)
 

@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from groundlab.methods.mediator.baselines import Settings, agent_for
-from groundlab.methods.mediator.episodes import Rules, evaluation, make_batch, play
-from groundlab.methods.mediator.planner import scripted_planner
-from groundlab.methods.mediator.settings import Fidelity
-from groundlab.methods.registry import Request, evaluate, resolve_settings
+from groundlab.papers.mediator.baselines import Settings, agent_for
+from groundlab.papers.mediator.episodes import Rules, evaluation, make_batch, play
+from groundlab.papers.mediator.planner import scripted_planner
+from groundlab.papers.mediator.settings import Fidelity
+from groundlab.papers.registry import Request, evaluate, resolve_settings
 
 RULE_OF = {"hard": "hard-coded", "always": "always"}
 TABLE_1 = [  # method, world, plans, interactions, steps, success: published values, layouts 0-99

@@ -21,8 +21,8 @@ from transformers.utils.import_utils import is_serve_available
 
 from groundlab import cli
 from groundlab.language.chat import Ledger, Sampling
-from groundlab.language.chat.local import Local
-from groundlab.methods.mediator.planner import ATTEMPTS, REMINDER, parse_plan, perfect_reply
+from groundlab.language.chat.local_client import Local
+from groundlab.papers.mediator.planner import ATTEMPTS, REMINDER, parse_plan, perfect_reply
 
 WORLD = "SimpleDoorKey"
 KEY = "sk-d0-n0t-te11-Anyb0dy"

@@ -8,12 +8,12 @@ import torch
 from rooms import room_image
 
 from groundlab.core.run import Run, RunSpec
-from groundlab.methods import registry
-from groundlab.methods.mediator.asking import AskingLearner, build_network
-from groundlab.methods.mediator.network import Eye, FrameNetwork
-from groundlab.methods.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
-from groundlab.methods.mediator.skills import SkillSettings
-from groundlab.methods.mediator.training import learning_rate, make_batch, training_layouts
+from groundlab.papers import registry
+from groundlab.papers.mediator.agent import AskingLearner, build_network
+from groundlab.papers.mediator.network import Eye, FrameNetwork
+from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
+from groundlab.papers.mediator.skills import SkillSettings
+from groundlab.papers.mediator.training import learning_rate, make_batch, training_layouts
 
 SMALL = {"trajectories": 3, "layouts": "0-4", "test_every": 2}
 
@@ -117,7 +117,7 @@ def test_the_learning_rate_is_constant_until_its_share_of_the_run_and_then_falls
 
 def test_options_that_go_to_an_object_work_once_it_was_seen_and_cost_a_no_op_before():
     """The released code never fills in coordinates, so its agent cannot go anywhere (Q9)."""
-    from groundlab.methods.mediator.options_rl import Episode as OptionEpisode
+    from groundlab.papers.mediator.options_rl import Episode as OptionEpisode
 
     def first_action(objects, choice, carry=None) -> int:
         image = room_image(objects, carry=carry)

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from rooms import room_image
 
 from groundlab import worlds
-from groundlab.methods.mediator.perception import has_loop
-from groundlab.methods.mediator.search import FIFO, ORIGINAL, shortest_path
-from groundlab.methods.mediator.skills import (
+from groundlab.papers.mediator.search import FIFO, ORIGINAL, has_loop, shortest_path
+from groundlab.papers.mediator.skills import (
     DROP_OBJECT,
     EXPLORE,
     GO_TO,

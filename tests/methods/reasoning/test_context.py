@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from groundlab.language.dialogue import DialogueWriter
-from groundlab.methods.reasoning.context import HIDDEN, LONGEST_REPLY, Contexts, told
-from groundlab.methods.reasoning.settings import TalkingSettings
+from groundlab.language.chat_format import DialogueWriter
+from groundlab.papers.reasoning.settings import TalkingSettings
+from groundlab.papers.reasoning.text_env import HIDDEN, LONGEST_REPLY, Contexts, told
 
 WRITER = DialogueWriter(AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "golden" / "tiny_t5"))
 

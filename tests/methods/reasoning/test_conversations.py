@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.methods.reasoning.context import HIDDEN
-from groundlab.methods.reasoning.evaluation import open_talks
-from groundlab.methods.reasoning.parsing import ACTIONS
-from groundlab.methods.reasoning.settings import TalkingSettings
+from groundlab.papers.reasoning.evaluation import open_talks
+from groundlab.papers.reasoning.replies import ACTIONS
+from groundlab.papers.reasoning.settings import TalkingSettings
+from groundlab.papers.reasoning.text_env import HIDDEN
 from groundlab.worlds import text
 
 from .conftest import WORLD

@@ -6,12 +6,12 @@ import torch
 
 from groundlab.core.errors import GroundlabError
 from groundlab.learning.token_ppo import KLController
-from groundlab.methods.reasoning import credits
-from groundlab.methods.reasoning.credits import assigned, drawing_gap, learn, read
-from groundlab.methods.reasoning.evaluation import open_talks
-from groundlab.methods.reasoning.model import Speaker, open_policy
-from groundlab.methods.reasoning.rollouts import Collector
-from groundlab.methods.reasoning.settings import TrainingSettings
+from groundlab.papers.reasoning import ppo
+from groundlab.papers.reasoning.evaluation import open_talks
+from groundlab.papers.reasoning.policy import Speaker, open_policy
+from groundlab.papers.reasoning.ppo import assigned, drawing_gap, learn, read
+from groundlab.papers.reasoning.rollouts import Collector
+from groundlab.papers.reasoning.settings import TrainingSettings
 
 from .conftest import WORLD
 
@@ -125,7 +125,7 @@ def test_the_first_ratios_are_one_and_the_coefficient_moves_after_the_update(pla
 
 def test_without_a_kl_there_is_no_reference_to_pay_for(played, monkeypatch):
     rolled = played(kl="none")
-    monkeypatch.setattr(credits.TokenPolicy, "reference", lambda *_: pytest.fail("the reference was read"))
+    monkeypatch.setattr(ppo.TokenPolicy, "reference", lambda *_: pytest.fail("the reference was read"))
     said = read(rolled.policy, rolled.rollout, rolled.settings, rolled.speaker.end)
     assert rolled.policy._reference == []
     batch = assigned(rolled.rollout, said, rolled.settings.kl_controller().coefficient, rolled.settings)
@@ -135,9 +135,9 @@ def test_without_a_kl_there_is_no_reference_to_pay_for(played, monkeypatch):
 def test_dropping_unfinished_learns_from_a_random_choice_of_exactly_so_many_replies(played, monkeypatch):
     rolled = played(fidelity={"drop_unfinished": True}, steps=13, minibatch_size=13)
     sizes = []
-    update = credits.token_ppo.update
+    update = ppo.token_ppo.update
     monkeypatch.setattr(
-        credits.token_ppo,
+        ppo.token_ppo,
         "update",
         lambda back, opt, batch, *rest: sizes.append(batch) or update(back, opt, batch, *rest),
     )

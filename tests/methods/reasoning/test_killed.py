@@ -9,7 +9,7 @@ import time
 
 from groundlab import lab
 from groundlab.core.run import RunSpec
-from groundlab.lab import runs
+from groundlab.lab import run_store
 
 from .conftest import WORLD
 
@@ -40,7 +40,7 @@ def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(resolved, tm
     process.kill()
     _, error = process.communicate()
     assert process.returncode == -signal.SIGKILL, error.decode()
-    assert runs.status_of(killed) == "unfinished"
+    assert run_store.status_of(killed) == "unfinished"
     lab.execute_run(spec, killed)
     lab.execute_run(spec, whole)
     for name in ("metrics.jsonl", "evaluation.json"):

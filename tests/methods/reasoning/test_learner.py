@@ -11,13 +11,12 @@ from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.credit import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
-from groundlab.methods import registry
-from groundlab.methods.reasoning.credits import learn
-from groundlab.methods.reasoning.evaluation import examine, open_talks, play_layouts
-from groundlab.methods.reasoning.learner import Learner
-from groundlab.methods.reasoning.model import Speaker, open_policy, open_speaker
-from groundlab.methods.reasoning.rollouts import Collector
-from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers import registry
+from groundlab.papers.reasoning.evaluation import examine, open_talks, play_layouts
+from groundlab.papers.reasoning.policy import Speaker, open_policy, open_speaker
+from groundlab.papers.reasoning.ppo import Learner, learn
+from groundlab.papers.reasoning.rollouts import Collector
+from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
 
 from .conftest import WORLD
 

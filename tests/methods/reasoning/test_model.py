@@ -9,10 +9,10 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.dialogue import DialogueWriter
-from groundlab.methods.reasoning.model import dropping, evaluation_speaker, open_policy, open_speaker, save_policy
-from groundlab.methods.reasoning.parsing import MARKER, parse
-from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.language.chat_format import DialogueWriter
+from groundlab.papers.reasoning.policy import dropping, evaluation_speaker, open_policy, open_speaker, save_policy
+from groundlab.papers.reasoning.replies import MARKER, parse
+from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
 
 PROMPTS, RESPONSES = [[5, 9, 11, 30], [7, 8]], [[12, 13, 1], [40, 1]]
 MESSAGES = [{"role": "system", "content": "go"}, {"role": "user", "content": "You see a wall 2 steps left"}]

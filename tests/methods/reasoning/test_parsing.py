@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.methods.reasoning.parsing import ACTIONS, Referee, error_text, parse, system_prompt, thought
-from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.replies import ACTIONS, Referee, error_text, parse, system_prompt, thought
+from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
 
 SETTINGS = TalkingSettings()
 REPLIES = st.one_of(

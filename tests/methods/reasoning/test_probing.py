@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from groundlab.core.run import Run, RunSpec
-from groundlab.language.tokens import TokenPolicy
-from groundlab.methods import registry
-from groundlab.methods.reasoning.model import Reply, open_policy, open_speaker
-from groundlab.methods.reasoning.probing import Divided, Swapping, divided, probe, retrieval
-from groundlab.methods.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.language.token_policy import TokenPolicy
+from groundlab.papers import registry
+from groundlab.papers.reasoning.policy import Reply, open_policy, open_speaker
+from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.thoughts import Divided, Swapping, divided, probe, retrieval
 
 from .conftest import WORLD
 

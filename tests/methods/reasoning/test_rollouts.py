@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from groundlab.methods.reasoning.conversations import Outcome
-from groundlab.methods.reasoning.evaluation import open_talks
-from groundlab.methods.reasoning.model import Reply
-from groundlab.methods.reasoning.rollouts import Collector
-from groundlab.methods.reasoning.settings import Fidelity, TrainingSettings
+from groundlab.papers.reasoning.evaluation import open_talks
+from groundlab.papers.reasoning.policy import Reply
+from groundlab.papers.reasoning.rollouts import Collector
+from groundlab.papers.reasoning.settings import Fidelity, TrainingSettings
+from groundlab.papers.reasoning.text_env import Outcome
 
 from .conftest import WORLD
 

@@ -10,8 +10,8 @@ import pytest
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
-from groundlab.language.served import PYTHON_VARIABLE
-from groundlab.methods import registry
+from groundlab.language.vllm_backend import PYTHON_VARIABLE
+from groundlab.papers import registry
 
 WORLD = "Reasoning-GoTo-v0"
 SMALL = {"num_envs": 4, "steps": 16, "minibatch_size": 8, "iterations": 2, "layouts": "0-1", "num_dists": 0}

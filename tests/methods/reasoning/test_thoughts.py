@@ -2,10 +2,10 @@
 
 import pytest
 
-from groundlab.methods.reasoning.model import Reply
-from groundlab.methods.reasoning.parsing import thought
-from groundlab.methods.reasoning.rollouts import Turn
-from groundlab.methods.reasoning.thoughts import is_echo, is_grounded, measures, things, word_count
+from groundlab.papers.reasoning.policy import Reply
+from groundlab.papers.reasoning.replies import thought
+from groundlab.papers.reasoning.rollouts import Turn
+from groundlab.papers.reasoning.thoughts import is_echo, is_grounded, measures, things, word_count
 
 COLLAPSED = "Go forward.\nfinal answer: go forward"
 NORMAL = "I should go forward to get slightly closer to the blue key.\nfinal answer: go forward"

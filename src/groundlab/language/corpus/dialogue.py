@@ -18,11 +18,11 @@ from collections.abc import Callable
 from numpy.random import Generator
 
 from groundlab.assets import read_text
+from groundlab.language.chat_format import FORMATS
 from groundlab.language.corpus import scenes, topics, words
 from groundlab.language.corpus.scenes import Scene, Thing, steps
 from groundlab.language.corpus.topics import Breadth
 from groundlab.language.corpus.words import ACTIONS, one_of
-from groundlab.language.dialogue import FORMATS
 
 OPEN = "<open>"
 """At the end of a target: the reply goes on, and neither how nor its end is taught."""

@@ -1,0 +1,144 @@
+"""The worlds in a terminal: the list of all, and one episode played by hand.
+
+    groundlab worlds --all
+    groundlab play BabyAI-MixedTrainLocal-v0 --seed 3
+
+Left is the whole level, with floor dotted where the agent sees it; right is what a language model would read of it.
+Called from: `cli.py`. Read next: `worlds/render.py` (the drawing), `worlds/text.py` (the sentences).
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
+from rich.console import Console
+from rich.table import Table
+
+from groundlab.core.errors import GroundlabError
+from groundlab.worlds import CRAFTER_WORLDS, WORLDS, GridEnv, find, render, text
+from groundlab.worlds.crafter.rules import LENGTH, SIZE
+from groundlab.worlds.registry import World
+
+GROUPS: dict[str, Callable[[World], bool]] = {
+    "door-key worlds (mediator)": lambda world: world.is_door_key,
+    "BabyAI and BabyAI-Text (GLAM)": lambda world: world.name.startswith("BabyAI-") and not _is_knowledge(world),
+    "levels of the reasoning paper": lambda world: world.name.startswith("Reasoning-"),
+    "levels of the knowledge paper": lambda world: _is_knowledge(world),
+}
+_PIPE_WIDTH = 100  # columns, where there is no terminal to ask
+_KEYS = {"a": 0, "d": 1, "w": 2, "p": 3, "x": 4, "t": 5, "n": 6}
+_HELP = "a left, d right, w forward, p pick up, x drop, t toggle, n nothing, q quit"
+_SEEN_FLOOR, _UNSEEN_FLOOR = ". ", "  "
+
+
+def _is_knowledge(world: World) -> bool:
+    return world.name.startswith("BabyAI-Text-")
+
+
+def list_worlds(console: Console, package: bool = False) -> None:
+    """Print all native worlds by group; with `package`, also the ids that run through minigrid."""
+    if not console.is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("world", "grid", "limit", "missions (C a colour, T a type; X, Y objects)"):
+        table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
+    for group, belongs in GROUPS.items():
+        members = [world for world in WORLDS.values() if belongs(world)]
+        table.add_row(f"[bold]{group}: {len(members)}[/bold]")
+        for world in members:
+            grid = f"{world.width}x{world.height}"
+            table.add_row(world.name, grid, str(world.max_steps), f"{world.mission} ({world.summary})")
+        table.add_section()
+    table.add_row(f"[bold]Crafter (knowledge paper): {len(CRAFTER_WORLDS)}[/bold]")
+    for name, crafter in CRAFTER_WORLDS.items():
+        table.add_row(name, f"{SIZE}x{SIZE}", str(LENGTH), crafter.summary)
+    console.print(table)
+    if package:
+        others = _package_only()
+        console.print(f"through the minigrid package, slower: {len(others)}", style="bold", highlight=False)
+        console.print(Columns(others), highlight=False)
+
+
+def _package_only() -> list[str]:
+    from groundlab.worlds.package import package_ids  # here, because minigrid's levels take a second to import
+
+    return [name for name in package_ids() if name not in WORLDS]
+
+
+def _environment(world: str) -> GridEnv:
+    if world not in WORLDS and world in _package_only():
+        raise GroundlabError(
+            f"{world} runs through the minigrid package; play one of those that `groundlab worlds` lists"
+        )
+    kinds = "per-episode" if len(find(world).kinds) > 1 else "fixed-per-env"
+    return GridEnv(world, render_mode="ansi", kinds=kinds)
+
+
+def play(console: Console, world: str, seed: int) -> None:
+    """Play one episode; keys come from the terminal or, one character each, from a pipe. Raises GroundlabError."""
+    env = _environment(world)
+    screen = _door_key_screen(env) if env.world.is_door_key else _babyai_screen(env)
+    observation, _ = env.reset(seed=seed)
+    terminated = truncated = False
+    steps, reward = 0, 0.0
+    _say(console, f"{world}, layout {seed}: {observation['mission']}\n{_HELP}")
+    while not (terminated or truncated):
+        _say(console, f"\n{screen(observation)}\nstep {steps} of {env.grids.max_steps[0]}, reward {reward:g}")
+        key = _read_key()
+        if key in ("q", ""):
+            break
+        if key in _KEYS:
+            observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
+            steps += 1
+        else:
+            _say(console, _HELP)
+    end = f"mission done, reward {reward:.3f}" if terminated else "time is up" if truncated else "stopped"
+    _say(console, f"{end} after {steps} step{'s' * (steps != 1)}")
+
+
+def _say(console: Console, words: str) -> None:
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
+Screen = Callable[[dict[str, Any]], str]
+
+
+def _door_key_screen(env: GridEnv) -> Screen:
+    """What was seen of the room, and the line that the mediator's planner reads."""
+    from groundlab.papers.mediator.translator import Translator
+
+    translator = Translator(env.world.name)
+    return lambda observation: f"{env.render()}\n{translator.describe(observation['image'])}"
+
+
+def _babyai_screen(env: GridEnv) -> Screen:
+    """The level beside the mission and the sentences about the view."""
+
+    def draw(observation: dict[str, Any]) -> str:
+        sentences = text.describe_batch(observation["image"][None], env.world.language)[0]
+        said = [observation["mission"], *(f"- {sentence}" for sentence in sentences or ["(nothing in sight)"])]
+        width = 2 * int(env.grids.sizes[0, 0])
+        rows = zip_longest(_level_rows(env), said, fillvalue="")
+        return "\n".join(f"{row:<{width}}   {line}".rstrip() for row, line in rows)
+
+    return draw
+
+
+def _level_rows(env: GridEnv) -> Iterator[str]:
+    """The level's rows, two characters a cell; floor that the agent does not see is blank."""
+    lit = render.lit_cells(env.grids)
+    for y, row in enumerate(render.level_text(env.grids).splitlines()):
+        cells = (row.ljust(2 * len(lit))[2 * x : 2 * x + 2] for x in range(len(lit)))
+        yield "".join(_UNSEEN_FLOOR if cell == _SEEN_FLOOR and not lit[x, y] else cell for x, cell in enumerate(cells))
+
+
+def _read_key() -> str:
+    """One key press from a terminal, or the next character of a pipe; empty at its end."""
+    if sys.stdin.isatty():
+        return click.getchar()
+    character = sys.stdin.read(1)
+    return character if not character.isspace() else _read_key()

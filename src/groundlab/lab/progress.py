@@ -1,0 +1,175 @@
+"""What a person sees while runs go on: live bars in a terminal, dated plain lines anywhere else.
+
+The overall bar and its ETA count estimated seconds, not runs, because runs differ in length by a factor of a thousand.
+Called from: executor.py, which tells a view what happens.
+"""
+
+import datetime
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich import progress
+from rich.console import Console
+
+from groundlab.core.run import Progress
+from groundlab.lab.plan import PlannedRun, duration
+from groundlab.lab.run_store import Status
+
+_PLAIN_SECONDS = 30.0  # between two overall lines of the plain view
+_FIGURES_SHOWN = 3
+
+
+class View:
+    """Keeps count of runs and estimated seconds; how they are shown is the affair of the two kinds below."""
+
+    def __init__(self, runs: list[PlannedRun]):
+        self._total, self._ended, self._failed = len(runs), 0, 0
+        # An estimate of 0 would make a run invisible to the overall bar.
+        self._seconds = {run.hash: max(run.estimate.seconds, 0.1) for run in runs}
+        self._done = dict.fromkeys(self._seconds, 0.0)
+        self._began = time.monotonic()
+
+    def started(self, run: PlannedRun) -> None:
+        """A worker has taken a run."""
+
+    def progressed(self, run: PlannedRun, news: Progress) -> None:
+        """A run has done a step."""
+        self._done[run.hash] = news.step / max(news.total, 1)
+
+    def ended(self, run: PlannedRun, status: Status, line: str) -> None:
+        """A run has finished, failed (`line` says why) or stopped."""
+        self._ended += status in ("finished", "failed")
+        self._failed += status == "failed"
+        if status in ("finished", "failed"):
+            self._done[run.hash] = 1.0
+
+    def stopping(self) -> None:
+        """A stop was asked for."""
+
+    def note(self, line: str) -> None:
+        """Something to say about all runs."""
+
+    @property
+    def _seconds_done(self) -> float:
+        return sum(share * self._seconds[key] for key, share in self._done.items())
+
+    @property
+    def _counts(self) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._ended} of {self._total} runs{failed}"
+
+
+class PlainView(View):
+    """Dated lines: one a run that ends, and one now and then for all."""
+
+    def __init__(self, runs: list[PlannedRun], stream: TextIO):
+        super().__init__(runs)
+        self._stream = stream
+        self._started: dict[str, float] = {}
+        self._said_at = time.monotonic()
+
+    def started(self, run: PlannedRun) -> None:
+        self._started[run.hash] = time.monotonic()
+
+    def progressed(self, run: PlannedRun, news: Progress) -> None:
+        super().progressed(run, news)
+        if time.monotonic() - self._said_at > _PLAIN_SECONDS:
+            self._said_at = time.monotonic()
+            figures = _brackets(_figures(news))
+            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self._time_left()} left")
+
+    def ended(self, run: PlannedRun, status: Status, line: str) -> None:
+        super().ended(run, status, line)
+        took = duration(time.monotonic() - self._started.get(run.hash, self._began))
+        self._say(
+            line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}"
+        )
+
+    def stopping(self) -> None:
+        self.note("stopping: the running runs save a checkpoint first")
+
+    def note(self, line: str) -> None:
+        self._say(line)
+
+    def _time_left(self) -> str:
+        done = self._seconds_done
+        elapsed = time.monotonic() - self._began
+        return duration(elapsed * (sum(self._seconds.values()) - done) / done) if done else "unknown time"
+
+    def _say(self, line: str) -> None:
+        say(line, self._stream)
+
+
+class LiveView(View):
+    """One bar a running run with its latest figures, one for all with an ETA."""
+
+    def __init__(self, runs: list[PlannedRun], bars: progress.Progress):
+        super().__init__(runs)
+        self._bars = bars
+        self._overall = bars.add_task(self._counts, total=sum(self._seconds.values()), figures="")
+        self._tasks: dict[str, progress.TaskID] = {}
+
+    def started(self, run: PlannedRun) -> None:
+        self._tasks[run.hash] = self._bars.add_task(run.label, total=None, figures=run.given)
+
+    def progressed(self, run: PlannedRun, news: Progress) -> None:
+        super().progressed(run, news)
+        self._bars.update(self._tasks[run.hash], total=news.total, completed=news.step, figures=_figures(news))
+        self._bars.update(self._overall, completed=self._seconds_done)
+
+    def ended(self, run: PlannedRun, status: Status, line: str) -> None:
+        super().ended(run, status, line)
+        self._bars.remove_task(self._tasks.pop(run.hash))
+        self._bars.update(self._overall, completed=self._seconds_done, description=self._counts)
+        if status == "failed":
+            self._bars.console.print(f"[red]{line}[/red]")
+
+    def stopping(self) -> None:
+        self.note("stopping: the running runs save a checkpoint first (again: stop at once)")
+
+    def note(self, line: str) -> None:
+        self._bars.console.print(line)
+
+
+@contextmanager
+def progress_view(runs: list[PlannedRun]) -> Iterator[View]:
+    """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks."""
+    stream = _own_stderr()
+    console = Console(file=stream)
+    if not console.is_terminal or console.is_jupyter:
+        yield PlainView(runs, stream)
+        return
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=24),
+        progress.TaskProgressColumn(),
+        progress.TimeRemainingColumn(compact=True),
+        progress.TextColumn("{task.fields[figures]}", style="dim"),
+    )
+    with progress.Progress(*columns, console=console) as bars:
+        yield LiveView(runs, bars)
+
+
+def say(line: str, stream: TextIO | None = None) -> None:
+    """One dated line, on standard error unless told otherwise."""
+    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
+
+
+def _own_stderr() -> TextIO:
+    """Standard error for a view alone: it stays the terminal while a run's output goes to its log (worker.py)."""
+    try:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+    except (OSError, ValueError):  # a notebook's stderr is no file
+        return sys.stderr
+
+
+def _figures(news: Progress) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in list(news.figures.items())[:_FIGURES_SHOWN])
+
+
+def _brackets(text: str) -> str:
+    return f" ({text})" if text else ""

@@ -1,0 +1,213 @@
+"""Result folders: finished runs collected per paper, and a whole version of the results with its manifest.
+
+A version is put together in `results/.assembling-<version>` and renamed into place once, at the end, so a folder
+without the prefix is complete; nothing published is ever written over. `smoke` results live under `results/.scratch`.
+Called from: reproduce.py. Read next: `publish.py`, which names the version that the README shows.
+"""
+
+import datetime
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import groundlab
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.hashing import digest_bytes, digest_files, digest_json
+from groundlab.core.paths import repository_root
+from groundlab.lab import machine, run_store
+from groundlab.lab.plan import Plan, PlannedRun, results_folder
+
+COLLECTED = ("config.yaml", "metrics.jsonl", "evaluation.json", "manifest.json")  # never checkpoints
+
+
+def collect(plan: Plan, folder: str | Path | None = None) -> Path:
+    """Copy the records of the plan's finished runs to `<folder>/<paper>/runs/<label>-<hash8>/`; returns the folder.
+
+    Without a folder (a person working in a notebook) it is `.scratch/notebook-<scale>` under the results.
+    What is there already with the same content is left alone.
+    """
+    target = Path(folder) if folder else plan.results / ".scratch" / f"notebook-{plan.scale}"
+    storage.make_folder(target)
+    for run in plan.runs:
+        if run_store.status_of(plan.folder_of(run)) == "finished":
+            _copy_records(plan.folder_of(run), target / run_name(run))
+    return target
+
+
+def run_name(run: PlannedRun) -> str:
+    """The place of a run in a version: `mediator/runs/always-KeyInBox-s0-1f2e3d4c`."""
+    return f"{run.paper}/runs/{run.label}-{run.hash[:8]}"
+
+
+def _copy_records(source: Path, target: Path) -> None:
+    for name in COLLECTED:
+        file = source / name
+        if not file.is_file():
+            continue  # an evaluation-only run logs no metrics
+        content = file.read_bytes()
+        if not (target / name).is_file() or (target / name).read_bytes() != content:
+            storage.write_atomic(target / name, content)
+
+
+def home_of(plan: Plan) -> Path:
+    """Where versions of this plan are kept."""
+    return plan.results / ".scratch" if plan.scale == "smoke" or plan.part else plan.results
+
+
+def version_digest(plan: Plan) -> str:
+    """SHA-256 over all that a version shows: its runs, notebooks, claims, the code of its pages, and shipped models."""
+    root, package = repository_root(), Path(groundlab.__file__).parent
+    pages = [*(root / "notebooks").glob("*.ipynb"), *(root / "configs").glob("*/claims.yaml")]
+    report = [file for file in (package / "report").rglob("*") if file.suffix in (".py", ".j2")]
+    report += (package / "assets" / "models").glob("*/recipe.json")
+    return digest_json([plan.digest, digest_files(pages, root), digest_files(report, package)])
+
+
+def find_version(plan: Plan) -> Path | None:
+    """The folder of a complete version of this very plan, if there is one."""
+    digest, home = version_digest(plan), home_of(plan)
+    for file in sorted(home.glob("[!.]*/manifest.json")):
+        manifest = storage.read_json(file)
+        complete = manifest.get("plan_digest") == digest and not manifest["totals"]["failed"]
+        if complete and all((file.parent / run["folder"]).is_dir() for run in manifest["runs"]):
+            return file.parent
+    return None
+
+
+def version_names(plan: Plan) -> Iterator[str]:
+    """`0.1.0-quick-20261121-ab12cd3`, then the same with `-2`, `-3`, ... for when that is taken."""
+    git, today = machine.git_facts(), datetime.datetime.now(datetime.UTC)
+    commit = (git["commit"] or "nogit")[:7] + ("-dirty" if git["dirty"] else "")
+    base = f"{groundlab.__version__}-{plan.scale}-{today:%Y%m%d}-{commit}"
+    yield base
+    yield from (f"{base}-{number}" for number in count(2))
+
+
+def begin_version(plan: Plan) -> Path:
+    """An empty folder in which the next version of this plan is put together; an earlier attempt is cleared."""
+    home = home_of(plan)
+    name = next(name for name in version_names(plan) if not (home / name).exists())
+    folder = home / f".assembling-{name}"
+    with storage.clear_disk_errors(folder):
+        if folder.exists():
+            shutil.rmtree(folder)
+    return storage.make_folder(folder)
+
+
+def describe_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
+    """Write the manifest of a folder that is still being put together, for its own pages to read."""
+    name = folder.name.removeprefix(".assembling-")
+    storage.write_json(folder / "manifest.json", version_manifest(plan, name, failed, command))
+
+
+def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> Path:
+    """Write the manifest of an assembled folder and rename it into place; returns its final path.
+
+    failed: error lines by run hash. A name taken in the meantime is not overwritten: the next number is used.
+    """
+    first = folder.name.removeprefix(".assembling-")
+    name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
+    storage.write_json(folder / "manifest.json", version_manifest(plan, name, failed, command))
+    target = folder.parent / name
+    with storage.clear_disk_errors(target):
+        os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
+    return target
+
+
+def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> dict[str, Any]:
+    """What made a version: commit, packages, hardware, inputs, and every run with its times, failed ones included."""
+    entries = [_run_entry(plan, run, failed.get(run.hash)) for run in plan.runs]
+    return {
+        "version": version,
+        "package": groundlab.__version__,
+        "scale": plan.scale,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": command,
+        **machine.facts(),
+        "papers": plan.papers,
+        "alone": list(plan.alone),
+        "plan_digest": version_digest(plan),
+        "totals": _totals(entries),
+        "runs": entries,
+        "inputs": _inputs(plan),
+    }
+
+
+def _run_entry(plan: Plan, run: PlannedRun, failure: str | None) -> dict[str, Any]:
+    manifest = run_store.read_manifest(plan.folder_of(run)) or {}
+    finished = manifest.get("status") == "finished"
+    return {
+        "label": run.label,
+        "hash": run.hash,
+        "paper": run.paper,
+        **run.spec.model_dump(),
+        "status": "finished" if finished else "failed",
+        "wall_seconds": manifest.get("wall_seconds", 0.0),
+        "cpu_seconds": manifest.get("cpu_seconds", 0.0),
+        "peak_memory_mib": manifest.get("peak_memory_mib", 0.0),
+        "folder": run_name(run) if finished else None,
+        "error": None if finished else failure or manifest.get("error") or "not started",
+    }
+
+
+def _totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "wall_seconds": round(sum(entry["wall_seconds"] for entry in entries), 2),
+        "cpu_seconds": round(sum(entry["cpu_seconds"] for entry in entries), 2),
+        "peak_memory_mib": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
+        "runs": len(entries),
+        "failed": sum(entry["status"] == "failed" for entry in entries),
+    }
+
+
+def _inputs(plan: Plan) -> dict[str, str]:
+    """The configs, notebooks, pins and run inputs behind a version, by path, with their SHA-256."""
+    root = repository_root()
+    names = [f"configs/{paper}/{name}.yaml" for paper in plan.papers for name in (plan.scale, "claims")]
+    names += [f"notebooks/{name}" for experiment in plan.experiments for name in experiment.notebooks]
+    names += ["notebooks/07_review.ipynb", "requirements/constraints.txt"]
+    files = {name: digest_bytes((root / name).read_bytes()) for name in names if (root / name).is_file()}
+    for run in plan.runs:
+        files.update((run_store.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
+    return files
+
+
+def publish(version: str, results: str | Path | None = None) -> Path:
+    """Make a version the reference of its papers at its scale; returns the path of reference.json.
+
+    Raises GroundlabError for unknown versions, smoke results, single experiments, uncommitted code and failed runs.
+    """
+    home = results_folder(results)
+    manifest = _manifest_of(version, home)
+    _check_publishable(version, manifest)
+    file = home / "reference.json"
+    reference = storage.read_json(file) if file.is_file() else {}
+    for paper in manifest["papers"]:
+        reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
+    storage.write_json(file, reference)
+    return file
+
+
+def _manifest_of(version: str, home: Path) -> dict[str, Any]:
+    versions = {folder.parent.name: folder for folder in home.glob("[!.]*/manifest.json")}
+    scratch = {folder.parent.name: folder for folder in (home / ".scratch").glob("[!.]*/manifest.json")}
+    if version not in versions | scratch:
+        raise unknown_name("version", version, versions, f"versions are the folders in {home}")
+    return storage.read_json((scratch | versions)[version])
+
+
+def _check_publishable(version: str, manifest: dict[str, Any]) -> None:
+    if manifest["scale"] == "smoke":
+        raise GroundlabError(f"{version} is a smoke result, which is never published; reproduce at scale quick or more")
+    if manifest.get("alone"):
+        named = f"{version} holds the experiment {' '.join(manifest['alone'])} alone"
+        raise GroundlabError(f"{named}; its pages show it as it is, publish a whole version")
+    if manifest["git"]["dirty"] or not manifest["git"]["commit"]:
+        raise GroundlabError(f"{version} was made from uncommitted code; commit, reproduce again and publish that")
+    failed = manifest["totals"]["failed"]
+    if failed:
+        raise GroundlabError(f"{version} has {failed} failed runs; run the same reproduce command again first")

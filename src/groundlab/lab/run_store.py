@@ -1,0 +1,155 @@
+"""The store of runs: `.runs/<hash>` under the results folder, and the manifest that each run keeps of itself.
+
+A manifest is opened when a run starts and closed with `finished`, `failed` or `unfinished`; a run killed without
+warning stays `unfinished`. Times are summed over resumptions, `history` holds each. Written by worker.py, read by all.
+"""
+
+import datetime
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_json
+from groundlab.core.run import RunSpec
+from groundlab.lab import machine
+from groundlab.lab import run_hash as identity
+from groundlab.lab.config import Estimate
+
+Status = Literal["new", "finished", "failed", "unfinished"]
+Manifest = dict[str, Any]
+RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
+_HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the books
+_LOCK_SECONDS = 60.0  # an orphaned worker notices within a step that its parent is gone, then saves and leaves
+
+
+def run_folder(results: Path, run_hash: str) -> Path:
+    """Where a run of that hash lives."""
+    return results / ".runs" / run_hash
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a run folder; None when it was never started."""
+    file = folder / "manifest.json"
+    return storage.read_json(file) if file.is_file() else None
+
+
+def status_of(folder: Path) -> Status:
+    """What a run folder holds."""
+    manifest = read_manifest(folder)
+    return manifest["status"] if manifest else "new"
+
+
+def cost_key(spec: dict[str, Any]) -> str:
+    """Runs that differ only by seed cost the same."""
+    return digest_json([spec["method"], spec["world"], spec["settings"]])
+
+
+def measured_costs(results: Path) -> dict[str, Estimate]:
+    """What finished runs in the store took, by `cost_key`; the slowest seed stands for all."""
+    costs: dict[str, Estimate] = {}
+    for file in sorted((results / ".runs").glob("*/manifest.json")):
+        with suppress(GroundlabError):  # a broken manifest is reported when its own run is started
+            manifest = storage.read_json(file)
+            if manifest["status"] == "finished":
+                cost = Estimate(seconds=manifest["wall_seconds"], megabytes=folder_megabytes(file.parent))
+                key = cost_key(manifest)
+                costs[key] = max(cost, costs.get(key, cost), key=lambda each: each.seconds)
+    return costs
+
+
+def folder_megabytes(folder: Path) -> float:
+    """The size of all files in a folder, in MB."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Own a run folder: two processes never write to one, the second waits for a while, then is refused."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        raise GroundlabError(f"{folder} holds other files and no run; choose an empty or a new folder")
+    storage.make_folder(folder)
+    with storage.clear_disk_errors(folder), (folder / ".lock").open("w") as file:
+        _lock(file, folder)
+        yield
+
+
+def _lock(file: Any, folder: Path) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise GroundlabError(f"{folder} is in use by another process; wait for it or stop it") from None
+            time.sleep(0.1)
+
+
+class RunRecord:
+    """The manifest of a run while the run is going on."""
+
+    def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):
+        """Open a run's books, kept by the first of its processes.
+
+        Raises GroundlabError when the folder holds a run of other code or inputs.
+        """
+        self._file = folder / "manifest.json"
+        earlier = read_manifest(folder)
+        if earlier and earlier["hash"] != run_hash:
+            raise GroundlabError(f"{folder} holds a run {_difference(earlier, spec)}; choose another folder")
+        self.finished = earlier is not None and earlier["status"] == "finished"
+        self._usage, self._written_at = machine.Usage(), time.monotonic()
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes}]
+        self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
+
+    def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:
+        return {
+            "hash": run_hash,
+            "label": spec.label,
+            **spec.model_dump(),
+            "status": "unfinished",
+            "error": None,
+            "inputs": identity.input_digests(spec.method, spec.world, spec.settings),
+            **machine.facts(),
+        }
+
+    def write(self, status: Status = "unfinished", error: str | None = None) -> None:
+        """Write the books as they stand."""
+        self._history[-1].update(self._usage.so_far(), status=status)
+        self.manifest.update(_totals(self._history), status=status, error=error, history=self._history)
+        storage.write_json(self._file, self.manifest)
+        self._written_at = time.monotonic()
+
+    def beat(self) -> None:
+        """Write the books if that was long ago."""
+        if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
+            self.write()
+
+
+def _difference(earlier: Manifest, spec: RunSpec) -> str:
+    """How an earlier run in a folder differs from the one that is asked for: `with iterations 60, not 80`."""
+    old, new = ({**each, **each["settings"]} for each in (earlier, spec.model_dump()))
+    names = [name for name in new if name != "settings" and old.get(name) != new[name]]
+    differing = ", ".join(f"{name} {old.get(name)}, not {new[name]}" for name in names)
+    return f"with {differing}" if names else "of other code or inputs"
+
+
+def _totals(history: list[dict[str, Any]]) -> dict[str, float]:
+    return {
+        "wall_seconds": round(sum(session["wall_seconds"] for session in history), 2),
+        "cpu_seconds": round(sum(session["cpu_seconds"] for session in history), 2),
+        "peak_memory_mib": max(session["peak_memory_mib"] for session in history),
+    }
+
+
+def mark_failed(folder: Path, error: str) -> None:
+    """Close the books of a run whose process is gone (where they can still be written)."""
+    with suppress(GroundlabError):
+        manifest = read_manifest(folder)
+        if manifest and manifest["status"] != "finished":
+            storage.write_json(folder / "manifest.json", {**manifest, "status": "failed", "error": error})

@@ -1,0 +1,1 @@
+"""Jobs on a Slurm cluster: how runs are submitted, what runs inside a job, and what the queue says."""

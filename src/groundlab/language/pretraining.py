@@ -1,0 +1,262 @@
+"""Pretraining of the language models that ship: corpus, tokenizer, model, probes, one folder of weights.
+
+    recipe = load_recipe("quick-t5")
+    pretrain(recipe, Path("out/quick-t5-s0"))
+
+A recipe (`assets/models/*.yaml`) says everything: shape, curriculum, steps, seed, topics left out. The folder holds
+what `from_pretrained` reads (weights, config, tokenizer) and `recipe.json`: the recipe, its hash, the probes' results,
+the temperature of action scores, time and machine. `training/` inside is a run folder (core/run.py): killed at any
+moment and started again, the same call ends in the same weights. Read next: `language/corpus/`, `language/probes.py`.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from pydantic import Field
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from groundlab import assets
+from groundlab.core import storage
+from groundlab.core.errors import unknown_name
+from groundlab.core.hashing import digest_json
+from groundlab.core.run import Progress, Run, RunSpec
+from groundlab.core.schema import Strict, parse
+from groundlab.core.seeding import generator
+from groundlab.language import corpus, probes, tokenizer
+from groundlab.language.architecture import Architecture, build
+from groundlab.language.corpus import Breadth, Sample
+from groundlab.learning import checkpoints
+
+BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
+MODELS = Path(assets.__file__).parent / "models"
+"""Where recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`) are."""
+
+
+class Stage(Strict):
+    """A part of the curriculum."""
+
+    steps: int = Field(ge=1)
+    topics: dict[str, float]
+    """Topic -> its weight in the mixture."""
+    fewest: int = 2
+    most: int = 8
+    similar: float = 0.5
+    rare: float = 0.0
+    styles: float = 0.0
+    until_loss: float = 0.0
+    """The stage is over as soon as the mean loss of a pool is below this, so that what comes late has its time."""
+
+    @property
+    def breadth(self) -> Breadth:
+        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles)
+
+
+class Recipe(Strict):
+    """Everything that decides the weights."""
+
+    name: str
+    seed: int = 0
+    pieces: int = Field(default=1500, ge=200)
+    """Size of the tokenizer's vocabulary, at most."""
+    architecture: Architecture = Architecture()
+    stages: list[Stage]
+    leave_out: list[str] = Field(default=[])
+    """Topics that are not taught: the other topics take their place in the mixture."""
+    dose: float = Field(default=1.0, gt=0)
+    """Share of the steps of every stage."""
+    batch_size: int = Field(default=48, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    warm_up: int = Field(default=50, ge=1)
+    fall: float = Field(default=0.25, ge=0, le=1)
+    """Share of the steps, at the end, over which the learning rate falls linearly to a tenth."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    probe_samples: int = Field(default=400, ge=1)
+
+    @property
+    def hash(self) -> str:
+        """What the weights are known by: 12 hexadecimal digits of the whole recipe."""
+        return digest_json(self.model_dump())[:12]
+
+    def pools(self, stage: Stage) -> int:
+        """How many pools of batches a stage has at most."""
+        return max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
+
+    @property
+    def dialogue(self) -> tuple[str, ...]:
+        """The topics of dialogue that some stage teaches."""
+        return tuple(topic for topic in corpus.DIALOGUE if any(topic in self.mixture(stage) for stage in self.stages))
+
+    def mixture(self, stage: Stage) -> dict[str, float]:
+        """The topics of a stage without those left out."""
+        return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
+
+
+def place_of(model: str) -> str:
+    """The folder of a model that ships, or the name as given."""
+    shipped = MODELS / model
+    return str(shipped) if (shipped / "config.json").is_file() else model
+
+
+def files_of(model: str) -> list[Path]:
+    """The files of a model that ships or is a folder; none of one that is known by name only."""
+    folder = Path(place_of(model))
+    return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+
+
+def known_recipes() -> list[str]:
+    """The names of the shipped recipes."""
+    return sorted(file.stem for file in MODELS.glob("*.yaml"))
+
+
+def load_recipe(name: str, **changes: Any) -> Recipe:
+    """A shipped recipe with some values changed. A file may extend another one by name.
+
+    Raises GroundlabError for unknown recipes, keys and topics, naming the nearest one.
+    """
+    if name not in known_recipes():
+        raise unknown_name("recipe", name, known_recipes())
+    values = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
+    base = values.pop("extends", None)
+    if base:
+        values = load_recipe(base).model_dump() | values
+    recipe = parse(Recipe, {**values, "name": name, **changes}, f"recipe {name}")
+    for topic in [*recipe.leave_out, *(topic for stage in recipe.stages for topic in stage.topics)]:
+        if topic not in corpus.ALL_TOPICS:
+            raise unknown_name("topic", topic, corpus.ALL_TOPICS)
+    return recipe
+
+
+def pretrain(
+    recipe: Recipe,
+    out: Path,
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Train a recipe's model into the folder `out`, continuing what is there; returns what `recipe.json` holds.
+
+    Raises GroundlabError when `out` holds another recipe's run, Unfinished when `stop` says so (the state is saved).
+    """
+    spec = RunSpec(method="pretraining", world=recipe.name, seed=recipe.seed, settings=recipe.model_dump())
+    run = Run(out / "training", spec, report=report, stop=stop)
+    words = train_tokenizer(recipe)
+    model = build(recipe.architecture, len(words), recipe.seed).to(device)  # type: ignore[arg-type]
+    seconds = _train(run, recipe, model, words)
+    _store(model, words, out)
+    facts = {
+        "recipe": recipe.model_dump(),
+        "hash": recipe.hash,
+        "corpus": fingerprint(recipe),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "probes": probes.examine(model, words, recipe.probe_samples),
+        "temperature": probes.score_temperature(model, words),
+        "cpu_seconds": round(seconds),
+        "date": datetime.now(UTC).date().isoformat(),
+        "hardware": _hardware(),
+        "torch": torch.__version__,
+    }
+    storage.write_json(out / "recipe.json", facts)
+    return facts
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """What the corpus draws for a recipe, as 12 hexadecimal digits: weights belong to a recipe and to a corpus."""
+    drawn = [list(pool(recipe, stage, index)) for index, stage in enumerate(recipe.stages)]
+    return digest_json([drawn, train_tokenizer(recipe).get_vocab()])[:12]
+
+
+@torch.no_grad()
+def _store(model: PreTrainedModel, words: PreTrainedTokenizerBase, out: Path) -> None:
+    """Round the weights to 16 bits, which halves what ships, and save them; they are read back as 32 bits."""
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())
+    words.save_pretrained(out)
+    model.save_pretrained(out, state_dict={name: parameter.half() for name, parameter in model.named_parameters()})
+
+
+def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
+    """The tokenizer of a recipe: learnt from all topics, so that doses differ in knowledge and not in tokens.
+
+    A recipe that teaches conversations reads its topics of dialogue too, and has the roles as tokens.
+    """
+    rng, breadth = generator(recipe.seed, "tokenizer"), Breadth(rare=0.25, styles=0.25)
+    topics = (*corpus.TOPICS, *recipe.dialogue)
+    samples = (corpus.sample(rng, topics, breadth) for _ in range(20_000))
+    told = (f"{sample.input} {sample.target}".removesuffix(corpus.OPEN) for sample in samples)
+    return tokenizer.train(told, recipe.pieces, dialogue=bool(recipe.dialogue))
+
+
+def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:
+    """The batches of pool `index`, drawn from a generator of its own: of like length each, in random order."""
+    rng = generator(recipe.seed, "corpus", index)
+    mixture, size = recipe.mixture(stage), recipe.batch_size
+    samples = [corpus.sample(rng, mixture, stage.breadth) for _ in range(size * BATCHES_A_POOL)]
+    samples.sort(key=lambda sample: len(sample.input))
+    for batch in rng.permutation(BATCHES_A_POOL):
+        yield samples[batch * size : (batch + 1) * size]
+
+
+def _learning_rate(recipe: Recipe, share: float, step: int) -> float:
+    """The rate at `step` (from 0), `share` of all steps being done: warm-up, constant, linear fall to a tenth."""
+    fallen = max(0.0, share - (1 - recipe.fall)) / recipe.fall if recipe.fall else 0.0
+    return recipe.learning_rate * min((step + 1) / recipe.warm_up, 1 - 0.9 * fallen)
+
+
+def _train(run: Run, recipe: Recipe, model: PreTrainedModel, words: PreTrainedTokenizerBase) -> float:
+    """Train to the end, or to a stop; one record a pool. Returns the CPU seconds of all sessions."""
+    weights = nn.ParameterList(model.parameters())  # holds tied weights once, unlike the model's state dict
+    optimizer = torch.optim.AdamW(list(weights), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    checkpoint, at = run.restore(), {"stage": 0, "pools": 0, "cpu_seconds": 0.0}
+    if checkpoint is not None:
+        at = checkpoints.unpack(checkpoint.files, weights, optimizer)
+    done = checkpoint.step if checkpoint else 0
+    while at["stage"] < len(recipe.stages):
+        began, stage, losses = time.process_time(), recipe.stages[at["stage"]], []
+        share = done / (done + _pools_left(recipe, at))
+        for number, samples in enumerate(pool(recipe, stage, done)):
+            rate = _learning_rate(recipe, share, done * BATCHES_A_POOL + number)
+            losses.append(_update(model, optimizer, probes.collate(model, words, samples), rate, recipe.max_grad_norm))
+        done, loss = done + 1, float(np.mean(losses))
+        run.log({"step": done * BATCHES_A_POOL, "stage": at["stage"], "loss": loss})
+        at["pools"] += 1
+        if at["pools"] == recipe.pools(stage) or loss < stage.until_loss:
+            at.update(stage=at["stage"] + 1, pools=0)
+        at["cpu_seconds"] += time.process_time() - began
+        state = lambda: checkpoints.pack(weights, optimizer, at)  # noqa: E731
+        run.advance(done, done + _pools_left(recipe, at), state, loss=loss)
+    return at["cpu_seconds"]
+
+
+def _pools_left(recipe: Recipe, at: dict[str, Any]) -> int:
+    """How many pools are still to come, at most."""
+    return sum(map(recipe.pools, recipe.stages[at["stage"] :])) - at["pools"]
+
+
+def _update(
+    model: PreTrainedModel, optimizer: torch.optim.Optimizer, batch: dict, rate: float, max_norm: float
+) -> float:
+    """One step of AdamW on the mean cross-entropy of the targets' tokens; returns that loss."""
+    optimizer.param_groups[0]["lr"] = rate
+    loss = model(**batch).loss
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm)
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _hardware() -> str:
+    """Cores and processor, as far as the machine tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names) or '?'}-core {names[0] if names else platform.processor() or platform.machine()}"

@@ -1,0 +1,330 @@
+"""The language models that ship: what each knows by its probes, and how it was made.
+
+    models = shipped()          # every folder of assets/models, those that were taught everything first
+    models_table(models)        # recipe, temperature, cost, the command that pretrains it again
+    probe_figure(models)        # share of right answers, models by probes
+
+All is read from the `recipe.json` beside the weights, which pretraining wrote; no model is loaded and no run needed.
+Called from: exhibits.py, notebooks/01_language_model.ipynb. Read next: `language/probes.py`, what a probe asks.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from groundlab import assets
+from groundlab.core import storage
+from groundlab.papers.glam.figures import LEVEL, draw_curve, frames_cell, learns, mean_success, reached
+from groundlab.papers.glam.tables import CONTROL, EIGHT, Agent, agents
+from groundlab.report.curves import WINDOW
+from groundlab.report.exhibits import exhibit
+from groundlab.report.records import Records
+from groundlab.report.style import new_figure
+from groundlab.report.tables import Table, measured
+
+MODELS = Path(assets.__file__).parent / "models"
+_BINDING = "binding: "
+_COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
+_UNTAUGHT = {"facecolor": "none", "edgecolor": "#D55E00", "linewidth": 1.6}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A shipped model by the name of its folder, and what its `recipe.json` says."""
+
+    name: str
+    facts: dict[str, Any]
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The recipe that it was pretrained by."""
+        return self.facts["recipe"]
+
+    @property
+    def probes(self) -> dict[str, float]:
+        """Probe -> percent of right answers."""
+        return {probe: 100.0 * share for probe, share in self.facts["probes"].items()}
+
+    @property
+    def taught(self) -> set[str]:
+        """The topics that some stage teaches."""
+        return {topic for stage in self.recipe["stages"] for topic in stage["topics"]} - set(self.recipe["leave_out"])
+
+    @property
+    def differs(self) -> str:
+        """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
+        left_out = ", ".join(self.recipe["leave_out"]).replace("_", " ")
+        parts = [f"no {left_out}"] * bool(left_out)
+        parts += [f"{self.recipe['dose']:.0%} of the steps"] * (self.recipe["dose"] != 1)
+        parts += ["stock initial values"] * (not self.recipe["architecture"]["binding_start"])
+        return ", ".join(parts)
+
+    @property
+    def command(self) -> str:
+        """What pretrains it again."""
+        return f"groundlab pretrain {self.recipe['name']} --seed {self.recipe['seed']} --out out/{self.name}"
+
+
+def shipped(home: Path = MODELS) -> list[Model]:
+    """The models in a folder of models: those that were taught everything first, then by name."""
+    models = [Model(file.parent.name, storage.read_json(file)) for file in home.glob("*/recipe.json")]
+    return sorted(models, key=lambda model: (bool(model.differs), model.name))
+
+
+@exhibit("glam-models", "The language models that ship, and how each was made")
+def models(records: Records) -> Table:
+    """The exhibit `glam-models`: of what ships, whatever was run."""
+    return models_table(shipped())
+
+
+@exhibit("glam-probes", "What each shipped language model knows: held-out questions of its corpus, answered right")
+def probes(records: Records) -> Figure:
+    """The exhibit `glam-probes`: of what ships, whatever was run."""
+    return probe_figure(shipped())
+
+
+def models_table(models: list[Model]) -> Table:
+    """One row a model; the CSV has one row a model and probe."""
+    lines = [
+        {"model": model.name, "probe": probe, "success": value, "questions": model.recipe["probe_samples"]}
+        for model in models
+        for probe, value in model.probes.items()
+    ]
+    return Table(pd.DataFrame(lines), pd.DataFrame([_row(model) for model in models]), _NOTES)
+
+
+def _row(model: Model) -> dict[str, str]:
+    facts = model.facts
+    return {
+        "model": model.name,
+        "recipe": model.differs or "everything",
+        "architecture": _shape(model.recipe["architecture"]),
+        "parameters": f"{facts['parameters']:,}",
+        "temperature": f"{facts['temperature']:.2f}",
+        "CPU": f"{facts['cpu_seconds']:,} s",
+        "pretrained": f"{facts['date']}, {facts['hardware']}",
+        "again": model.command,
+    }
+
+
+def _shape(architecture: dict[str, Any]) -> str:
+    layers = [architecture["layers"]] + [architecture["decoder_layers"]] * (architecture["family"] == "t5")
+    return f"{architecture['family']}, {' + '.join(map(str, layers))} layers, width {architecture['width']}"
+
+
+_NOTES = (
+    "recipe: what differs from the whole corpus, its steps, and initial values that favour binding",
+    "temperature: what scores of actions are divided by; found on random scenes, success is never looked at",
+    "CPU: seconds of one core for all training steps; the model's seed draws corpus, tokenizer and weights",
+)
+
+
+def probe_figure(models: list[Model]) -> Figure:
+    """Two panels of cells, models by probes: topics of the corpus, and the binding probes."""
+    asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
+    panels = [
+        ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING)]),
+        ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING)]),
+    ]
+    panels = [(title, chosen) for title, chosen in panels if chosen]
+    widths, labels = [len(chosen) for _, chosen in panels], [_label(model) for model in models]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 1.7 + 0.42 * len(models)
+    figure, axes = new_figure(width, height, 1, len(panels), sharey=True, width_ratios=widths)
+    for axis, (title, chosen) in zip(axes[0], panels, strict=True):
+        _cells(axis, models, chosen)
+        axis.set_title(title)
+    axes[0, 0].set_yticks(range(len(models)), labels)
+    figure.legend(
+        handles=[Patch(**_UNTAUGHT, label="the model was not taught this topic")],
+        title="number in a cell: percent of answers that are right to the last word",
+        loc="outside lower center",
+    )
+    return figure
+
+
+def _label(model: Model) -> str:
+    return f"{model.name}\n{model.differs}" if model.differs else model.name
+
+
+def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
+    """A coloured cell with its number for each model and probe; blank where the probe was not asked."""
+    values = np.array([[model.probes.get(probe, np.nan) for probe in chosen] for model in models])
+    axis.imshow(values, cmap=_COLOURS, vmin=0, vmax=100, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
+        colour = "white" if value > 100 * _DARK else "black"
+        axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
+        if not chosen[column].startswith(_BINDING) and chosen[column] not in models[row].taught:
+            axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
+    names = [probe.removeprefix(_BINDING).replace("_", "\n").replace(", ", "\n") for probe in chosen]
+    axis.set_xticks(range(len(chosen)), names)
+    axis.tick_params(length=0)
+    axis.grid(False)
+    axis.spines[:].set_visible(False)
+
+
+BINDING = "binding: places, 8 things"
+TESTED = {
+    "synonyms": ("adj_synonym", "synonyms of the colours"),
+    "verbs": ("synonyms", "other words for the actions"),
+    "french_spatial": ("BabyAI-GoToFrench-v0", "French"),
+}
+"""Probe -> (the generalisation test that needs what it asks, what the test is)."""
+_DOSE_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#7A4B9A", "#4C4C4C")
+_MARKERS = ("o", "^", "s")
+
+
+def pretraining_of(agent: Agent) -> dict[str, Any] | None:
+    """What pretraining wrote down beside the model that an agent starts from; None for models of other makers."""
+    name = next(iter(agent.curves["settings"]), {}).get("model", "")
+    file = MODELS / name / "recipe.json"
+    return {"model": name, **storage.read_json(file)} if name and file.is_file() else None
+
+
+def doses(records: Records) -> list[tuple[Agent, dict[str, Any]]]:
+    """The tuned agents that differ only in the model they start from, in its usual world, least binding first."""
+    tuned = [each for each in agents(records) if each.method == "glam" and learns(each)]
+    world = next((each.world for each in tuned if not each.varied), None)
+    only_model = [each for each in tuned if each.world == world and each.varied.count(",") == 0]
+    found = [(each, pretraining_of(each)) for each in only_model if not each.varied or each.other_model]
+    known = [(agent, facts) for agent, facts in found if facts is not None]
+    return sorted(known, key=lambda pair: pair[1]["probes"][BINDING])
+
+
+def dose_name(facts: dict[str, Any]) -> str:
+    """`all, seed 0`, `a quarter of the steps`, `no affordances`, `stock initial values`."""
+    recipe = facts["recipe"]
+    parts = [f"no {', '.join(recipe['leave_out'])}"] if recipe["leave_out"] else []
+    parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
+    parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
+    return (", ".join(parts) or "all").replace("_", " ") + f" (seed {recipe['seed']})"
+
+
+@exhibit(
+    "glam-doses", "What each model knew, how fast it learnt, and what was left under other words", methods=("glam",)
+)
+def doses_table(records: Records) -> Table | None:
+    """One row a model: what its probes say it knew, how fast it learnt by PPO, and what was left under other words."""
+    found = doses(records)
+    if not found:
+        return None
+    return Table(
+        pd.DataFrame([_line(agent, facts) for agent, facts in found]),
+        pd.DataFrame([_dose_row(agent, facts) for agent, facts in found]),
+        _DOSE_NOTES,
+    )
+
+
+_DOSE_NOTES = (
+    "knew: accuracy on held-out questions before any tuning (400 each): the place of a named thing among eight; "
+    "synonyms; what verbs do; French places",
+    "then: success after tuning, in percent, mean [95 % interval] over seeds and layouts; one mission: every prompt "
+    "names one fixed mission",
+    "models with one seed of PPO show the shape only",
+)
+
+
+def _dose_row(agent: Agent, facts: dict[str, Any]) -> dict[str, str]:
+    probes = facts["probes"]
+    return {
+        "pretrained on": dose_name(facts),
+        "knew: binding": f"{probes[BINDING]:.0%}",
+        **{f"knew: {probe.replace('_', ' ')}": f"{probes[probe]:.0%}" for probe in TESTED},
+        "PPO seeds": str(agent.curves["seed"].nunique()),
+        "sample efficiency": f"{mean_success(agent).value:.0f} %",
+        f"frames to {LEVEL} %": frames_cell(agent),
+        "then: success": _cell(agent, agent.policy),
+        "8 objects": _cell(agent, f"{agent.policy} {EIGHT}"),
+        "8, one mission": _cell(agent, f"{agent.policy} {EIGHT} {CONTROL}"),
+        **{title: _cell(agent, f"{agent.policy} {test}") for test, title in TESTED.values()},
+        "invented words": _cell(agent, f"{agent.policy} no_meaning_words"),
+    }
+
+
+def _cell(agent: Agent, policy: str) -> str:
+    return measured(agent.estimate(policy), "success")
+
+
+def _line(agent: Agent, facts: dict[str, Any]) -> dict[str, Any]:
+    frames, bound = reached(agent)
+    after = {policy: agent.estimate(policy) for policy in agent.evaluations["policy"].unique()}
+    return {
+        "model": facts["model"],
+        "pretrained on": dose_name(facts),
+        "temperature": facts["temperature"],
+        "cpu_seconds": facts["cpu_seconds"],
+        **{f"probe {name}": value for name, value in facts["probes"].items()},
+        "seeds": agent.curves["seed"].nunique(),
+        "efficiency": mean_success(agent).value,
+        f"frames_to_{LEVEL}": frames.mean(),
+        "bound": bound,
+        **{policy: estimate.value for policy, estimate in after.items() if estimate},
+    }
+
+
+@exhibit(
+    "glam-dose-curves",
+    "The dose of prior knowledge: models pretrained on less, tuned by the same PPO",
+    methods=("glam",),
+    beside=("npe",),
+)
+def doses_figure(records: Records) -> Figure | None:
+    """Learning by model; frames to a level by what the model could bind; other words by what it knew of them."""
+    found = doses(records)
+    if not found:
+        return None
+    figure, axes = new_figure(11.4, 4.2, 1, 3)
+    for (agent, facts), colour in zip(found, _DOSE_COLOURS, strict=False):
+        draw_curve(axes[0, 0], agent, colour, label=dose_name(facts))
+        _draw_frames(axes[0, 1], agent, facts, colour)
+        _draw_tests(axes[0, 2], agent, facts, colour)
+    for agent in agents(records):
+        if agent.method == "npe" and learns(agent) and not agent.varied:
+            draw_curve(axes[0, 0], agent, "#0072B2", "--", label="token embeddings only (NPE)")
+    _finish(axes[0])
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _draw_frames(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) -> None:
+    for _, curve in agent.curves.groupby("seed"):
+        frames, bound = reached(Agent(agent.method, agent.world, agent.varied, agent.evaluations, curve))
+        x = 100 * facts["probes"][BINDING]
+        axis.plot(x, frames[0] / 1000, "^" if bound else "o", color=colour, fillstyle="none" if bound else "full")
+
+
+def _draw_tests(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) -> None:
+    for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
+        after = agent.estimate(f"{agent.policy} {test}")
+        if after:
+            spread = [[after.value - after.low], [after.high - after.value]]
+            x = 100 * facts["probes"][probe]
+            axis.errorbar(x, after.value, spread, fmt=marker, color=colour, markersize=5, elinewidth=0.7)
+
+
+def _finish(axes: Any) -> None:
+    success = f"success of the last {WINDOW} episodes [%]"
+    axes[0].set(title="learning", xlabel="frames", ylabel=success, xlim=(0, None), ylim=(0, 103))
+    axes[1].set(
+        title=f"frames to {LEVEL} % (open: not reached)",
+        xlabel="binding probe: place of a thing among 8 [%]",
+        ylabel="thousand frames",
+        ylim=(0, None),
+    )
+    axes[2].set(
+        title="other words, after tuning",
+        xlabel="what the model knew of them [% of its probe]",
+        ylabel="success [%]",
+        ylim=(0, 103),
+    )
+    for marker, (_, title) in zip(_MARKERS, TESTED.values(), strict=True):
+        axes[2].plot([], [], marker, color="#666666", label=title)
+    axes[2].legend(loc="lower left")

@@ -1,0 +1,15 @@
+"""Background knowledge: a language model is asked once, and what it says shapes rewards (Zhang et al. 2024)."""
+
+from groundlab.papers.method import CRAFTER, GRID, Method, Paper
+
+_HERE = "groundlab.papers.knowledge"
+
+PAPER = Paper(
+    name="knowledge",
+    title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
+    methods=(
+        Method("knowledge", f"{_HERE}.agent", "PPO, shaped by knowledge", learns=True, families=(GRID, CRAFTER)),
+        Method("rnd", f"{_HERE}.rnd", "curious PPO, records episodes", learns=True, families=(GRID, CRAFTER)),
+    ),
+    exhibits=(f"{_HERE}.figures", f"{_HERE}.tables"),
+)

@@ -1,0 +1,354 @@
+"""Episodes on disk, before any label: what a language model is shown, and what its knowledge is tried on.
+
+    write(folder, episodes, about)         arrays.npz (compressed, no pickle) and card.json, which seals it
+    data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache
+    data.segment(3, start=10, length=5)    6 views, 5 actions, captions and step numbers
+
+Views and captions repeat, so each is stored once and steps name it by number. Of Crafter's views the codes are stored;
+their pictures are drawn again, once a machine (`replay.py`). `sample` draws segments as the paper does (spec
+background-knowledge 4.1). Called from: `collect.py`, the labelling of all three forms.
+"""
+
+import io
+import os
+import shutil
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from groundlab import worlds
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_bytes
+from groundlab.papers.knowledge.captions import observations, readable
+from groundlab.papers.knowledge.observations import CRAFTER, PICTURE
+from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE
+from groundlab.worlds.crafter.state import X, Y
+
+_AT_ONCE = 64  # lives
+
+
+class Moment(NamedTuple):
+    """What M of the lives show at one step."""
+
+    lives: np.ndarray  # int64 [M], numbers of those that are still going on
+    step: int
+    views: np.ndarray  # uint8 [M, bytes]
+    places: np.ndarray  # int16 [M, 2], where the players stand
+    unlocked: np.ndarray  # bool [M, 22]
+
+
+def played_again(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Iterator[Moment]:
+    """Every step of lives that begin from reset seeds and take these actions, some lives at a time."""
+    for first in range(0, len(seeds), _AT_ONCE):
+        here = slice(first, first + _AT_ONCE)
+        for moment in _together(world, list(seeds[here]), actions[here]):
+            yield moment._replace(lives=moment.lives + first)
+
+
+def _together(world: str, seeds: list[int], actions: Sequence[np.ndarray]) -> Iterator[Moment]:
+    envs, lengths = CRAFTER.make(world, len(seeds), "disabled"), np.array([len(taken) for taken in actions])
+    observations, info = envs.reset(seed=seeds)
+    for step in range(int(lengths.max()) + 1):
+        lives = np.flatnonzero(step <= lengths)
+        places = envs.lives.objects[lives, 0][:, [X, Y]]
+        yield Moment(lives, step, CRAFTER.view(observations)[lives], places, info["unlocked"][lives])
+        last = [taken[min(step, len(taken) - 1)] for taken in actions]
+        observations, _, _, _, info = envs.step(np.array(last, np.int64))
+
+
+def draw_again(
+    world: str, seeds: Sequence[int], actions: Sequence[np.ndarray], codes: Sequence[np.ndarray], pictures: np.ndarray
+) -> None:
+    """Write the pictures of all steps, life after life, to `pictures` uint8 [steps + lives, PICTURE].
+
+    codes: [T + 1, 83] of each life. Raises GroundlabError when the world shows something else.
+    """
+    starts = np.cumsum([0, *(len(taken) + 1 for taken in actions)])
+    for moment in played_again(world, seeds, actions):
+        for life, view in zip(moment.lives.tolist(), moment.views, strict=True):
+            if not np.array_equal(view[PICTURE:], codes[life][moment.step]):
+                where = f"episode {life} is not what {world} shows at step {moment.step}"
+                raise GroundlabError(f"{where}; collect the dataset again")
+            pictures[starts[life] + moment.step] = view[:PICTURE]
+
+
+class Reached(NamedTuple):
+    """What lives came to."""
+
+    cells: float
+    """The share of the map on which any of them stood."""
+    achievements: dict[str, float]
+    """The share of lives with each achievement; those that none has are left out."""
+
+
+def reached(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Reached:
+    """What lives that begin from these reset seeds and take these actions come to."""
+    stood, done = np.zeros((SIZE, SIZE), np.bool_), np.zeros((len(seeds), len(ACHIEVEMENTS)), np.bool_)
+    for moment in played_again(world, seeds, actions):
+        stood[moment.places[:, 0], moment.places[:, 1]] = True
+        done[moment.lives] = moment.unlocked
+    shares = dict(zip(ACHIEVEMENTS, done.mean(0).tolist(), strict=True))
+    return Reached(float(stood.mean()), {name: share for name, share in shares.items() if share})
+
+
+VERSION = 1
+_ARRAYS = ("views", "step_views", "actions", "rewards", "starts", "snapshots", "layouts", "ends", "captions", "breaks")
+_TERMINATED, _TRUNCATED = 1, 2
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T steps of one environment."""
+
+    views: np.ndarray  # uint8 [T + 1, 7, 7, 3]; of Crafter the codes, [T + 1, 83]
+    actions: np.ndarray  # uint8 [T]
+    rewards: np.ndarray  # float32 [T]
+    terminated: bool
+    truncated: bool
+    layout: int
+    """The reset seed."""
+    snapshot: int
+    """Steps of all environments after which the policy that played was kept; 0 is random."""
+
+
+class Segment(NamedTuple):
+    """A stretch of K steps."""
+
+    views: np.ndarray  # uint8 [K + 1, 7, 7, 3]; of Crafter pictures and codes, [K + 1, bytes]
+    actions: np.ndarray  # int64 [K]
+    times: np.ndarray  # int64 [K + 1], steps since the episode began
+    captions: list[str]  # K + 1
+
+
+def write(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> dict[str, Any]:
+    """Store episodes, in their order, and return the card. `about` is what the card says of their making.
+
+    Raises GroundlabError when there are none, or when the file system refuses.
+    """
+    if not episodes:
+        raise GroundlabError("no episodes to store; play some first")
+    shown = readable(np.concatenate([episode.views for episode in episodes]))
+    views, step_views = np.unique(shown.reshape(len(shown), -1), axis=0, return_inverse=True)
+    views = views.reshape(-1, *shown.shape[1:])
+    lines = [line.encode() for line in observations(views)]
+    arrays = {
+        "views": views,
+        "step_views": step_views.reshape(-1).astype(np.int32),
+        "actions": np.concatenate([episode.actions for episode in episodes]).astype(np.uint8),
+        "rewards": np.concatenate([episode.rewards for episode in episodes]).astype(np.float32),
+        "starts": np.cumsum([0, *(len(episode.actions) for episode in episodes)]),
+        "snapshots": np.array([episode.snapshot for episode in episodes]),
+        "layouts": np.array([episode.layout for episode in episodes]),
+        "ends": np.array([_TERMINATED * e.terminated + _TRUNCATED * e.truncated for e in episodes], np.uint8),
+        **_strings(lines),
+    }
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    storage.write_atomic(folder / "arrays.npz", packed.getvalue())
+    card = {"version": VERSION, "sha256": digest_bytes(packed.getvalue()), **about, **_card(episodes, views, lines)}
+    storage.write_json(folder / "card.json", card)
+    return card
+
+
+def _strings(lines: list[bytes]) -> dict[str, np.ndarray]:
+    """Texts of the views as one row of bytes: each text once, and for every view where its text begins and ends."""
+    distinct = list(dict.fromkeys(lines))
+    bounds = np.cumsum([0, *map(len, distinct)])
+    number = {line: place for place, line in enumerate(distinct)}
+    places = np.array([number[line] for line in lines])
+    return {
+        "captions": np.frombuffer(b"".join(distinct), np.uint8),
+        "breaks": np.stack([bounds[places], bounds[places + 1]], axis=1),
+    }
+
+
+def _card(episodes: list[Episode], views: np.ndarray, lines: list[bytes]) -> dict[str, Any]:
+    """What a person wants to know of a dataset: sizes, and what came of the episodes of each snapshot."""
+    snapshots = {}
+    for snapshot in sorted({episode.snapshot for episode in episodes}):
+        mine = [episode for episode in episodes if episode.snapshot == snapshot]
+        snapshots[str(snapshot)] = {
+            "episodes": len(mine),
+            **({} if views.ndim == 2 else {"success": float(np.mean([episode.terminated for episode in mine]))}),
+            "return": float(np.mean([episode.rewards.sum() for episode in mine])),
+            "length": float(np.mean([len(episode.actions) for episode in mine])),
+            "distinct_views": len({view.tobytes() for episode in mine for view in episode.views}),
+        }
+    taken = Counter(int(action) for episode in episodes for action in episode.actions)
+    return {
+        "episodes": len(episodes),
+        "steps": sum(len(episode.actions) for episode in episodes),
+        "distinct_views": len(views),
+        "distinct_captions": len(set(lines)),
+        "actions": {str(action): taken[action] for action in sorted(taken)},
+        "snapshots": snapshots,
+    }
+
+
+class Dataset:
+    """Stored episodes, memory-mapped. Raises GroundlabError, in one line, for a missing, broken or newer one."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.card = folder, storage.read_json(folder / "card.json")
+        if self.card.get("version") != VERSION:
+            found = self.card.get("version")
+            raise GroundlabError(f"{folder} is of version {found}, this package reads {VERSION}; collect it again")
+        home = _cache() / str(self.card["sha256"])
+        if not home.is_dir():
+            self._unpack(home)
+        self._arrays = {name: np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
+
+    def _unpack(self, home: Path) -> None:
+        """Check the seal and lay the arrays out for memory-mapping, whole or not at all."""
+        packed = self.folder / "arrays.npz"
+        content = packed.read_bytes() if packed.is_file() else b""
+        if digest_bytes(content) != self.card["sha256"]:
+            raise GroundlabError(f"{packed} is missing or broken; copy or collect the dataset again")
+        storage.make_folder(home.parent)
+        partial = Path(tempfile.mkdtemp(dir=home.parent))
+        with zipfile.ZipFile(packed) as archive, storage.clear_disk_errors(partial):
+            for name in _ARRAYS:
+                (partial / f"{name}.npy").write_bytes(archive.read(f"{name}.npy"))
+        try:
+            partial.rename(home)
+        except OSError:  # another process was faster
+            shutil.rmtree(partial)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Steps of each episode, int64 [E]."""
+        return np.diff(self._arrays["starts"])
+
+    @property
+    def snapshots(self) -> np.ndarray:
+        """Which policy played each episode, int64 [E]."""
+        return self._arrays["snapshots"]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def episode(self, number: int) -> Episode:
+        """One whole episode."""
+        arrays, first = self._arrays, int(self._arrays["starts"][number])
+        steps = slice(first, first + int(self.lengths[number]))
+        seen = slice(first + number, first + number + int(self.lengths[number]) + 1)
+        return Episode(
+            arrays["views"][arrays["step_views"][seen]],
+            arrays["actions"][steps].copy(),
+            arrays["rewards"][steps].copy(),
+            bool(arrays["ends"][number] & _TERMINATED),
+            bool(arrays["ends"][number] & _TRUNCATED),
+            int(arrays["layouts"][number]),
+            int(arrays["snapshots"][number]),
+        )
+
+    def segment(self, number: int, start: int, length: int) -> Segment:
+        """`length` steps of episode `number` from step `start` on. Raises GroundlabError when it has not so many."""
+        if start < 0 or length < 1 or start + length > self.lengths[number]:
+            have = f"episode {number} has {self.lengths[number]} steps"
+            raise GroundlabError(f"{have}, not {start} to {start + length}; draw segments with sample()")
+        first = int(self._arrays["starts"][number])
+        seen = first + number + start  # an episode of T steps has T + 1 views
+        index = self._arrays["step_views"][seen : seen + length + 1]
+        captions = [self._caption(view) for view in index.tolist()]
+        actions = self._arrays["actions"][first + start : first + start + length].astype(np.int64)
+        views = self._arrays["views"][index]
+        if views.ndim == 2:
+            views = np.concatenate([self._pictures[seen : seen + length + 1], views], axis=1)
+        return Segment(views, actions, np.arange(start, start + length + 1), captions)
+
+    @cached_property
+    def _pictures(self) -> np.ndarray:
+        """Crafter's pictures, uint8 [steps + episodes, PICTURE], drawn when they are first wanted on a machine.
+
+        Raises GroundlabError when the world does not show what is stored.
+        """
+        file = _cache() / str(self.card["sha256"]) / "pictures.npy"
+        if not file.is_file():
+            partial = Path(tempfile.mkdtemp(dir=file.parent)) / file.name
+            try:
+                with storage.clear_disk_errors(partial):
+                    self._draw_pictures(partial)
+                    partial.rename(file)
+            finally:
+                shutil.rmtree(partial.parent)
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+
+    def _draw_pictures(self, file: Path) -> None:
+        episodes = [self.episode(number) for number in range(len(self))]
+        shape = (sum(len(episode.views) for episode in episodes), PICTURE)
+        pictures = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+        seeds, actions = [episode.layout for episode in episodes], [episode.actions for episode in episodes]
+        draw_again(self.card["world"], seeds, actions, [episode.views for episode in episodes], pictures)
+        pictures.flush()
+
+    def _caption(self, view: int) -> str:
+        first, last = self._arrays["breaks"][view]
+        return self._arrays["captions"][first:last].tobytes().decode()
+
+
+def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:
+    """(episode, start) of a segment of `length` steps: an episode that has as many, and a start, both evenly.
+
+    rng: a numpy Generator (the recording: a RandomState, which `choice` also belongs to). Raises GroundlabError when
+    every episode is shorter.
+    """
+    if (np.asarray(lengths) < length).all():
+        raise GroundlabError(f"no episode has {length} steps; collect longer ones or ask for shorter segments")
+    while True:
+        number = int(rng.choice(len(lengths)))
+        if lengths[number] >= length:
+            return number, int(rng.choice(lengths[number] - length + 1))
+
+
+def _cache() -> Path:
+    """Where unpacked datasets lie."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "groundlab" / "datasets"
+
+
+def replayed(data: Dataset) -> dict[int, np.ndarray]:
+    """Steps on each cell, int64 [height, width], of the episodes of each snapshot.
+
+    Raises GroundlabError when the world shows something else than what is stored.
+    """
+    world, visits = worlds.find(data.card["world"]), {}
+    envs = worlds.GridVectorEnv(world, len(data), autoreset="disabled")
+    episodes = [data.episode(number) for number in range(len(data))]
+    views = envs.reset(seed=[episode.layout for episode in episodes])[0]["image"]
+    for step in range(max(len(episode.actions) for episode in episodes) + 1):
+        for env, episode in enumerate(episodes):
+            if step < len(episode.views):
+                _same(views[env], episode.views[step], data, env, step)
+                column, row = envs.grids.agents[env, :2]
+                width, height = envs.grids.cells.shape[1:3]
+                visits.setdefault(episode.snapshot, np.zeros((height, width), np.int64))[row, column] += 1
+        last = [episode.actions[min(step, len(episode.actions) - 1)] for episode in episodes]
+        views = envs.step(np.array(last, np.int64))[0]["image"]
+    return visits
+
+
+def store(folder: Path, visits: dict[int, np.ndarray]) -> None:
+    """Write the counts of every snapshot to `<folder>/coverage.json`, each row of cells as one text."""
+    rows = {str(snapshot): [" ".join(map(str, row)) for row in counts.tolist()] for snapshot, counts in visits.items()}
+    storage.write_json(folder / "coverage.json", dict(sorted(rows.items(), key=lambda each: int(each[0]))))
+
+
+def _same(shown: np.ndarray, stored: np.ndarray, data: Dataset, number: int, step: int) -> None:
+    if not np.array_equal(shown, stored):
+        where = f"{data.folder}: episode {number} is not what {data.card['world']} shows at step {step}"
+        raise GroundlabError(f"{where}; collect the dataset again")
+
+
+def share_of_cells(visits: np.ndarray) -> float:
+    """Cells inside the walls on which somebody stood, as a share."""
+    inside = visits[1:-1, 1:-1]
+    return float((inside > 0).mean())

@@ -1,0 +1,310 @@
+"""A labelling from its options to its files: who answers, what that may take, and where it was stopped.
+
+    groundlab label goals --maker openai --model NAME --base-url URL --ledger FILE --out DIR
+    groundlab label code --out DIR                          from the ledger that ships: hand-written knowledge
+    groundlab label goals --dataset crafter-reward --out DIR         the same of Crafter
+
+Every reply lies in the ledger before it is used, so the same command continues and nothing is asked twice. In the end
+DIR/labelling.json says what was asked for; another labelling is refused there. What is left is what the method
+`knowledge` reads. Source: spec background-knowledge 3 to 5. Called from: `cli_knowledge.py`, `shaped.py`.
+"""
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from groundlab import assets
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.schema import Strict, parse
+from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
+from groundlab.language.chat.factory import ChatSettings, chat_model
+from groundlab.language.chat.ledger import Account
+from groundlab.language.pretraining import place_of
+from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
+from groundlab.papers.knowledge.bk_code import Estimate
+from groundlab.papers.knowledge.dataset import Dataset
+from groundlab.papers.knowledge.observations import CRAFTER, Senses, senses_of
+from groundlab.papers.knowledge.sandbox import Sandbox
+
+HOME = Path(assets.__file__).parent / "knowledge"
+DATASETS = ("pretraining-s20", "crafter-reward")
+DATASET = HOME / DATASETS[0]
+AUTHOR = "hand-written"  # the model's name in the ledgers
+LABEL = "hand-written knowledge"
+
+
+def folder_of(name: str | Path | None) -> Path:
+    """Where a dataset lies: one that ships, by its name; another by its folder; without either, the one of grids."""
+    if name is None:
+        return DATASET
+    return HOME / name if str(name) in DATASETS else Path(name)
+
+
+def dataset(name: str | Path | None = None) -> Dataset:
+    """A dataset that ships, or another by its folder. Raises GroundlabError when there is none or it is broken."""
+    return Dataset(folder_of(name))
+
+
+def ledger(form: str, about: str | Path | None = None) -> Path:
+    """The file of replies to the prompts of a form, "code" or "goals", about a dataset (as in `folder_of`)."""
+    crafter = folder_of(about) == HOME / "crafter-reward"
+    return HOME / (f"crafter-{form}-ledger.jsonl" if crafter else f"{form}-ledger.jsonl")
+
+
+def is_scorer(model: str | None) -> bool:
+    """Whether a model reads and scores (a T5) instead of talking: such a one cannot be asked, but can judge."""
+    file = Path(place_of(model or "")) / "config.json"
+    return file.is_file() and bool(json.loads(file.read_text()).get("is_encoder_decoder"))
+
+
+Maker = Literal["recorded", "scripted", "openai", "local"]
+
+
+class CodeSettings(bk_code.Settings):
+    """BK-Code, as many rounds as the ledger that ships has; the paper's are 20."""
+
+    rounds: int = 4
+
+
+class GoalsSettings(bk_goal.Settings):
+    """BK-Goal, as many stretches as the ledger that ships has; the paper's are 500."""
+
+    rounds: int = 40
+
+
+class PreferencesSettings(bk_pref.LabelSettings):
+    """BK-Pref: pairs for `quick`, where the paper has 5,000, and how the network learns from them."""
+
+    pairs: int = 1000
+    error: float = 0.1
+    """The share of wrong answers of the scripted judge."""
+    train: bk_pref.TrainSettings = bk_pref.TrainSettings(network="small", epochs=15)
+    """For laptops; the paper's: network=paper, epochs=5."""
+
+
+_SETTINGS: dict[str, type[Strict]] = {"code": CodeSettings, "preferences": PreferencesSettings, "goals": GoalsSettings}
+_REPLY_LENGTH = {"code": 1200, "preferences": 400, "goals": 200}
+FORMS = tuple(_SETTINGS)
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """What is asked for. `dataset`: as in `folder_of`."""
+
+    form: str
+    out: Path
+    maker: Maker = "recorded"
+    model: str | None = None
+    ledger: Path | None = None
+    dataset: Path | None = None
+    seed: int = 0
+    given: dict[str, Any] = field(default_factory=dict)
+    """Settings of the form, and `chat`, those of the language model."""
+
+    def __post_init__(self):
+        if self.form not in FORMS:
+            raise unknown_name("form", self.form, FORMS)
+        if self.maker not in Maker.__args__:
+            raise unknown_name("maker", self.maker, Maker.__args__)
+
+    @property
+    def settings(self) -> Any:
+        """Those of the form. Raises GroundlabError for a key or a value that there is not."""
+        given = {key: value for key, value in self.given.items() if key != "chat"}
+        return parse(_SETTINGS[self.form], given, f"settings of label {self.form}")
+
+    @property
+    def chat(self) -> ChatSettings:
+        """How replies are drawn: as in the original, with temperature 0.5."""
+        model = self.model or (AUTHOR if self.maker == "recorded" else None)
+        defaults = {"model": model, "temperature": 0.5, "max_tokens": _REPLY_LENGTH[self.form]}
+        return parse(ChatSettings, defaults | self.given.get("chat", {}), f"settings of label {self.form}: chat")
+
+    @property
+    def ledger_file(self) -> Path:
+        """Where replies are: by default the ledger that ships (recorded), or one in `out`."""
+        default = ledger(self.form, self.dataset) if self.maker == "recorded" else self.out / "ledger.jsonl"
+        return self.ledger or default
+
+    def command(self, **other: Any) -> str:
+        """The command line that asks for this, with some options changed."""
+        options = {"dataset": self.dataset, "maker": self.maker, "model": self.model, "ledger": self.ledger}
+        options |= {"seed": self.seed or None, "out": self.out, **other}
+        words = ["groundlab", "label", self.form]
+        words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+        return shlex.join(words + [word for pair in _pairs(self.given) for word in ("--set", pair)])
+
+
+def _pairs(given: dict[str, Any], path: str = "") -> list[str]:
+    """Nested settings as the command line takes them."""
+    pairs = []
+    for key, value in given.items():
+        pairs += _pairs(value, f"{path}{key}.") if isinstance(value, dict) else [f"{path}{key}={value}"]
+    return pairs
+
+
+@dataclass
+class _Replayed:
+    """A ledger's replies. One that is missing is told with the command that would fill it."""
+
+    labelling: Labelling
+    ledger: Ledger
+    answered: int = 0
+
+    @property
+    def model(self) -> str:
+        return self.labelling.chat.model or ""
+
+    def reply(self, messages: Messages, sampling: Sampling) -> str:
+        found = self.ledger.find(self.model, messages, sampling)
+        if found is None:
+            model = "NAME" if self.model == AUTHOR else self.model
+            kept = self.labelling.out / "ledger.jsonl" if model == "NAME" else self.ledger.path
+            fill = self.labelling.command(maker="openai", model=model, ledger=kept, **{"base-url": "URL"})
+            what = (
+                f"{self.ledger.path} holds no reply of {self.model!r} to question {self.answered + 1} of this labelling"
+            )
+            raise GroundlabError(f"{what}; a model fills it: {fill}")
+        self.answered += 1
+        return found
+
+
+def adviser(labelling: Labelling, senses: Senses) -> ChatModel:
+    """Who answers, about such worlds. Raises GroundlabError where a model, a ledger or a server is missing."""
+    if labelling.maker == "recorded":
+        if not labelling.ledger_file.is_file():
+            raise GroundlabError(_no_ledger(labelling))
+        return _Replayed(labelling, Ledger(labelling.ledger_file))
+    if labelling.maker == "scripted":
+        if labelling.form == "preferences":
+            return bk_pref.scripted_judge(labelling.settings.error, labelling.seed, senses)
+        if labelling.form == "code":
+            return scripted.programmer()
+        return scripted.survivor() if senses is CRAFTER else scripted.adviser()
+    if labelling.maker == "local" and labelling.form == "preferences" and is_scorer(labelling.chat.model):
+        if senses is CRAFTER:
+            raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
+        return bk_pref.model_judge(labelling.chat.model or "")
+    return chat_model(labelling.maker, labelling.chat, labelling.ledger_file)
+
+
+def _no_ledger(labelling: Labelling) -> str:
+    fill = labelling.command(maker="openai", model=labelling.model or "NAME", **{"base-url": "URL"})
+    return f"there is no ledger {labelling.ledger_file}; a model fills one: {fill} (or use --maker scripted)"
+
+
+def estimate(labelling: Labelling, data: Dataset) -> Estimate:
+    """Calls and tokens of a labelling, if no reply has to be asked for again."""
+    _senses(labelling, data)
+    if labelling.form == "code":
+        return bk_code.estimate(labelling.settings)
+    form = bk_pref if labelling.form == "preferences" else bk_goal
+    return form.estimate(data, labelling.settings, labelling.seed)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a labelling came to."""
+
+    made: str
+    """In a sentence."""
+    asked: Account
+    """What was asked for now; earlier replies are in the ledger."""
+
+
+def label(labelling: Labelling, data: Dataset) -> Done:
+    """Ask, and write what was said to `labelling.out`. Raises GroundlabError in one line; replies so far are kept."""
+    chat = adviser(labelling, _senses(labelling, data))
+    facts = _facts(labelling, data, chat.model)
+    _check_free(labelling.out, facts)
+    ledger = getattr(chat, "ledger", None)
+    before = ledger.account() if ledger else Account()
+    made = _LABEL[labelling.form](labelling, chat, data)
+    storage.write_json(labelling.out / "labelling.json", facts)
+    after = ledger.account() if ledger else Account()
+    spent = Account(*(value - getattr(before, name) for name, value in vars(after).items()))
+    storage.write_json(labelling.out / "account.json", {"made": made, "model": chat.model, "asked_last": vars(spent)})
+    return Done(made, spent)
+
+
+def _senses(labelling: Labelling, data: Dataset) -> Senses:
+    """Those of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
+    senses = senses_of(data.card.get("world"))
+    if senses is CRAFTER and labelling.form == "code":
+        raise GroundlabError("BK-Code has no Crafter form, its prompts are about grids; label preferences or goals")
+    return senses
+
+
+def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
+    """What is asked for, of whom and about what."""
+    return {
+        "form": labelling.form,
+        "maker": labelling.maker,
+        "model": model,
+        "knowledge": _KIND[labelling.maker] if model != AUTHOR else LABEL,
+        "dataset": data.card["sha256"],
+        "seed": labelling.seed,
+        "settings": labelling.settings.model_dump(mode="json"),
+        "chat": labelling.chat.model_dump(mode="json") if labelling.maker != "scripted" else None,
+    }
+
+
+def _check_free(folder: Path, facts: dict[str, Any]) -> None:
+    """Raises GroundlabError when the folder holds what another labelling came to."""
+    file = folder / "labelling.json"
+    held = storage.read_json(file) if file.exists() else facts
+    other = [name for name in facts if held.get(name) != facts[name]] if isinstance(held, dict) else ["form"]
+    if other:
+        raise GroundlabError(f"{folder} holds another labelling ({other[0]} differs); choose another --out")
+
+
+_KIND = {
+    "recorded": "a language model's, replayed",
+    "scripted": "by a stated rule",
+    "openai": "a language model's",
+    "local": "a language model's",
+}
+
+
+def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
+    with Sandbox() as sandbox:
+        written = bk_code.write_programs(
+            chat, labelling.chat.sampling, data, sandbox, labelling.settings, labelling.seed
+        )
+        final = bk_code.chosen(written, data, sandbox, labelling.seed)
+    bk_code.store(labelling.out, written, final)
+    faults = sum(program.faults for program in written)
+    return f"{len(written)} working programs, {faults} faulty ones; code-final.py is number {written.index(final)}"
+
+
+def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
+    settings, senses = labelling.settings, _senses(labelling, data)
+    judged = bk_pref.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
+    pairs = judged.pairs()
+    bk_pref.store_labels(labelling.out / "preferences.json", judged, data, settings)
+    network, records = bk_pref.train(pairs, settings.train, senses.shape, len(senses.actions), labelling.seed)
+    bk_pref.store(labelling.out, network)
+    storage.write_json(labelling.out / "training.json", records)
+    best = max(record["accuracy"] for record in records)
+    ties = sum(label == 0.5 for label in judged.labels)
+    told = f"{len(judged.labels)} labelled pairs ({ties} ties, {judged.unread} replies that say nothing)"
+    return f"{told}; the network agrees with {best:.0%} of those held out"
+
+
+def _label_goals(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
+    library = bk_goal.suggest(chat, labelling.chat.sampling, data, labelling.settings, labelling.seed)
+    bk_goal.store(labelling.out, library)
+    goals = {goal for row in library.goals for goal in row}
+    missed = labelling.settings.rounds - len(library.captions)
+    return f"{len(goals)} goals for {len(library.captions)} stretches of play ({missed} without a list)"
+
+
+_LABEL: dict[str, Callable[[Labelling, ChatModel, Dataset], str]] = {
+    "code": _label_code,
+    "preferences": _label_preferences,
+    "goals": _label_goals,
+}

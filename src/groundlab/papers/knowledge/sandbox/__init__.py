@@ -1,0 +1,235 @@
+"""Code that a language model wrote, run where it can do no harm: batches in, finite and bounded numbers out.
+
+    with Sandbox() as sandbox:
+        outcome = sandbox.evaluate(source, windows, actions)    # windows [N, K + 1, 3, 7, 7], actions [N, K]
+        outcome.values, outcome.fault
+
+Layers, from the outside in: a static gate (gate.py); an interpreter of its own with an empty environment and no rights
+of root; a process that lives for one batch, with limits on processor, memory, files and processes; a filter in the
+kernel that leaves it nothing but computing (kernel_filter.py); and this page, which believes nothing that comes back.
+A batch is one round trip. Its windows are put in an order of our own and some are asked twice, so a program that keeps
+state between calls is found out. `Sandbox.protections` is measured, not assumed: without the kernel's filter (another
+system or processor than it knows) limits alone keep nobody from deleting files or sending signals; the gate has to.
+Source: spec background-knowledge 3. Read next: `confined.py`, the program on the other side; `outcomes.py`, how its
+answers are judged; `adversaries.py`, which attacks both.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+import weakref
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import groundlab
+from groundlab.core.errors import GroundlabError
+from groundlab.core.seeding import generator
+from groundlab.papers.knowledge.sandbox import child, seccomp
+from groundlab.papers.knowledge.sandbox.results import Limits, Outcome, judged
+from groundlab.worlds.codes import ACTIONS, COLOURS, DOOR_STATES, STEP_X, STEP_Y, TYPES
+
+ASKED_TWICE = 8  # windows of a batch
+_START = 120.0  # seconds that a server may take to start, on a very busy machine
+_GRACE = 30.0  # seconds that it may take beyond a batch's own time
+_ATTEMPTS = 2  # times that a batch is put to a server; the second one is new
+_PROBE = """
+def compute_reward(obs, past_obs, past_actions):
+    import ctypes, os, threading
+    library = ctypes.CDLL(None)
+    def refused(attempt):
+        try:
+            return float(attempt() == -1)
+        except (OSError, RuntimeError):
+            return 1.0
+    attempts = {
+        "files": lambda: os.open("/", os.O_RDONLY),
+        "network": lambda: library.socket(2, 1, 0),
+        "processes": lambda: os.fork() or os._exit(0),
+        "threads": lambda: threading.Thread(target=int).start(),
+        "signals": lambda: os.kill(os.getppid(), 0),
+        "clocks": lambda: library.usleep(1),
+    }
+    return 0.0, {name: refused(attempt) for name, attempt in attempts.items()}
+"""
+
+
+class _Lost(Exception):
+    """The server gave no answer."""
+
+
+def constants() -> dict[str, Any]:
+    """What programs find under minigrid's names (minigrid.core.constants, Actions)."""
+    return {
+        "OBJECT_TO_IDX": {name: code for code, name in enumerate(TYPES)},
+        "IDX_TO_OBJECT": dict(enumerate(TYPES)),
+        "COLOR_TO_IDX": {name: code for code, name in enumerate(COLOURS)},
+        "IDX_TO_COLOR": dict(enumerate(COLOURS)),
+        "COLOR_NAMES": sorted(COLOURS),
+        "STATE_TO_IDX": {name: code for code, name in enumerate(DOOR_STATES)},
+        "DIR_TO_VEC": [list(step) for step in zip(STEP_X, STEP_Y, strict=True)],
+        "ACTIONS": list(ACTIONS),
+    }
+
+
+class Sandbox:
+    """A server of programs; starts at the first batch, and again when it is lost (`respawns`); `close` ends it."""
+
+    def __init__(self, limits: Limits | None = None, gate: bool = True, seed: int = 0):
+        """gate: off only to show that the other layers hold. Raises GroundlabError where processes have no limits."""
+        if sys.platform not in ("linux", "darwin"):
+            raise GroundlabError("code of a language model runs on Linux and macOS only; choose another potential")
+        self.limits, self.gate, self.respawns = limits or Limits(), gate, 0
+        self._rng = generator(seed, "sandbox")
+        self._server: subprocess.Popen[bytes] | None = None
+        self._kernel_filter = seccomp.is_available()
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server. The sandbox starts another one when it is used again."""
+        if self._server is not None:
+            self._end(self._server)
+            self._server = None
+
+    @cached_property
+    def protections(self) -> dict[str, bool]:
+        """What a process without the gate was refused on this machine, by trying it."""
+        plain = Sandbox(self.limits, gate=False)
+        with plain:
+            outcome = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
+        return {name: refused == 1.0 for name, refused in (outcome.details or [{}])[0].items()}
+
+    def evaluate(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool = False) -> Outcome:
+        """`compute_reward(window[-1], window[:-1], actions)` of every window, in one round trip.
+
+        windows: uint8 or float32 [N, K + 1, ...]; actions: integers [N, K]. A batch that ended early has failed as a
+        whole. Raises GroundlabError for arrays that do not fit each other, or when no server can be started.
+        """
+        count = len(windows)
+        if windows.ndim < 3 or actions.ndim != 2 or actions.shape != (count, windows.shape[1] - 1):
+            shapes = f"{list(windows.shape)} and {list(actions.shape)}"
+            raise GroundlabError(f"windows and actions are {shapes}; give [N, K + 1, ...] and [N, K]")
+        if count == 0:
+            return Outcome(np.zeros(0), np.zeros(0, bool), None, [] if details else None, 0.0)
+        order = self._rng.permutation(np.concatenate([np.arange(count), self._rng.permutation(count)[:ASKED_TWICE]]))
+        reply, answer = self._put(self._job(source, windows[order], actions[order], details))
+        return judged(reply, answer, order, count, self.limits, details)
+
+    def _job(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool) -> tuple[bytes, float]:
+        """The bytes of a job, and the seconds that its answer may take."""
+        dtype = np.uint8 if windows.dtype.kind in "uib" else np.float32
+        arrays = windows.astype(dtype).tobytes() + actions.astype(np.int64).tobytes()
+        limits = self.limits
+        header = {
+            "source": source,
+            "gate": self.gate,
+            "kernel_filter": self._kernel_filter,
+            "constants": constants(),
+            "details": details,
+            "count": len(windows),
+            "horizon": actions.shape[1],
+            "shape": windows.shape,
+            "dtype": np.dtype(dtype).str,
+            "bytes": len(arrays),
+            "cpu_seconds": limits.cpu_seconds + limits.cpu_seconds_per_window * len(windows),
+            "memory_bytes": limits.memory_bytes,
+            "wall_seconds": limits.wall_seconds,
+        }
+        encoded = json.dumps(header).encode()
+        return struct.pack("!I", len(encoded)) + encoded + arrays, limits.wall_seconds + _GRACE
+
+    def _put(self, job: tuple[bytes, float]) -> tuple[dict[str, Any], bytes]:
+        """Put a job to the server, and once more to a new one when the first is lost; what loses both has died."""
+        for _ in range(_ATTEMPTS):
+            server = self._running()
+            assert server.stdin and server.stdout
+            try:
+                server.stdin.write(job[0])
+                server.stdin.flush()
+                return _received(server.stdout.fileno(), time.monotonic() + job[1])
+            except (OSError, _Lost):
+                self.close()
+                self.respawns += 1
+        return {"ended": "closed", "status": int(signal.SIGKILL), "cpu_seconds": 0.0}, b""
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._server is None or self._server.poll() is not None:
+            self.respawns += self._server is not None
+            self.close()
+            roots = [Path(groundlab.__file__).parents[1], Path(np.__file__).parents[1]]
+            command = [sys.executable, "-I", "-S", "-B", child.__file__, *map(str, roots)]
+            pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+            self._server = server = subprocess.Popen(
+                command + ["open"] * (not self.gate),
+                stdin=pipe,
+                stdout=pipe,
+                stderr=nowhere,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+            weakref.finalize(self, self._end, server)
+            assert server.stdout
+            try:
+                _exactly(server.stdout.fileno(), len(child.READY), time.monotonic() + _START)
+            except _Lost:
+                self.close()
+                raise GroundlabError(f"the sandbox does not start; try: {' '.join(command)} < /dev/null") from None
+        return self._server
+
+    def processes(self) -> list[int]:
+        """The processes of this sandbox that are there now: the server, and whatever else is of its group (Linux)."""
+        if self._server is None or not Path("/proc").is_dir():
+            return [] if self._server is None else [self._server.pid]
+        group = self._server.pid
+        running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [process for process in running if _group(process) == group]
+
+    @staticmethod
+    def _end(server: subprocess.Popen[bytes]) -> None:
+        """End the server and whatever it has started: they are one process group."""
+        if server.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+        for pipe in (server.stdin, server.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _group(process: int) -> int:
+    try:
+        return os.getpgid(process)
+    except ProcessLookupError:
+        return -1
+
+
+def _received(descriptor: int, deadline: float) -> tuple[dict[str, Any], bytes]:
+    """The server's word on how a batch ended, and the bytes that it passes on. Raises _Lost."""
+    head, answer = struct.unpack("!II", _exactly(descriptor, 8, deadline))
+    return json.loads(_exactly(descriptor, head, deadline)), _exactly(descriptor, answer, deadline)
+
+
+def _exactly(descriptor: int, size: int, deadline: float) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        chunk = os.read(descriptor, size - len(received)) if ready else b""
+        if not chunk:
+            raise _Lost
+        received += chunk
+    return bytes(received)

@@ -1,0 +1,173 @@
+"""Attacks on the sandbox, by kind: every program is run with the gate and without it, and what it harmed is measured.
+
+    python -m groundlab.papers.knowledge.sandbox.attacks        prints the table of kinds
+
+The programs are in assets/knowledge/adversaries.yaml. Harm is looked for outside: a file with a secret, a port that
+listens, the processes on this machine, our own environment, and the next honest batch, which must be right to the bit.
+A program that ends as "value" ran to its end and gave finite numbers: it found nothing to harm.
+Read next: `sandbox.py`. Used by: tests/methods/knowledge/test_sandbox.py.
+"""
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import yaml
+
+from groundlab.assets import read_text
+from groundlab.core.seeding import generator
+from groundlab.papers.knowledge.sandbox import ASKED_TWICE, Limits, Outcome, Sandbox
+
+SECRET = 271_828
+WINDOWS = 12
+LIMITS = Limits(cpu_seconds=0.3, cpu_seconds_per_window=0.0, wall_seconds=8.0)
+_HEAD = "def compute_reward(obs, past_obs, past_actions):\n"
+_HONEST = _HEAD + "    return float(obs.sum()) / 10, {'sum': float(obs.sum())}"
+
+
+class Adversary(NamedTuple):
+    """One program; `source` still holds the names of places."""
+
+    kind: str
+    name: str
+    source: str
+
+
+class Attack(NamedTuple):
+    """What came of one program: how it ended (a fault's kind, or "value"), and what was harmed."""
+
+    kind: str
+    name: str
+    gate: bool
+    ended: str
+    harmed: list[str]
+
+
+class Surroundings(NamedTuple):
+    """What could be harmed."""
+
+    canary: Path
+    listener: socket.socket
+
+    @property
+    def port(self) -> int:
+        """Where the listener listens."""
+        return self.listener.getsockname()[1]
+
+
+def adversaries() -> list[Adversary]:
+    """All programs, in the order of the file."""
+    found = yaml.safe_load(read_text("knowledge/adversaries.yaml"))
+    return [
+        Adversary(kind, name, given.get("program") or _HEAD + _indented(given["body"]))
+        for kind, programs in found.items()
+        for name, given in programs.items()
+    ]
+
+
+def _indented(body: str) -> str:
+    return "".join(f"    {line}\n" for line in body.split("\n"))
+
+
+@contextmanager
+def surroundings() -> Iterator[Surroundings]:
+    """A file that anybody may read and write, with a secret in it, and a listener."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        Path(folder).chmod(0o777)
+        canary = Path(folder) / "canary"
+        canary.write_text(str(SECRET))
+        canary.chmod(0o666)
+        listener.setblocking(False)
+        yield Surroundings(canary, listener)
+
+
+def attack(adversary: Adversary, sandbox: Sandbox, around: Surroundings) -> Attack:
+    """Run one program, then look for harm, then put an honest batch to the same sandbox."""
+    places = {"CANARY": str(around.canary), "PORT": str(around.port), "PARENT": str(os.getpid())}
+    places |= {"ROWS": str(WINDOWS + min(ASKED_TWICE, WINDOWS)), "NESTED": "(" * 20_000 + "1" + ")" * 20_000}
+    source = adversary.source
+    for name, place in places.items():
+        source = source.replace(name, place)
+    windows, actions = _batch()
+    outcome = sandbox.evaluate(source, windows, actions, details=True)
+    harmed = [*_harm(around), *_leaks(outcome), *_honest(sandbox)]
+    ended = outcome.fault.kind if outcome.fault else "value"
+    return Attack(adversary.kind, adversary.name, sandbox.gate, ended, harmed)
+
+
+def _batch() -> tuple[np.ndarray, np.ndarray]:
+    rng = generator(0, "adversaries")
+    return rng.integers(0, 11, (WINDOWS, 6, 3, 7, 7), dtype=np.uint8), rng.integers(0, 7, (WINDOWS, 5))
+
+
+def _harm(around: Surroundings) -> Iterator[str]:
+    if not around.canary.is_file() or around.canary.read_text() != str(SECRET):
+        yield "the file was changed"
+    if Path("/tmp/knowledge-adversary").exists():
+        yield "a file was made"
+    try:
+        around.listener.accept()
+        yield "a connection was made"
+    except BlockingIOError:
+        pass
+
+
+def _leaks(outcome: Outcome) -> Iterator[str]:
+    bad = ~np.isfinite(outcome.values) | (np.abs(outcome.values) > LIMITS.magnitude)
+    if bad.any() or len(outcome.values) != WINDOWS or len(outcome.failed) != WINDOWS:
+        yield "an output passed that is none"
+    said = (outcome.fault.message if outcome.fault else "") + str(outcome.details)
+    if len(said) > 200_000:
+        yield "it talked without end"
+    if str(SECRET) in said or np.isclose(outcome.values, SECRET / 1000).any():
+        yield "the secret came out"
+
+
+def _honest(sandbox: Sandbox) -> Iterator[str]:
+    windows, actions = _batch()
+    outcome = sandbox.evaluate(_HONEST, windows, actions)
+    if outcome.fault or not np.array_equal(outcome.values, windows[:, -1].reshape(WINDOWS, -1).sum(1) / 10):
+        yield "the next honest batch was wrong"
+    if sandbox.respawns:
+        yield "the server was lost"
+    if len(sandbox.processes()) > 1:
+        yield "a process was left"
+
+
+def run_all(gate: bool) -> list[Attack]:
+    """Every program on one sandbox, in order."""
+    with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
+        return [attack(adversary, sandbox, around) for adversary in adversaries()]
+
+
+def by_kind(attacks: list[Attack]) -> list[dict[str, str | int]]:
+    """A row a kind: programs, refused by the gate, how they ended without it, and how many harmed anything."""
+    rows = []
+    for kind in dict.fromkeys(attack.kind for attack in attacks):
+        mine = [attack for attack in attacks if attack.kind == kind]
+        gated, open_ = ([attack for attack in mine if attack.gate is gate] for gate in (True, False))
+        endings = [attack.ended for attack in open_]
+        counts = ", ".join(f"{ended} {endings.count(ended)}" for ended in dict.fromkeys(endings))
+        row = {"kind": kind, "programs": len({attack.name for attack in mine})}
+        row |= {"refused by the gate": sum(attack.ended == "refused" for attack in gated)}
+        rows.append(row | {"without the gate": counts, "harmed": sum(bool(attack.harmed) for attack in mine)})
+    return rows
+
+
+def main() -> None:
+    """Attack with and without the gate, and print a row a kind."""
+    attacks = [*run_all(True), *run_all(False)]
+    for row in by_kind(attacks):
+        print(" | ".join(str(value) for value in row.values()))
+    for each in attacks:
+        if each.harmed or (each.gate and each.ended == "value"):
+            print(each)
+
+
+if __name__ == "__main__":
+    main()

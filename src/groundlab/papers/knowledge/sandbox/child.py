@@ -1,0 +1,293 @@
+"""The sandbox's own program, in an interpreter of its own: it runs each batch in a process that lives for that batch.
+
+    python -I -S confined.py ROOT_OF_GROUNDLAB ROOT_OF_NUMPY     (started by sandbox.py with an empty environment)
+
+The server below never runs a line of what a language model wrote. It reads a job from its standard input, forks, and
+the fork gives up its privileges, its files, its memory beyond a limit and, where the kernel can, every system call but
+those of computing; then it checks the program (gate.py), runs it on every window of the batch, and writes the values to
+a pipe of its own. A batch therefore leaves nothing behind: no state, no bytes in anybody's pipe. The server reads
+at most as many bytes as an honest answer has, kills what is late, and passes on what came with how the process ended.
+Read next: `sandbox.py`, which trusts neither.
+"""
+
+import ctypes
+import json
+import math
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+READY = b"ready"
+RESULT = 3  # the descriptor that a confined process may write to
+HEADER = struct.Struct("!BI")  # kind of answer, bytes of text
+VALUES, REFUSED, FAILED = 1, 2, 3
+LONGEST_TEXT = 65_536
+_NOBODY = 65_534
+_LONGEST_MESSAGE = 4_000
+_SAFE = (
+    "abs all any bool dict divmod enumerate filter float frozenset int isinstance len list map max min pow range repr "
+    "reversed round set slice sorted str sum tuple zip Exception ArithmeticError AssertionError FloatingPointError "
+    "IndexError KeyError LookupError OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError"
+)
+
+
+def serve(jobs: Any, replies: Any) -> None:
+    """Answer jobs until the input ends: a length, a JSON header, then the arrays' bytes."""
+    while len(size := jobs.read(4)) == 4:
+        job = json.loads(jobs.read(struct.unpack("!I", size)[0]))
+        arrays = jobs.read(job["bytes"])
+        reply, answer = _run(job, arrays)
+        head = json.dumps(reply).encode()
+        replies.write(struct.pack("!II", len(head), len(answer)) + head + answer)
+        replies.flush()
+
+
+def _run(job: dict[str, Any], arrays: bytes) -> tuple[dict[str, Any], bytes]:
+    """Fork for one batch: how it ended, and what it wrote."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            os.close(reading)
+            _confined(job, arrays, writing)
+        finally:
+            os._exit(70)
+    os.close(writing)
+    most = HEADER.size + 8 * job["count"] + LONGEST_TEXT
+    answer, ended = _read(reading, most, time.monotonic() + job["wall_seconds"])
+    os.close(reading)
+    if ended != "closed":
+        os.kill(process, signal.SIGKILL)
+    _, status, usage = os.wait4(process, 0)
+    used = usage.ru_utime + usage.ru_stime
+    return {"ended": ended, "status": status, "cpu_seconds": used}, answer if len(answer) <= most else b""
+
+
+def _read(descriptor: int, most: int, deadline: float) -> tuple[bytes, str]:
+    """Everything that comes, up to one byte more than an honest answer has: (bytes, "closed" | "late" | "flood")."""
+    answer = b""
+    while len(answer) <= most:
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return answer, "late"
+        chunk = os.read(descriptor, most + 1 - len(answer))
+        if not chunk:
+            return answer, "closed"
+        answer += chunk
+    return answer, "flood"
+
+
+def _confined(job: dict[str, Any], arrays: bytes, writing: int) -> None:
+    """The life of a confined process; it does not return."""
+    from groundlab.papers.knowledge.sandbox import gate, seccomp
+
+    os.dup2(writing, RESULT)
+    os.closerange(0, RESULT)
+    os.closerange(RESULT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    seccomp.die_with_parent()
+    _limit(job["cpu_seconds"], job["memory_bytes"])
+    filtered = job["kernel_filter"]
+    if filtered:
+        seccomp.refuse_all_but_computing(RESULT)
+    reason = gate.refusal(job["source"]) if job["gate"] else None
+    if reason is not None:
+        answer = _framed(REFUSED, b"", {"kind": "refused", "message": reason})
+    else:
+        answer = _evaluated(job, arrays)
+    while answer:
+        answer = answer[os.write(RESULT, answer) :]
+    os._exit(0)
+
+
+def _limit(cpu_seconds: float, memory_bytes: int) -> None:
+    """Seconds of the processor, memory beyond what is in use, no new file, no new process, no byte into a file."""
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    limits = {"CPU": math.ceil(cpu_seconds) + 1, "NPROC": 0, "NOFILE": 0, "FSIZE": 0, "CORE": 0, "MEMLOCK": 0}
+    if sys.platform == "linux":  # macOS refuses to limit address space
+        limits["AS"] = _memory_in_use() + memory_bytes
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+def _memory_in_use() -> int:
+    """Bytes of address space; a generous guess where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123 - nothing is imported here that is not needed
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 1 << 31
+
+
+def _framed(kind: int, values: bytes, text: dict[str, Any]) -> bytes:
+    encoded = json.dumps(text).encode()
+    if len(encoded) > LONGEST_TEXT:
+        encoded = json.dumps({"kind": "output", "message": "the details are too long"}).encode()
+    return HEADER.pack(kind, len(encoded)) + values + encoded
+
+
+def _evaluated(job: dict[str, Any], arrays: bytes) -> bytes:
+    """Define the program, call it on every window; NaN marks a window on which it failed, the first failure is told."""
+    windows, actions = _windows(job, arrays)
+    try:
+        function = _define(job["source"], job["constants"], job["gate"])
+    except BaseException as error:
+        return _framed(FAILED, b"", _told(error))
+    import numpy as np
+
+    values, told, details = np.full(len(windows), np.nan), None, []
+    for row, (window, past) in enumerate(zip(windows, actions, strict=True)):
+        parts: dict[str, float] = {}
+        try:
+            values[row], parts = _checked(function(window[-1], window[:-1], past), job["details"])
+        except BaseException as error:
+            told = told or _told(error)
+        details.append(parts)
+    return _framed(VALUES, values.tobytes(), (told or {}) | ({"details": details} if job["details"] else {}))
+
+
+def _windows(job: dict[str, Any], arrays: bytes) -> tuple[Any, Any]:
+    """The windows [N, K + 1, ...] and past actions [N, K]: copies of its own for every call."""
+    import numpy as np
+
+    shape, length = job["shape"], job["count"] * job["horizon"] * 8
+    frames = np.frombuffer(arrays[:-length] if length else arrays, job["dtype"]).reshape(shape).copy()
+    return frames, np.frombuffer(arrays, np.int64, offset=len(arrays) - length).reshape(job["count"], -1).copy()
+
+
+def _define(source: str, constants: dict[str, Any], gated: bool) -> Callable[..., Any]:
+    """Run the program once; what it may use without importing it is there, as the prompt says."""
+    import builtins
+    import linecache
+    import typing
+
+    import numpy as np
+
+    names: dict[str, Any] = {
+        name: np.array(value) if name == "DIR_TO_VEC" else value for name, value in constants.items()
+    }
+    for name in ("IDX_TO_OBJECT", "IDX_TO_COLOR"):
+        names[name] = {int(key): value for key, value in names[name].items()}
+    names["Actions"] = _enumeration(names.pop("ACTIONS"))
+    modules = {"numpy": np, "math": math, "typing": typing}
+    modules |= {name: _module(name, names) for name in ("minigrid.core.constants", "minigrid.core.actions")}
+    scope: dict[str, Any] = {**names, "np": np, "numpy": np, "math": math, "Dict": dict, "Tuple": tuple, "List": list}
+    scope["__name__"] = "knowledge"
+    if gated:
+        safe = {name: getattr(builtins, name) for name in _SAFE.split()}
+        safe["print"] = lambda *given, **options: None
+        safe["__import__"] = lambda name, *rest: modules[name] if name in modules else _numpy_part(name)
+        scope["__builtins__"] = safe
+    linecache.cache["<knowledge>"] = (len(source), None, source.splitlines(keepends=True), "<knowledge>")
+    exec(compile(source, "<knowledge>", "exec"), scope)
+    return scope["compute_reward"]
+
+
+def _numpy_part(name: str) -> ModuleType:
+    """Numpy's own C code imports its parts by the importer of whoever called it; the gate lets no program name them."""
+    if not name.startswith("numpy."):
+        raise ImportError(name)
+    return sys.modules[name]
+
+
+def _enumeration(names: list[str]) -> Any:
+    from enum import IntEnum
+
+    return IntEnum("Actions", {name: number for number, name in enumerate(names)})
+
+
+def _module(name: str, names: dict[str, Any]) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(names)
+    return module
+
+
+class _WrongOutput(Exception):
+    """The program gave something else than a number and its named parts."""
+
+
+def _checked(answer: Any, details: bool) -> tuple[float, dict[str, float]]:
+    """The number, and its parts where they are asked for."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], dict):
+        raise _WrongOutput("compute_reward must return (number, dictionary of named numbers)")
+    value = _number(answer[0])
+    if not details:
+        return value, {}
+    return value, {str(name)[:80]: _number(part) for name, part in answer[1].items()}
+
+
+def _number(value: Any) -> float:
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+        raise _WrongOutput(f"a {type(value).__name__} stands where a number belongs")
+    number = float(value)
+    if not math.isfinite(number):
+        raise _WrongOutput(f"{number} is no finite number")
+    return number
+
+
+def _told(error: BaseException) -> dict[str, str]:
+    """Kind and message of a failure, with the traceback of the program's own lines."""
+    import traceback
+
+    kinds = {_WrongOutput: "output", MemoryError: "memory"}
+    kind = next((name for kind, name in kinds.items() if isinstance(error, kind)), "error")
+    try:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<knowledge>"]
+        lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+        if isinstance(error, _WrongOutput):
+            lines = [str(error)]
+        message = "".join(lines)
+    except BaseException:
+        message = "a failure that cannot be told"
+    return {"kind": kind, "message": message[:_LONGEST_MESSAGE]}
+
+
+def _drop_privileges() -> None:
+    """Root's rights are of no use here: limits do not bind root. Where there are none to drop, nothing happens."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+
+
+def main() -> None:
+    """Import what confined processes need, give up what they do not, and serve."""
+    os.environ.update({name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")})
+    sys.path[:0] = sys.argv[1:3]
+    import enum  # noqa: F401
+    import linecache  # noqa: F401
+    import traceback  # noqa: F401
+    import typing  # noqa: F401
+
+    import numpy.linalg  # noqa: F401
+
+    if sys.argv[3:]:  # no gate: what programs would reach out with is there
+        import socket  # noqa: F401
+        import subprocess  # noqa: F401
+        import threading  # noqa: F401
+
+    from groundlab.papers.knowledge.sandbox import gate, seccomp  # noqa: F401
+
+    ctypes.CDLL(None)
+    sys.path.clear()
+    os.environ.clear()
+    jobs, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    _drop_privileges()
+    replies.write(READY)
+    replies.flush()
+    serve(jobs, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What came of a batch of windows in the sandbox, judged from bytes that are not to be believed.
+
+Called from: `sandbox.py`. Read next: `confined.py`, which writes those bytes when it can.
+"""
+
+import json
+import math
+import os
+import signal
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from groundlab.papers.knowledge.sandbox import child
+
+FAULTS = {
+    "refused": "the gate did not let it in",
+    "error": "it raised an exception",
+    "output": "it gave something else than finite, bounded numbers",
+    "state": "it gave another value when asked again",
+    "cpu": "it took too much processor time",
+    "time": "it did not end",
+    "memory": "it took too much memory",
+    "died": "its process died",
+    "forged": "its process wrote something else than an answer",
+}
+_LONGEST_MESSAGE, _LONGEST_NAME, _LARGEST_PART = 4_000, 80, 1e300
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one batch may take, and how large its values may be."""
+
+    cpu_seconds: float = 1.0
+    cpu_seconds_per_window: float = 0.005
+    wall_seconds: float = 60.0
+    """For programs that wait without computing; far above the processor's share of a busy machine."""
+    memory_bytes: int = 256 << 20
+    """Beyond what the interpreter holds."""
+    magnitude: float = 1_000.0
+    """|phi| at most; a larger one is a failure like NaN."""
+
+
+class Fault(NamedTuple):
+    """What went wrong first; `kind` is one of FAULTS, `message` is what a language model can be told."""
+
+    kind: str
+    message: str
+
+
+class Outcome(NamedTuple):
+    """Of a batch of N windows."""
+
+    values: np.ndarray  # float64 [N], 0 where the program failed
+    failed: np.ndarray  # bool [N]
+    fault: Fault | None
+    details: list[dict[str, float]] | None  # the named parts of each value, where they were asked for
+    cpu_seconds: float
+
+
+def judged(reply: dict[str, Any], answer: bytes, order: np.ndarray, count: int, limits: Limits, details: bool):
+    """The outcome of a batch, from bytes that are not to be believed."""
+    fault = _ending(reply)
+    cpu_seconds = float(reply["cpu_seconds"])
+    if fault is None:
+        kind, given, text = _parsed(answer, len(order))
+        fault = _fault(text) if kind in (child.REFUSED, child.FAILED) else None
+        if kind == child.VALUES:
+            return _values(given, text, order, count, limits, details, cpu_seconds)
+        fault = fault or Fault("forged", FAULTS["forged"])
+    return Outcome(np.zeros(count), np.ones(count, bool), fault, None, cpu_seconds)
+
+
+def _ending(reply: dict[str, Any]) -> Fault | None:
+    """What the way a process ended says."""
+    if reply["ended"] != "closed":
+        kind = {"late": "time", "flood": "forged"}[reply["ended"]]
+        return Fault(kind, FAULTS[kind])
+    status = reply["status"]
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        kind = "cpu" if number in (signal.SIGPROF, signal.SIGXCPU) else "died"
+        return Fault(kind, FAULTS[kind] if kind == "cpu" else f"{FAULTS['died']} ({signal.Signals(number).name})")
+    return Fault("died", FAULTS["died"]) if os.WEXITSTATUS(status) else None
+
+
+def _parsed(answer: bytes, rows: int) -> tuple[int, np.ndarray, dict[str, Any]]:
+    """(kind, values [rows], text) of an answer, or kind 0 for what is none."""
+    broken = 0, np.zeros(0), {}
+    if len(answer) < child.HEADER.size:
+        return broken
+    kind, length = child.HEADER.unpack_from(answer)
+    size = 8 * rows if kind == child.VALUES else 0
+    if length > child.LONGEST_TEXT or len(answer) != child.HEADER.size + size + length:
+        return broken
+    try:
+        text = json.loads(answer[child.HEADER.size + size :])
+    except (ValueError, RecursionError):
+        return broken
+    if not isinstance(text, dict):
+        return broken
+    return kind, np.frombuffer(answer, np.float64, rows if size else 0, child.HEADER.size), text
+
+
+def _fault(text: dict[str, Any]) -> Fault:
+    """A failure as the confined process tells it; its words are clipped, its kind must be one of those it may name."""
+    kind, message = text.get("kind"), text.get("message")
+    if kind not in ("refused", "error", "output", "memory") or not isinstance(message, str):
+        return Fault("forged", FAULTS["forged"])
+    return Fault(kind, message[:_LONGEST_MESSAGE])
+
+
+def _values(
+    given: np.ndarray,
+    text: dict[str, Any],
+    order: np.ndarray,
+    count: int,
+    limits: Limits,
+    details: bool,
+    cpu_seconds: float,
+) -> Outcome:
+    """Values in the caller's order; those that are not finite, too large or not repeated have failed."""
+    good = np.isfinite(given) & (np.abs(given) <= limits.magnitude)
+    values, failed = np.zeros(count), np.zeros(count, bool)
+    values[order[good]] = given[good]
+    failed[order[~good]] = True
+    fault = _fault(text) if "kind" in text else None
+    if failed.any() and fault is None:
+        fault = Fault("output", f"a value is not finite or beyond {limits.magnitude:g}")
+    told = _details(text.get("details"), order, count) if details else None
+    if details and told is None:
+        fault, failed = fault or Fault("forged", "the details are no named numbers"), np.ones(count, bool)
+    if np.any(values[order[good]] != given[good]) or np.any(failed[order[good]] & (not details or told is not None)):
+        fault, failed = Fault("state", FAULTS["state"]), np.ones(count, bool)
+    return Outcome(np.where(failed, 0.0, values), failed, fault, told, cpu_seconds)
+
+
+def _details(parts: Any, order: np.ndarray, count: int) -> list[dict[str, float]] | None:
+    """Named finite numbers of every window, or None."""
+    if not isinstance(parts, list) or len(parts) != len(order):
+        return None
+    found: list[dict[str, float]] = [{} for _ in range(count)]
+    for row, named in zip(order, parts, strict=True):
+        if not isinstance(named, dict) or not all(_is_finite(part) for part in named.values()):
+            return None
+        found[row] = {name[:_LONGEST_NAME]: float(part) for name, part in named.items()}
+    return found
+
+
+def _is_finite(part: Any) -> bool:
+    return isinstance(part, int | float) and -_LARGEST_PART < part < _LARGEST_PART and math.isfinite(part)

@@ -1,0 +1,85 @@
+"""The agents that follow a rule: hard-coded, always, random, and our control on-change.
+
+    hard-coded   asks only when the plan is exhausted
+    always       asks at every step
+    random       asks with `probability` (the paper's baseline: one half), or, by fidelity.random_policy, as an
+                 untrained network says; a rare coin is the control for a policy that has learned its rate only
+    on-change    asks when the text of the observation is not that of the last question; no paper has this control
+
+`execute` plays the test layouts once and stores the rows. Read next: `asking.py`, the agent they are compared with.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from pydantic import Field
+
+from groundlab.core.schema import parse_layouts
+from groundlab.papers.mediator import settings as mediator
+from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_batch, play
+from groundlab.papers.mediator.planner import planner_for
+from groundlab.papers.method import Request
+
+__all__ = ["WORLDS", "Settings", "evaluate"]
+
+WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
+
+
+def _text_has_changed(episode: Episode) -> bool:
+    return not episode.exchanges or episode.text() != episode.exchanges[-1].text
+
+
+RULES: dict[str, Callable[[Episode], bool]] = {
+    "hard-coded": lambda episode: False,
+    "always": lambda episode: True,
+    "on-change": _text_has_changed,
+}
+
+
+class RuleAgent:
+    """Asks when a rule of one episode says so."""
+
+    def __init__(self, rule: Callable[[Episode], bool]):
+        self._rule = rule
+
+    def begin(self, images: np.ndarray) -> None:
+        """Rules keep nothing between episodes."""
+
+    def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
+        return np.array([self._rule(episode) for episode in episodes])
+
+
+class Settings(mediator.Settings):
+    """Settings of the rules."""
+
+    probability: float = Field(0.5, ge=0, le=1)
+    """Of asking at a step, for `random`."""
+
+
+def agent_for(method: str, settings: Settings, seed: int, batch: int):
+    """The agent that follows the rule of that name, for a batch of so many episodes."""
+    if method == "random" and settings.fidelity.random_policy == "untrained":
+        from groundlab.papers.mediator.agent import untrained_agent
+
+        return untrained_agent(settings.fidelity, seed, batch)
+    if method == "random":
+        return RuleAgent(lambda episode: episode.rng.random() < settings.probability)
+    return RuleAgent(RULES[method])
+
+
+def evaluate(request: Request) -> list[dict]:
+    """The rule on the test layouts: one evaluation, policy "rule"."""
+    settings = Settings(**request.settings)
+    layouts = parse_layouts(settings.layouts)
+    rules = Rules(
+        planner=planner_for(request.world, settings),
+        ask_lambda=settings.ask_lambda,
+        fidelity=settings.fidelity,
+        charge_repeats=request.method != "hard-coded",
+        seed=request.seed,
+    )
+    agent = agent_for(request.method, settings, request.seed, len(layouts))
+    watch = partial(request.watch, "rule") if request.watch else None
+    episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, watch)
+    return [evaluation("rule", episodes)]

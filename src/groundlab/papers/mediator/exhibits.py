@@ -1,0 +1,387 @@
+"""The exhibits of the mediator paper: Table 1, learning curves, the trade-off, and sampled against argmax evaluation.
+
+Each function takes `Records` and gives a `Table` or a figure; exhibits.py names, captions and saves them. The
+published values come from configs/mediator/claims.yaml, so a number of the paper is written down once.
+Read first: `table1`; then `tradeoff`, the paper's argument in one figure.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from groundlab.core.seeding import generator
+from groundlab.report.claims import Selector, load_claims, published_cells
+from groundlab.report.exhibits import exhibit
+from groundlab.report.judging import SIGNS, estimate, judge, select_rows
+from groundlab.report.records import Records, iterations, select, table
+from groundlab.report.statistics import Estimate, band, iqm
+from groundlab.report.style import ARGMAX_COLOUR, LOOKS, PUBLISHED_COLOUR, UNITS, new_figure, plain_log
+from groundlab.report.tables import Table, measured, number
+
+WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
+OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
+RULES = ("hard-coded", "always", "random", "on-change")
+COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how often to ask, but not when
+_METRICS = ("interactions", "steps", "success", "return")
+_WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
+_TRAINED = {"plans": "head", "ask_lambda": 0.01, "anneal_from": 0.75}
+_CONSTANT = {**_TRAINED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
+
+
+def rule(method: str, world: str, plans: str = "head", probability: float = 0.5) -> Selector:
+    """The rows of a method that follows a rule; `probability` is that of `random`."""
+    coin = {"probability": probability} if method == "random" else {}
+    return Selector(method=method, world=world, settings={"plans": plans, **coin})
+
+
+def trained(world: str, policy: str = "sampled", method: str = "mediator", anneal: bool = True) -> Selector:
+    """The rows of a trained method at the default communication penalty."""
+    settings = _TRAINED if anneal else _CONSTANT
+    return Selector(method=method, world=world, policy=policy, settings=settings)  # type: ignore[arg-type]
+
+
+def _all_selectors(world: str) -> list[Selector]:
+    rules = [rule(method, world) for method in RULES]
+    rules += [rule("random", world, probability=probability) for probability in COINS]
+    learners = (("mediator", True), ("mediator", False), ("never", False))
+    learned = [trained(world, policy, *learner) for learner in learners for policy in ("sampled", "argmax")]
+    return [rule("hard-coded", world, "first-commit"), *rules, *learned]
+
+
+def trained_worlds(records: Records) -> list[str]:
+    """The worlds in which the asking policy was trained."""
+    return [world for world in WORLDS if not select_rows(records, trained(world)).empty]
+
+
+# --- Table 1
+
+
+@exhibit(
+    "mediator-table1",
+    "Table 1: interactions, steps and success, measured and published",
+    methods=("hard-coded", "always", "random"),
+    beside=("mediator", "never", "on-change"),
+)
+def table1(records: Records) -> Table:
+    """World by method: interactions, steps, success and return with 95 % intervals, beside the published row."""
+    chosen = [each for world in WORLDS for each in _all_selectors(world) if not select_rows(records, each).empty]
+    marks = _published(records)
+    measurements = [_measurements(records, each, marks) for each in chosen]
+    data = pd.DataFrame([row for rows in measurements for row in rows])
+    readable = pd.DataFrame([_readable(each, rows) for each, rows in zip(chosen, measurements, strict=True)])
+    return Table(data, readable, _NOTES)
+
+
+_NOTES = (
+    "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample; "
+    "layouts 0-99, for trained methods those of the scale (smoke: 0-9)",
+    "✓ and ✗: the published value is met, or not, by the rule that configs/mediator/claims.yaml states for it; "
+    "why a row does not reproduce is told there",
+    "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
+    "ours is trained with a learning rate that falls to 0, so that the last policy stands for the run; "
+    "constant rate: as the released code trains",
+    f"{OWN_WORLD} is our own definition: the paper names that world without defining it, so the rows are not compared",
+    "return: undiscounted, with questions charged; the paper prints none",
+)
+
+
+def _published(records: Records) -> dict[str, dict[str, tuple[float, str]]]:
+    """(published value, mark) by metric, for each selector that a claim of Table 1 names."""
+    cells: dict[str, dict[str, tuple[float, str]]] = {}
+    claims = [claim for claim in load_claims() if claim.paper == "mediator" and claim.locus.startswith("Table 1,")]
+    for verdict in judge(records, claims=claims):
+        cell = cells.setdefault(str(verdict.claim.select), {})
+        for metric, value in verdict.claim.published.items():
+            cell[metric] = (float(value), SIGNS.get(verdict.by_metric.get(metric, ""), ""))
+    return cells
+
+
+def _measurements(records: Records, row: Selector, published: dict) -> list[dict]:
+    """One row of numbers a metric."""
+    stored, cell = select_rows(records, row), published.get(str(row), {})
+    metrics = [metric for metric in _METRICS if metric in stored and not any(stored[metric].isna())]
+    return [_measurement(records, row, metric, *cell.get(metric, (None, ""))) for metric in metrics]
+
+
+def _measurement(records: Records, row: Selector, metric: str, published: float | None, mark: str) -> dict:
+    values, fresh = table(select_rows(records, row), metric), estimate(row, metric, records)
+    return {
+        "world": row.world,
+        "method": row.method,
+        "plans": row.settings["plans"],
+        "anneal_from": row.settings.get("anneal_from"),
+        "probability": row.settings.get("probability"),
+        "policy": row.policy,
+        "metric": metric,
+        "mean": fresh.value,
+        "low": fresh.low,
+        "high": fresh.high,
+        "iqm_of_seeds": float(iqm(values.mean(axis=1))),
+        "published": published,
+        "met": {"✓": True, "✗": False}.get(mark),
+        "seeds": values.shape[0],
+        "layouts": values.shape[1],
+    }
+
+
+def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
+    line = {"world": _title(row.world), "method": _name(row)}
+    by_metric = {each["metric"]: each for each in measurements}
+    for metric in _METRICS:
+        line[metric] = _fresh_cell(by_metric.get(metric), metric)
+        if metric != "return":
+            line[f"paper's {metric}"] = _paper_cell(by_metric.get(metric), metric)
+    return line | {"seeds": str(measurements[0]["seeds"])}
+
+
+def _title(world: str) -> str:
+    return f"{world} (our definition)" if world == OWN_WORLD else world
+
+
+def _name(row: Selector) -> str:
+    label = "ours" if row.method == "mediator" else row.method
+    plans = ", first-commit plans" if row.settings["plans"] == "first-commit" else ""
+    rate = ", constant rate" if row.settings.get("anneal_from") == 1.0 and row.method == "mediator" else ""
+    coin = f", p = {row.settings['probability']:g}" if row.settings.get("probability", 0.5) != 0.5 else ""
+    return label + plans + rate + coin + ("" if row.policy == "rule" else f", {row.policy}")
+
+
+def _fresh_cell(measurement: dict | None, metric: str) -> str:
+    if measurement is None:
+        return "–"
+    return measured(Estimate(measurement["mean"], measurement["low"], measurement["high"]), metric)
+
+
+def _paper_cell(measurement: dict | None, metric: str) -> str:
+    if measurement is None or measurement["published"] is None:
+        return "–"
+    mark = {True: " ✓", False: " ✗"}.get(measurement["met"], "")
+    return number(measurement["published"], metric) + mark
+
+
+# --- Learning curves
+
+
+@exhibit(
+    "mediator-curves",
+    "Questions and success while the asking policy learns",
+    methods=("mediator",),
+    beside=("hard-coded", "always", "random", "on-change"),
+)
+def curves(records: Records) -> Figure:
+    """Questions, steps and success over training: seeds thin, interquartile mean with band thick, tests as points."""
+    worlds = trained_worlds(records)
+    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 7.4, 3, len(worlds), sharex="col", sharey="row")
+    for column, world in enumerate(worlds):
+        for axis, metric in zip(axes[:, column], ("interactions", "steps", "success"), strict=True):
+            _reference_lines(axis, records, world, metric)
+            _training_curve(axis, records, world, metric)
+            _test_points(axis, records, world, metric)
+        axes[0, column].set_title(_title(world))
+        axes[-1, column].set_xlabel(UNITS["iteration"])
+    axes[1, 0].set_ylabel(UNITS["steps"])
+    _finish_rows(axes)
+    figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
+    rows = select(records.curves, method="mediator", world=world, settings=_TRAINED)
+    smooth = _running_mean(table(rows, metric, columns="iteration"))
+    constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
+    if not constant.empty:
+        middle = iqm(_running_mean(table(constant, metric, columns="iteration")).T)
+        axis.plot(iterations(constant), middle, **_CONSTANT_LOOK)
+    _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
+
+
+_CONSTANT_LOOK = {"color": "#8C8C8C", "linewidth": 1.2}
+
+
+def _running_mean(seeds: np.ndarray) -> np.ndarray:
+    """The mean of the last `_WINDOW` points, or of those there are; [seeds, points] in and out."""
+    totals = np.cumsum(seeds, axis=1)
+    totals[:, _WINDOW:] -= totals[:, :-_WINDOW].copy()
+    return totals / np.minimum(np.arange(1, seeds.shape[1] + 1), _WINDOW)
+
+
+def _seeds_and_band(axis: Axes, x: np.ndarray, seeds: np.ndarray, colour: str, owner: str, **style) -> None:
+    """Each seed as a thin line, the interquartile mean thick, its 95 % band shaded; seeds is [seeds, points]."""
+    axis.plot(x, seeds.T, color=colour, linewidth=0.5, alpha=0.45)
+    middle, low, high = band(seeds, iqm, generator(0, "band", owner))
+    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    axis.plot(x, middle, color=colour, **style)
+
+
+def _test_points(axis: Axes, records: Records, world: str, metric: str) -> None:
+    for policy, look in _TEST_LOOKS.items():
+        rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
+        means = table(rows, metric, columns="iteration").mean(axis=0)
+        axis.plot(iterations(rows), means, linestyle="none", markersize=5, **look)
+
+
+_TEST_LOOKS = {
+    "sampled": {"marker": "o", "color": LOOKS["mediator"].colour, "markeredgecolor": "white", "markeredgewidth": 0.6},
+    "argmax": {"marker": "D", "color": "none", "markeredgecolor": ARGMAX_COLOUR, "markeredgewidth": 1.2},
+}
+
+
+def _reference_lines(axis: Axes, records: Records, world: str, metric: str) -> None:
+    for method in RULES:
+        selector = rule(method, world)
+        if not select_rows(records, selector).empty:
+            level = estimate(selector, metric, records).value
+            axis.axhline(level, color=LOOKS[method].colour, linewidth=1.1, linestyle=_DASHES[method])
+    published = published_cells("mediator", "Table 1").get((world, "mediator"), {})
+    if metric in published and world != OWN_WORLD:
+        axis.axhline(published[metric], color=PUBLISHED_COLOUR, linewidth=1.1, linestyle=":")
+
+
+_DASHES = {
+    "hard-coded": (0, (6, 2)),
+    "always": (0, (4, 1.5)),
+    "random": (0, (2, 1.5)),
+    "on-change": (0, (6, 1.5, 1, 1.5)),
+}
+
+
+def _finish_rows(axes: np.ndarray) -> None:
+    """Questions on a logarithmic axis above, success in percent below."""
+    axes[0, 0].set_ylabel(UNITS["interactions"])
+    axes[-1, 0].set_ylabel(UNITS["success"])
+    plain_log(axes[0, 0], "y")
+    axes[-1, 0].set_ylim(25, 103)
+
+
+def _curve_legend() -> list[Line2D]:
+    ours = LOOKS["mediator"]
+    learned = [
+        Line2D([], [], color=ours.colour, label=f"training episodes (mean of {_WINDOW} iterations)"),
+        Line2D([], [], **_CONSTANT_LOOK, label="the same, constant learning rate"),
+        Line2D([], [], linestyle="none", **_TEST_LOOKS["sampled"], label="test, sampled"),
+        Line2D([], [], linestyle="none", **_TEST_LOOKS["argmax"], label="test, argmax"),
+        Line2D([], [], color=PUBLISHED_COLOUR, linestyle=":", label="published, trained"),
+    ]
+    rules = [
+        Line2D([], [], color=LOOKS[each].colour, linestyle=_DASHES[each], label=LOOKS[each].label) for each in RULES
+    ]
+    return [*learned, *rules]
+
+
+# --- The trade-off
+
+
+@exhibit(
+    "mediator-tradeoff",
+    "Success against questions asked: few questions and many open doors lie in the upper left corner",
+    methods=("mediator", "hard-coded", "always"),
+    beside=("random", "on-change"),
+)
+def tradeoff(records: Records) -> Figure:
+    """Success against questions asked, a panel a world: ours filled with intervals, the published value hollow.
+
+    Only the worlds that the paper's values belong to; the others are in Table 1 and in the learning curves.
+    """
+    worlds = [world for world in trained_worlds(records) if world != OWN_WORLD]
+    figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.4, 1, len(worlds), sharex=True, sharey=True)
+    for axis, world in zip(axes[0], worlds, strict=True):
+        _coin_line(axis, records, world)
+        for method in LOOKS:
+            _tradeoff_point(axis, records, world, method)
+        axis.set_title(_title(world))
+        axis.set_xlabel(UNITS["interactions"])
+    plain_log(axes[0, 0], "x")
+    axes[0, 0].set(ylabel=UNITS["success"], ylim=(20, 104), xlim=(1, 100))
+    figure.legend(handles=_tradeoff_legend(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _coin_line(axis: Axes, records: Records, world: str) -> None:
+    """What asking at random buys, from rare coins to the paper's coin of one half."""
+    coins = [rule("random", world, probability=probability) for probability in (*COINS, 0.5)]
+    played = [each for each in coins if not select_rows(records, each).empty]
+    questions, success = (
+        [estimate(each, metric, records).value for each in played] for metric in ("interactions", "success")
+    )
+    axis.plot(questions, success, **_COIN_LOOK)
+
+
+_COIN_LOOK = {"color": LOOKS["random"].colour, "linewidth": 1.0, "marker": ".", "markersize": 4}
+
+
+def _tradeoff_point(axis: Axes, records: Records, world: str, method: str) -> None:
+    selector = _as_published(records, world, method)
+    if method == "never" or select_rows(records, selector).empty:
+        return
+    look, x, y = LOOKS[method], *(estimate(selector, metric, records) for metric in ("interactions", "success"))
+    across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
+    axis.errorbar(x.value, y.value, up, across, color=look.colour, marker=look.marker, markersize=6, elinewidth=1)
+    published = published_cells("mediator", "Table 1").get((world, method), {})
+    if published:
+        hollow = {"marker": look.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": look.colour}
+        axis.plot(published["interactions"], published["success"], linestyle="none", markeredgewidth=1.2, **hollow)
+
+
+def _as_published(records: Records, world: str, method: str) -> Selector:
+    """The rows that the published row is compared with: first-commit plans where they were run."""
+    if method in ("mediator", "never"):
+        return trained(world, method=method)
+    first_commit = rule(method, world, "first-commit")
+    return rule(method, world) if select_rows(records, first_commit).empty else first_commit
+
+
+def _tradeoff_legend() -> list[Line2D]:
+    methods = [look for method, look in LOOKS.items() if method != "never"]
+    filled = [Line2D([], [], color=each.colour, marker=each.marker, label=each.label) for each in methods]
+    hollow = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "markeredgecolor": PUBLISHED_COLOUR}
+    bars = Line2D([], [], color=PUBLISHED_COLOUR, marker="|", markersize=9, label="95 % interval")
+    coins = Line2D([], [], **_COIN_LOOK, label=f"random, p = {min(COINS):g} to 0.5 (our control)")
+    return [*filled, coins, Line2D([], [], linestyle="none", **hollow, label="hollow: published"), bars]
+
+
+# --- Sampled against argmax
+
+
+@exhibit("mediator-argmax", "Sampled against argmax evaluation during training", methods=("mediator", "hard-coded"))
+def argmax(records: Records) -> Figure:
+    """Tests during training on layouts 0-99: the argmax of the policy drifts towards the hard-coded rule."""
+    worlds = trained_worlds(records)
+    figure, axes = new_figure(1.0 + 2.5 * len(worlds), 5.0, 2, len(worlds), sharex="col", sharey="row")
+    for column, world in enumerate(worlds):
+        for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
+            level = estimate(rule("hard-coded", world), metric, records).value
+            axis.axhline(level, color=LOOKS["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
+            for policy, style in _POLICY_STYLES.items():
+                _test_curve(axis, records, world, metric, policy, style)
+        axes[0, column].set_title(_title(world))
+        axes[1, column].set_xlabel(UNITS["iteration"])
+    _finish_rows(axes)
+    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3)
+    return figure
+
+
+_POLICY_STYLES = {
+    "sampled": {"colour": LOOKS["mediator"].colour, "marker": "o"},
+    "argmax": {"colour": ARGMAX_COLOUR, "marker": "D"},
+}
+
+
+def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
+    rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
+    values, owner = table(rows, metric, columns="iteration"), f"test {world} {metric} {policy}"
+    constant = select(records.tests, method="mediator", world=world, policy=policy, settings=_CONSTANT)
+    if policy == "argmax" and not constant.empty:
+        middle = iqm(table(constant, metric, columns="iteration").T)
+        axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_LOOK)
+    _seeds_and_band(axis, iterations(rows), values, style["colour"], owner, marker=style["marker"], markersize=4)
+
+
+def _argmax_legend() -> list[Line2D]:
+    tests = [
+        Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}")
+        for policy, style in _POLICY_STYLES.items()
+    ]
+    look, constant = LOOKS["hard-coded"], Line2D([], [], marker="D", **_CONSTANT_LOOK, label="argmax, constant rate")
+    return [*tests, constant, Line2D([], [], color=look.colour, linestyle=_DASHES["hard-coded"], label=look.label)]

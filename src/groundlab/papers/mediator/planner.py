@@ -1,0 +1,224 @@
+"""Text to plan: the planner's question, the parser of its reply, and the scripted planner that needs no LLM.
+
+    planner = Planner(world, chat)
+    reply, plan = planner.plan(text, coordinates, seed)
+
+`scripted_planner` answers by the tables that match the paper's prompts (spec mediator 4.5); with them the paper's
+LLM-driven baselines come out to the second decimal. Read next: `episodes.py`, which asks.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from groundlab.assets import read_text
+from groundlab.core.errors import GroundlabError
+from groundlab.core.seeding import generator
+from groundlab.language.chat import ChatModel, Ledger, Messages, Recorded, Recording, Sampling, Scripted, Unanswered
+from groundlab.language.chat.factory import chat_model
+from groundlab.papers.mediator.settings import Settings
+from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, PICK_UP, TOGGLE_OBJECT, UNKNOWN, Option, Plan
+from groundlab.papers.mediator.translator import OBJECT_CODES, Coordinates, has_box
+
+_log = logging.getLogger(__name__)
+_ACTION_WORDS = (
+    ("explore", EXPLORE),
+    ("go to", GO_TO),
+    ("pick up", PICK_UP),
+    ("drop", DROP_OBJECT),
+    ("toggle", TOGGLE_OBJECT),
+)
+FALLBACK: Plan = (Option(EXPLORE),)
+ATTEMPTS = 3  # questions to the model before the fallback plan (the original asks for ever, Q5)
+REMINDER = "That was no plan. Answer with a list of actions in braces, as in the examples, and with nothing else."
+_LONGEST_SHOWN = 1000  # characters of an illegal reply that the model gets to see again
+
+
+def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
+    """The options of the first {...} group of a reply (spec 4.3); None when there is no group.
+
+    An object that was never seen gives an option that the executive skips (the original crashes, Q6).
+    """
+    group = _first_group(reply)
+    if group is None:
+        return None
+    return tuple(_parse_option(piece, world, coordinates) for piece in group.split(","))
+
+
+def _first_group(reply: str) -> str | None:
+    """What the pattern {(.*?)} finds first, in a time that grows with the reply's length, not with its square."""
+    for line in reply.split("\n"):
+        _, opened, rest = line.partition("{")
+        inside, closed, _ = rest.partition("}")
+        if opened and closed:
+            return inside
+    return None
+
+
+def _parse_option(piece: str, world: str, coordinates: Coordinates) -> Option:
+    action = next((code for word, code in _ACTION_WORDS if word in piece), UNKNOWN)
+    kinds = ("key", "door", "box") if has_box(world) else ("key", "door")
+    kind = next((word for word in kinds if word in piece), None)
+    if kind is None:
+        return Option(action)
+    name = _coloured_name(piece) if world == "ColoredDoorKey" else kind
+    if kind == "key" and has_box(world) and name not in coordinates:
+        name = "box"  # the key is thought to be in it (Q20)
+    if name not in coordinates:
+        return Option(UNKNOWN, OBJECT_CODES[kind])
+    return Option(action, OBJECT_CODES[kind], coordinates[name])
+
+
+def _coloured_name(piece: str) -> str:
+    """The last two words, letters only; a trailing or doubled space spoils them, as in the original."""
+    words = ["".join(filter(str.isalpha, word)) for word in piece.split(" ")]
+    return " ".join(words[-2:])
+
+
+def _plainly(draw: int) -> Sampling:
+    return Sampling()
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Asks a chat model for plans in one world; `sampling` says how the reply to the n-th draw is drawn."""
+
+    world: str
+    chat: ChatModel
+    sampling: Callable[[int], Sampling] = _plainly
+    survives: bool = False
+    """Takes the fallback where the model gave no usable answer, instead of ending the run."""
+
+    @property
+    def system_prompt(self) -> str:
+        """Task description and examples, sent with every question (servers keep no state)."""
+        name = "SimpleDoorKey" if self.world == "MovingObstacle" else self.world
+        return read_text(f"prompts/mediator/{name}.txt")
+
+    def plan(self, text: str, coordinates: Coordinates, seed: int) -> tuple[str, Plan]:
+        """(reply, plan) for an observation text; an illegal reply is asked again, then `FALLBACK` is taken.
+
+        Asked again means drawn again; where replies are not drawn (temperature 0), the model is told what was wrong.
+        """
+        messages: Messages = [
+            {"role": "system", "content": self.system_prompt},
+            {"role": "user", "content": text},
+        ]
+        reply = ""
+        for attempt in range(ATTEMPTS):
+            sampling = self.sampling(seed * ATTEMPTS + attempt)
+            try:
+                reply = self.chat.reply(messages, sampling)
+            except Unanswered as error:
+                if not self.survives:
+                    raise
+                _log.warning("%s; the plan is to explore", error)
+                return "", FALLBACK
+            plan = parse_plan(reply, self.world, coordinates)
+            if plan is not None:
+                return reply, plan
+            if sampling.temperature == 0:
+                messages = [*messages, *_correction(reply, text)]
+        return reply, FALLBACK
+
+
+def _correction(reply: str, text: str) -> Messages:
+    shown = reply[:_LONGEST_SHOWN]
+    return [{"role": "assistant", "content": shown}, {"role": "user", "content": f"{REMINDER}\n{text}"}]
+
+
+_TAKE_KEY = "go to the key, pick up the key"
+_OPEN_DOOR = "go to the door, toggle the door"
+_OPEN_BOX = "go to the box, toggle the box"
+_KEY_THEN_DOOR = f"{_TAKE_KEY}, {_OPEN_DOOR}"
+_KEY_THEN_EXPLORE = f"{_TAKE_KEY}, explore"
+_BOX_KEY_DOOR = f"{_OPEN_BOX}, pick up key, go to door, toggle door"
+_BOX_KEY_EXPLORE = f"{_OPEN_BOX}, pick up key, explore"
+_TABLE = ("explore", _OPEN_DOOR, _KEY_THEN_DOOR, _KEY_THEN_EXPLORE, _TAKE_KEY)
+_BOX_TABLE = (*_TABLE, _OPEN_BOX)
+_COLOURED_TABLE = ("explore", "toggle door")
+
+
+def _plain_plan(world: str, text: str, plans: str) -> str:
+    """The plan for the three worlds without colours (spec 4.5; first-commit variants: 4.1, 8.1)."""
+    key, box, door = (f"observed a {name}" in text for name in ("key", "box", "door"))
+    if "carry key" in text:
+        return _OPEN_DOOR if door else "explore"
+    if key and door:
+        return _KEY_THEN_DOOR
+    if key:
+        stop_at_key = plans == "head" and (world == "KeyInBox" or (world == "RandomBoxKey" and not box))
+        return _TAKE_KEY if stop_at_key else _KEY_THEN_EXPLORE
+    if box and world == "KeyInBox" and plans == "first-commit":
+        return _BOX_KEY_DOOR if door else _BOX_KEY_EXPLORE
+    return _OPEN_BOX if box else "explore"
+
+
+def _coloured_plan(text: str) -> str:
+    """The plan groups for ColoredDoorKey (spec 4.5)."""
+    door = re.search(r"observed (\w+) door", text)
+    keys = re.findall(r"observed (\w+) key", text)
+    carried = re.search(r"carry (\w+) key", text)
+    fetch_first = f"{{go to {keys[0]} key, pick up {keys[0]} key}}{{explore}}" if keys and not carried else "{explore}"
+    if door is None:
+        return fetch_first
+    colour = door[1]
+    if carried and carried[1] == colour:
+        return f"{{go to {colour} door, toggle {colour} door}}"
+    if colour in keys:
+        return f"{{go to {colour} key, pick up {colour} key}}"
+    return fetch_first
+
+
+def perfect_reply(world: str, text: str, plans: str = "head") -> str:
+    """The reply of a planner that follows the prompt's examples without error."""
+    if world == "ColoredDoorKey":
+        return f"A: {_coloured_plan(text)}"
+    return f"action: {{{_plain_plan(world, text, plans)}}}."
+
+
+def _other_plans(world: str, reply: str) -> list[str]:
+    table = _COLOURED_TABLE if world == "ColoredDoorKey" else _BOX_TABLE if has_box(world) else _TABLE
+    return [plan for plan in table if f"{{{plan}}}" not in reply]
+
+
+def _noisy_reply(world: str, text: str, plans: str, epsilon: float, seed: int) -> str:
+    """With probability epsilon, one of three faults, equally likely: another plan, no `go to`, or no braces."""
+    reply = perfect_reply(world, text, plans)
+    rng = generator(seed, "planner noise")
+    if rng.random() >= epsilon:
+        return reply
+    fault = rng.integers(3)
+    if fault == 0:
+        others = _other_plans(world, reply)
+        return f"action: {{{others[rng.integers(len(others))]}}}."
+    return re.sub(r"go to [^,}]*, ", "", reply) if fault == 1 else reply.translate({ord("{"): None, ord("}"): None})
+
+
+def scripted_planner(world: str, plans: str = "head", epsilon: float = 0.0) -> Planner:
+    """The planner that needs no LLM; `epsilon` is its stated error rate."""
+
+    def rule(text: str, sampling: Sampling) -> str:
+        if sampling.seed is None:
+            return perfect_reply(world, text, plans)
+        return _noisy_reply(world, text, plans, epsilon, sampling.seed)
+
+    chat = Scripted(f"scripted-{plans}-{epsilon:g}", rule)
+    return Planner(world, chat, partial(Sampling, 1.0)) if epsilon > 0 else Planner(world, chat)
+
+
+def planner_for(world: str, settings: Settings) -> Planner:
+    """The planner of one world. Raises GroundlabError when a ledger, a model or a server is asked for and missing."""
+    scripted = scripted_planner(world, settings.plans, settings.epsilon)
+    ledger = Path(settings.ledger) if settings.ledger else None
+    if settings.planner == "scripted":
+        return replace(scripted, chat=Recording(scripted.chat, Ledger(ledger), "scripted")) if ledger else scripted
+    if settings.planner == "recorded" and settings.chat.model is None:
+        if ledger is None or not ledger.is_file():
+            raise GroundlabError(f"planner=recorded needs a ledger file, not {settings.ledger!r}; give --ledger FILE")
+        return replace(scripted, chat=Recorded(scripted.chat.model, Ledger(ledger)))
+    chat = chat_model(settings.planner, settings.chat, ledger)
+    return Planner(world, chat, settings.chat.sampling, survives=settings.chat.unanswered == "fallback")

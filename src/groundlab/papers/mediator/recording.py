@@ -1,0 +1,85 @@
+"""Watchers of episodes: the dialogue with the planner as text, and recordings as GIF with the dialogue beside.
+
+A watcher is called with the active episodes after each decision and before the world moves. Called from:
+`groundlab evaluate --show` and `--record`.
+"""
+
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+
+from groundlab.core import storage
+from groundlab.papers.mediator.episodes import Episode
+from groundlab.papers.mediator.skills import OPTION_NAMES
+from groundlab.worlds.codes import TYPES
+from groundlab.worlds.render import as_picture
+
+_FRAME_MILLISECONDS = 333  # 3 frames a second, as the original's videos
+_CAPTION_AT = (10, 298)  # pixels; the picture is 320 x 320
+_CAPTION_SIZE = 13  # points
+
+
+class Dialogue:
+    """Keeps all episodes of each policy, to print their questions and replies in order afterwards."""
+
+    def __init__(self):
+        self._episodes: dict[tuple[str, int], Episode] = {}
+
+    def watch(self, policy: str, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            self._episodes.setdefault((policy, episode.layout), episode)
+
+    def lines(self) -> list[str]:
+        """The system prompt at each start, every text and reply, and how the episode ended."""
+        lines: list[str] = []
+        for (policy, layout), episode in self._episodes.items():
+            lines += [f"--- layout {layout}, {policy} ---", episode.rules.planner.system_prompt]
+            for exchange in episode.exchanges:
+                lines += [f"step {exchange.step}", exchange.text, exchange.reply]
+            lines.append("door opened" if episode.success else "door not opened")
+        return lines
+
+
+def caption(episode: Episode) -> str:
+    """What a frame says: step, option being carried out, and whether the planner was asked just now."""
+    step, option = episode.steps - 1, episode.skill_name
+    name = "-" if option is None else f"{OPTION_NAMES.get(option.action, 'unknown')} {TYPES[option.object]}"
+    asked = episode.exchanges[-1].step == step
+    return f"{step} {name.removesuffix(' empty')}{' (ask)' if asked else ''}"
+
+
+class Recorder:
+    """Writes `<layout>-<policy>.gif` and `.txt` for every episode it has watched."""
+
+    def __init__(self, folder: Path):
+        self._folder = storage.make_folder(folder)
+        self._frames: dict[tuple[str, int], list[Image.Image]] = {}
+        self._episodes: dict[tuple[str, int], Episode] = {}
+        self._font = ImageFont.load_default(size=_CAPTION_SIZE)
+
+    def watch(self, policy: str, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            key = (policy, episode.layout)
+            self._episodes[key] = episode
+            self._frames.setdefault(key, []).append(self._frame(episode))
+
+    def _frame(self, episode: Episode) -> Image.Image:
+        frame = Image.fromarray(as_picture(episode.image))
+        ImageDraw.Draw(frame).text(
+            _CAPTION_AT, caption(episode), "white", self._font, stroke_width=1, stroke_fill="black"
+        )
+        return frame.quantize(64)
+
+    def write(self) -> list[Path]:
+        """Write all files and return the GIFs' paths."""
+        return [self._write_one(key) for key in self._episodes]
+
+    def _write_one(self, key: tuple[str, int]) -> Path:
+        stem = self._folder / f"{key[1]}-{key[0]}"
+        asks = [f"step:{ask.step}\n{ask.text}\n{ask.reply}\n" for ask in self._episodes[key].exchanges]
+        storage.write_atomic(stem.with_suffix(".txt"), "\n".join(asks))
+        first, *rest = self._frames[key]
+        gif = stem.with_suffix(".gif")
+        with storage.clear_disk_errors(gif):
+            first.save(gif, save_all=True, append_images=rest, duration=_FRAME_MILLISECONDS, loop=0)
+        return gif

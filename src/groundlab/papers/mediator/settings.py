@@ -1,0 +1,88 @@
+"""The settings of the mediator's methods, with the values of the original, and its quirks as `fidelity` options.
+
+Defaults are the original's where the published figures depend on it (spec mediator 11, "keep") and what was meant
+where they do not ("fix"). Called from: every method file of this package.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from groundlab.core.schema import Layouts, Strict
+from groundlab.language.chat.factory import ChatSettings
+
+TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never trained on
+
+
+class Fidelity(Strict):
+    """Quirks of the original, by number in spec section 11; the first value named is the default."""
+
+    explore_avoid: bool = False
+    """Q1: Explore turns at keys, boxes and balls; the original pushes against them until the episode ends."""
+    frame_difference: Literal["uint8", "signed"] = "uint8"
+    """Q2: the network's input wraps modulo 256, or is a signed difference scaled to [-1, 1]."""
+    penalty: Literal["head", "equation-1", "first-commit"] = "head"
+    """Q8: charge asks and exhausted plans (head), asks that repeat the plan (paper eq. 1), or asks with f = 1 (J6)."""
+    random_policy: Literal["half", "untrained"] = "half"
+    """Q10: ask with p = 0.5, or by the argmax of an untrained network as the released code does."""
+    advantage: Literal["monte-carlo", "gae"] = "monte-carlo"
+    """Q19: the released code accepts GAE's lambda and ignores it."""
+    carry_inside: bool = False
+    """Q17: KeyInBox's carried key inside the braces, as its own examples have it."""
+    repeat: Literal["whole", "remaining"] = "whole"
+    """Q22: a new plan repeats if it equals the whole last plan, or what is left of it."""
+    goto_ties: Literal["original", "fifo"] = "original"
+    """Which shortest path GoTo takes: CPython's set order, or breadth-first."""
+
+
+class Settings(Strict):
+    """What every method of this paper takes."""
+
+    layouts: Layouts = "0-99"
+    """Test layouts, "first-last": the reset seeds of the evaluation (the paper's test set is 0-99)."""
+    plans: Literal["head", "first-commit"] = "head"
+    """Tables of the scripted planner: the released prompts', or those of the first commit (spec 4.1)."""
+    epsilon: float = Field(0.0, ge=0, le=1)
+    """Probability that the scripted planner errs."""
+    planner: Literal["scripted", "recorded", "openai", "local"] = "scripted"
+    """Who answers: the tables, a ledger of past replies, a server (language/chat/reach.py), a model in this process."""
+    chat: ChatSettings = ChatSettings()
+    """Which model, for `openai`, `local`, and for `recorded` where the ledger holds one's replies."""
+    ledger: str | None = None
+    """File of replies (from the current folder): read by `planner=recorded`, read and filled by the others."""
+    ask_lambda: float = Field(0.01, ge=0)
+    """Communication penalty of an ask, before f (spec 5.1)."""
+    fidelity: Fidelity = Fidelity()
+
+    def input_files(self) -> list[Path]:
+        """The ledger, where it is read rather than filled; the files of a local model, where it is a folder."""
+        if self.planner == "local" and self.chat.model and Path(self.chat.model).is_dir():
+            return sorted(file for file in Path(self.chat.model).iterdir() if file.is_file())
+        return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
+
+
+class TrainingSettings(Settings):
+    """What the learning methods take besides (spec 5.3)."""
+
+    iterations: int = Field(1000, ge=1)
+    trajectories: int = Field(10, ge=1)
+    """Episodes an iteration."""
+    learning_rate: float = Field(1e-3, gt=0, alias="lr")
+    anneal_from: float = Field(1.0, ge=0, le=1)
+    """Share of the run after which the learning rate falls linearly to 0; 1 is the original's constant rate."""
+    batch_size: int = Field(32, ge=1)
+    epochs: int = Field(3, ge=1)
+    gamma: float = Field(0.99, gt=0, le=1)
+    lam: float = Field(0.95, ge=0, le=1)
+    """GAE's lambda; without effect unless fidelity.advantage is "gae"."""
+    clip: float = Field(0.2, gt=0)
+    entropy_coefficient: float = Field(0.01, ge=0)
+    value_coefficient: float = Field(0.5, ge=0)
+    max_grad_norm: float = Field(0.5, gt=0)
+    frame_stack: int = Field(1, ge=1)
+    """Above 1 the input is the last k frames instead of a frame difference."""
+    test_every: int = Field(50, ge=1)
+    """Iterations between two evaluations on the test layouts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)

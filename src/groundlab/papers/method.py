@@ -1,0 +1,59 @@
+"""What a paper and a method are, as data: a paper's package offers one `PAPER`, which lists its methods and exhibits.
+
+A method's module offers `Settings` (a pydantic schema), `WORLDS` (the worlds it runs on), and
+
+    make_learner(spec, run=None) -> Learner      where it learns (training.py)
+    evaluate(request) -> evaluations             where it follows a rule
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from groundlab.core.run import Checkpoint
+
+GRID, DOOR_KEY, CRAFTER = "grid", "door-key", "crafter"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as plans know it."""
+
+    name: str
+    module: str
+    """Its module, full name: imported when it is needed, so listing methods costs nothing."""
+    summary: str
+    learns: bool = False
+    families: tuple[str, ...] = (GRID,)
+    """Families of worlds. One name may stand for two methods of different families (`random`)."""
+    assets: tuple[str, ...] = ()
+    """Text that it reads, as patterns below groundlab/assets: part of what names its runs."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: its methods, its exhibits, its pages, and where its configs and notebooks are."""
+
+    name: str
+    title: str
+    methods: tuple[Method, ...]
+    exhibits: tuple[str, ...] = ()
+    """Modules, full names, whose `@exhibit` functions draw its tables and figures."""
+    configs: Path | None = None
+    """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
+    notebooks: Path | None = None
+    """The folder of its notebooks; None: notebooks/ in the repository."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """An evaluation that was asked for: `settings` are resolved, `watch` follows episodes (recordings, dialogue)."""
+
+    method: str
+    world: str
+    seed: int
+    settings: dict[str, Any]
+    checkpoint: Checkpoint | None = None
+    watch: Callable[[str, list], Any] | None = field(default=None)
+    """Called with (policy, active episodes) before each step."""

@@ -1,0 +1,160 @@
+"""What memory the tuning of a causal language model takes, estimated from its configuration, before anything is loaded.
+
+    plan = estimate(configuration("meta-llama/Llama-3.2-3B-Instruct"), TrainingSettings(...), context=512)
+    plan["total"] / 1e9
+
+Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
+for a layer of Llama's kind (two norms, rotary attention, a gated feed-forward block), with whole rows and no beginning
+shared: within 15 % of what PyTorch measures on small models (`tests/lab/test_memory.py`). Not counted: the
+program itself (about 0.5 GB, with CUDA 1 GB more) and what an allocator wastes.
+Called from: `cli.py` (`groundlab model memory`). Read next: `language/tokens.py`, whose update is planned here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.models import Lora, add_lora
+from groundlab.papers.reasoning.settings import TrainingSettings
+
+ADAM_STATES = 2
+_FLOAT = 4  # bytes of float32, which adapters, value head and log-probabilities are in
+_SLOTS, _LESS = 64, 8  # the cache holds multiples of so many tokens, less so many (`language/generation.py`)
+_QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
+
+
+def configuration(model: str) -> Any:
+    """The configuration of a model that ships, of a folder, or by name. Raises GroundlabError where there is none."""
+    from groundlab.language.pretraining import place_of
+
+    place = place_of(model)
+    try:
+        return AutoConfig.from_pretrained(place, local_files_only=True)
+    except (OSError, ValueError):
+        told = "give a folder with config.json" if Path(place).exists() else f"fetch it with: hf download {model}"
+        raise GroundlabError(f"{model} has no configuration on this machine; {told}") from None
+
+
+def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str, int]:
+    """Bytes by purpose, and their "total". context: tokens of the longest prompt, with its window full."""
+    with torch.device("meta"):  # shapes without memory
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, settings.dtype))
+        parts = _weights(model, settings)
+        adapters = _adapters(model, settings) * _FLOAT
+    head = _value_head(config, settings) * _FLOAT
+    trained = (adapters or parts["weights"]) + head
+    tokens, replies = _tokens_at_once(settings, context)
+    vocabulary = _vocabulary(config, settings, replies)
+    plan = {
+        **parts,
+        "adapters and value head": adapters + head,
+        "gradients": trained,
+        "Adam's states": ADAM_STATES * trained,
+        "reference": 0 if adapters or settings.kl == "none" else parts["weights"],
+        "keys and values": 0 if settings.backend == "vllm" else _cache(config, settings, context),
+        "vLLM's weights and cache": _engine(parts["weights"], settings),
+        "vocabulary": vocabulary,
+        "activations": _activations(config, settings, tokens, vocabulary),
+    }
+    return {**plan, "total": sum(plan.values())}
+
+
+def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
+    """The model's own, and their second form for drawing on a CPU, where no layer is too small for it."""
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    size, count = _bytes(settings), sum(parameter.numel() for parameter in model.parameters())
+    if settings.quantization:
+        output = model.get_output_embeddings()  # type: ignore[operator]
+        small = sum(layer.weight.numel() for layer in layers if layer is not output)
+        return {"weights": round(small * _QUANTIZED) + (count - small) * _FLOAT}
+    extra = sum(layer.weight.numel() for layer in layers) * size if _packs(settings) else 0
+    return {"weights": count * size, "weights in oneDNN's form": extra}
+
+
+def _engine(weights: int, settings: TrainingSettings) -> int:
+    """The second copy of the model and its keys and values, where vLLM draws; not what it compiles and captures."""
+    return weights + int(settings.engine_gb * 1e9) if settings.backend == "vllm" else 0
+
+
+def _adapters(model: Any, settings: TrainingSettings) -> int:
+    if not settings.lora_rank:
+        return 0
+    targets = tuple(settings.lora_targets) or None
+    adapted = add_lora(model, Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets), seed=0)
+    return sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
+
+
+def _value_head(config: Any, settings: TrainingSettings) -> int:
+    size = config.hidden_size
+    if settings.compares:
+        return 0
+    return size + 1 + (2 * size * (size + 1) if settings.value_head == "mlp" else 0)
+
+
+def _tokens_at_once(settings: TrainingSettings, context: int) -> tuple[int, int]:
+    """Tokens that a part of a minibatch holds, and those of its replies."""
+    row = context + settings.max_new_tokens
+    rows = min(settings.minibatch_size, max(1, settings.token_budget // row))
+    return rows * row, rows * (settings.max_new_tokens + 1)
+
+
+def _shape(config: Any) -> tuple[int, int, int, int]:
+    """Width, width of all queries, of all keys, and of the feed-forward block."""
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    keys = getattr(config, "num_key_value_heads", None) or heads
+    return config.hidden_size, heads * size, keys * size, getattr(config, "intermediate_size", 4 * config.hidden_size)
+
+
+def _cache(config: Any, settings: TrainingSettings, context: int) -> int:
+    """Of all environments, with a copy of one layer, which is what a batch of prompts reads."""
+    slots = -(-(context + settings.max_new_tokens + 1 + _LESS) // _SLOTS) * _SLOTS - _LESS
+    return (config.num_hidden_layers + 1) * 2 * _shape(config)[2] * _bytes(settings) * settings.num_envs * slots
+
+
+def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabulary: int) -> int:
+    """What the layers keep for the gradient; checkpointed ones their inputs, and one of them all of it for a moment."""
+    layer = tokens * _kept(config, settings)
+    if not settings.gradient_checkpointing:
+        return config.num_hidden_layers * layer
+    width, _, _, hidden = _shape(config)
+    size = _bytes(settings)
+    moment = tokens * 2 * hidden * size  # gradients under way, when what the vocabulary took is free again
+    return config.num_hidden_layers * tokens * width * size + max(0, layer + moment - vocabulary)
+
+
+def _kept(config: Any, settings: TrainingSettings) -> int:
+    """Bytes that one layer keeps of one token.
+
+    Of its two norms what they read, in float32, their norm and what they make; rotated queries, keys and values of
+    every head, and what attention makes; of the feed-forward block the gate, its activation, the other half, and their
+    product. Where only adapters are trained, norms and frozen layers keep less.
+    """
+    width, queries, _, hidden = _shape(config)
+    size = _bytes(settings)
+    norms, gates = 2 * width * _FLOAT, 3 * hidden * size
+    if not settings.lora_rank:
+        norms, gates = norms + 4 * width * size, gates + hidden * size
+    else:
+        norms += (2 if size < _FLOAT else 1) * width * _FLOAT  # what adapters read, cast for each of the two
+    return norms + 4 * queries * size + gates
+
+
+def _bytes(settings: TrainingSettings) -> int:
+    return torch.finfo(getattr(torch, settings.dtype)).bits // 8
+
+
+def _packs(settings: TrainingSettings) -> bool:
+    """Whether oneDNN multiplies (`language/products.py`)."""
+    return settings.device == "cpu" and settings.dtype == "float32"
+
+
+def _vocabulary(config: Any, settings: TrainingSettings, replies: int) -> int:
+    """Log-probabilities of all words before each token of the replies, and their gradients; or those of a draw."""
+    learning = 5 * replies * _FLOAT
+    drawing = settings.num_envs * (2 * _FLOAT + 4 * 2 * _FLOAT)
+    return config.vocab_size * max(learning, drawing)

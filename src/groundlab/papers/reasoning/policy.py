@@ -1,0 +1,201 @@
+"""The model behind the replies: opened with or without adapters, drawn from, and saved in peft's own format.
+
+    policy, tokenizer = open_policy(settings, seed)              # to be trained: adapters or all weights, a value head
+    speaker = open_speaker(settings)                             # to be listened to
+    replies = speaker.reply(prompts, numbers)                    # numbers: uniform, [prompts, max_new_tokens]
+    save_policy(policy, tokenizer, folder)                       # setting model=folder opens it again
+
+A saved folder holds `adapter_model.safetensors` and `adapter_config.json` (or a whole model), the tokenizer, and
+`value_head.safetensors`. Read next: `conversations.py`, where replies meet the worlds.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from huggingface_hub import snapshot_download
+from peft import PeftConfig, PeftModel
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.storage import make_folder
+from groundlab.language.chat_format import DialogueWriter
+from groundlab.language.generation import ReplyGenerator
+from groundlab.language.models import Lora, load
+from groundlab.language.token_policy import TokenPolicy, base_of
+from groundlab.language.vllm_backend import Engine, ServedReplies
+from groundlab.learning.checkpoints import seeded_construction
+from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.text_env import Message
+
+VALUE_HEAD = "value_head.safetensors"
+
+
+class Reply(NamedTuple):
+    """What a model answered."""
+
+    tokens: list[int]  # its end token included, where there is one
+    text: str
+    ended: bool  # not cut off by the limit of new tokens
+    log_probs: list[float]  # of each token, at temperature 1 and untruncated
+    drawn_log_probs: list[float]  # under the distribution that it was drawn from
+
+
+class Speaker:
+    """A model that answers conversations. It reads only what it has not read before, until it is told to `forget`."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        settings: TalkingSettings,
+        *,
+        engine: Engine | None = None,
+        without_ends: bool = False,
+    ):
+        """engine: draws instead of the model. without_ends: it does not see where messages end (quirk Q7)."""
+        self._writer = DialogueWriter(tokenizer)
+        if engine is None:
+            # What was read with other activations dropped is of no use.
+            reuse = not settings.fidelity.dropout
+            self._generate = ReplyGenerator(model, self._writer.end_tokens, settings.decoding, reuse=reuse)
+        else:
+            self._generate = ServedReplies(engine, model, self._writer.end_tokens, settings.decoding)
+        self._without_ends, self.forget = without_ends, self._generate.forget
+
+    @property
+    def end(self) -> int:
+        """The token that ends a reply."""
+        return self._writer.end_tokens[0]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Tokens of a reply as text, without its end."""
+        return self._writer.text(tokens)
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens that the next reply follows."""
+        tokens = self._writer.prompt(messages)
+        # A token that attention hides, and that counts for no position, is as if it were not there.
+        return [token for token in tokens if token != self.end] if self._without_ends else tokens
+
+    def reply(self, prompts: Sequence[Sequence[int]], numbers: np.ndarray) -> list[Reply]:
+        """A reply to each prompt; row by row, `numbers` [prompts, max_new_tokens] in [0, 1) decide what is drawn."""
+        drawn = self._generate(prompts, torch.from_numpy(numbers))
+        texts = [self._writer.text(tokens) for tokens in drawn.tokens]
+        return [Reply(*each) for each in zip(drawn.tokens, texts, drawn.ended, *drawn[1:3], strict=True)]
+
+
+@contextmanager
+def dropping(model: nn.Module, seed: int, *purpose: str | int) -> Iterator[None]:
+    """Adapters drop activations inside, though the model is in evaluation mode (quirk Q4)."""
+
+    def dropped(module: Any, given: tuple[Any, ...], _: Any) -> torch.Tensor:
+        return nn.functional.dropout(given[0], module.p)
+
+    with seeded_construction(seed, *purpose), ExitStack() as hooks:
+        for module in model.modules():
+            if isinstance(module, nn.Dropout) and module.p > 0:
+                hooks.callback(module.register_forward_hook(dropped).remove)
+        yield
+
+
+def open_speaker(settings: TalkingSettings) -> Speaker:
+    """The model of the settings as it is, for evaluation."""
+    model, tokenizer = _open(settings, lora=None, seed=0)
+    return evaluation_speaker(model, tokenizer, settings, open_engine(model, settings))
+
+
+def evaluation_speaker(model: Any, tokenizer: Any, settings: TalkingSettings, engine: Engine | None = None) -> Speaker:
+    """A speaker that is tested."""
+    return Speaker(model, tokenizer, settings, engine=engine, without_ends=settings.fidelity.masked_separators)
+
+
+def open_engine(model: Any, settings: TalkingSettings) -> Engine | None:
+    """The engine that draws what the model says, where the settings ask for one."""
+    if settings.backend == "embedded":
+        return None
+    name, adapters = base_of(model).name_or_path, getattr(model, "peft_config", {}).values()
+    revision = next((config.revision for config in adapters), settings.revision)
+    return Engine(
+        Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision, local_files_only=True)),
+        settings.dtype,
+        device=settings.device,
+        rank=max((config.r for config in adapters), default=0),
+        top_k=settings.top_k,
+        cache_gb=settings.engine_gb,
+    )
+
+
+def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any]:
+    """The model of the settings with a value head, to be trained, and its tokenizer.
+
+    Where the model is a folder of `save_policy`, its adapters and value head are trained on. Adapters and a value head
+    that are new are drawn from the seed. Raises GroundlabError for a value head of another kind.
+    """
+    targets = tuple(settings.lora_targets) or None
+    sizes = Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets)
+    model, tokenizer = _open(settings, sizes if settings.lora_rank else None, seed, settings.gradient_checkpointing)
+    policy = TokenPolicy(
+        model,
+        "none" if settings.compares else settings.value_head,
+        temperature=settings.learning_temperature,
+        token_budget=settings.token_budget,
+        keep_reference=settings.kl != "none",
+        seed=seed,
+    )
+    saved = Path(settings.place) / VALUE_HEAD
+    if policy.value_head is not None and saved.is_file():
+        try:
+            policy.value_head.load_state_dict(load_file(saved))
+        except RuntimeError:
+            raise GroundlabError(f"{saved} is of another kind than value_head={settings.value_head}") from None
+    return policy, tokenizer
+
+
+def _open(settings: TalkingSettings, lora: Lora | None, seed: int, checkpointing: bool = False) -> tuple[Any, Any]:
+    """Model and tokenizer; of a folder that holds adapters, they are on their model already."""
+    adapter, name, revision = None, settings.place, settings.revision
+    if settings.adapted:
+        adapter, lora, config = name, None, PeftConfig.from_pretrained(name)
+        name, revision = settings.model_copy(update={"model": config.base_model_name_or_path}).place, config.revision
+    model, tokenizer = load(
+        name,
+        revision,
+        "causal",
+        dtype=settings.dtype,
+        device=settings.device,
+        lora=lora,
+        quantization=settings.quantization,
+        gradient_checkpointing=checkpointing,
+        seed=seed,
+    )
+    if adapter is not None:
+        model = PeftModel.from_pretrained(model, adapter, is_trainable=True).eval()
+    elif lora is not None:
+        _name_base(model, settings)
+    return model, tokenizer
+
+
+def _name_base(model: Any, settings: TalkingSettings) -> None:
+    """Let adapters name their model as the settings do, so that a saved folder is of use on other machines."""
+    here = Path(settings.model)
+    for config in model.peft_config.values():
+        config.base_model_name_or_path = str(here.resolve()) if here.is_dir() else settings.model
+        config.revision = settings.revision
+
+
+def save_policy(policy: TokenPolicy, tokenizer: Any, folder: Path) -> None:
+    """Write adapters (or all weights), value head and tokenizer; `open_policy` and `open_speaker` read them."""
+    make_folder(folder)
+    # peft would ask the hub about the model's vocabulary, which adapters do not touch.
+    adapters: dict[str, Any] = {"save_embedding_layers": False} if isinstance(policy.model, PeftModel) else {}
+    policy.model.save_pretrained(str(folder), **adapters)
+    tokenizer.save_pretrained(folder)
+    if policy.value_head is not None:
+        save_file(
+            {name: tensor.contiguous() for name, tensor in policy.value_head.state_dict().items()}, folder / VALUE_HEAD
+        )

@@ -1,0 +1,249 @@
+"""The settings of the agents that answer in words, with the original's quirks as options.
+
+Defaults are those of the small model that ships: short prompts, a window of two observations, 16 new tokens, one epoch.
+The published values are in the comments here and in `configs/reasoning/paper.yaml`. What the original swallowed or left
+to libraries is written out: how tokens are drawn, how many, and with what precision. Source: spec reasoning-agents 3.7,
+7 and 11. Called from: every file of this package; `learning/credit.py` and `learning/token_ppo.py` read it as well.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from groundlab import worlds
+from groundlab.core.schema import Layouts, Strict
+from groundlab.language.pretraining import files_of, place_of
+from groundlab.language.sampling import Decoding
+from groundlab.language.vllm_backend import told_tokens
+from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
+from groundlab.learning.token_ppo import KLController, KLEstimator
+from groundlab.papers.reasoning.replies import Parser
+
+
+def _is_reasoning_world(name: str) -> str:
+    if not worlds.find(name).name.startswith("Reasoning-"):
+        raise ValueError("is none of the Reasoning-* worlds")
+    return name
+
+
+ReasoningWorld = Annotated[str, AfterValidator(_is_reasoning_world)]
+ADAPTER = "adapter_config.json"
+"""What a folder that holds peft's adapters has."""
+DONOR_LAYOUTS = "900000-900023"
+"""Where thoughts are drawn that are tried in other states, and asked about: 24 beginnings of episodes."""
+TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
+
+
+class Fidelity(Strict):
+    """Quirks of the original that touched published figures, by number in spec section 7; the default is mended."""
+
+    drop_unfinished: bool = False
+    """Q6: every update begins with new episodes, and those that it leaves unfinished are thrown away."""
+    untempered: bool = False
+    """Q4: PPO's log-probabilities are at temperature 1 whatever tokens were drawn at."""
+    dropout: bool = False
+    """Q4: adapters drop activations while tokens are drawn (not while the update reads them)."""
+    masked_separators: bool = False
+    """Q7: the evaluation hides the end tokens of all turns from attention."""
+    shown_in_evaluation: bool = False
+    """Q8: the evaluation leaves invalid replies in the context, which training hides."""
+
+
+class TalkingSettings(Strict):
+    """What every agent that answers in words takes, trained or not."""
+
+    layouts: Layouts = "0-99"
+    """Test layouts, "first-last": the reset seeds of the evaluation."""
+    num_envs: int = Field(32, ge=1)
+    """Environments that are played at once (the paper: 6)."""
+    tests: list[ReasoningWorld] = Field([])
+    """Other worlds for the evaluation, such as Reasoning-GoToTest-v0 for the held-out objects."""
+    transcripts: int = Field(0, ge=0)
+    """So many of the first layouts are told word by word."""
+    swapped: bool = False
+    """Whether the evaluation is also played with every thought left out, and with thoughts from other states."""
+    num_dists: int | None = None
+    """Objects besides the mission's own (the paper: 0, 3, 5; of Reasoning-* worlds by default 8)."""
+    first_finished: int = Field(0, ge=0)
+    """Also count so many episodes as they finish, as published (Q9: 50); 0: not."""
+
+    model: str = "quick-llama-chat-s0"
+    """A model that ships, a folder, or the name of a model on this machine (meta-llama/Llama-3.2-3B-Instruct)."""
+    revision: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "cpu"
+    quantization: Literal["4bit"] | None = None
+    backend: Literal["embedded", "vllm"] = "embedded"
+    """Who draws replies: the model itself (`language/generation.py`), or vLLM, which follows it (`served.py` there)."""
+    engine_gb: float = Field(4.0, gt=0)
+    """Of vLLM's keys and values, in GB."""
+
+    context_window: int = Field(2, ge=1)
+    """Observations that the model reads, with its own replies between them (the paper: 5)."""
+    short_prompts: bool = True
+    """Whether the system prompt is a line, for models that know the rest, or the paper's, with rules and actions."""
+    hide_invalid: bool = True
+    """Whether an invalid reply is replaced in the context."""
+    parser: Parser = "strict"
+    """What counts as an action: to the letter, or whatever a person would understand (`parsing.py`)."""
+    invalid_penalty: float = Field(-1.0, le=0)
+    invalid_limit: int = Field(5, ge=1)
+    """So many invalid replies in a row end an episode; none of them takes a step of the environment."""
+
+    max_new_tokens: int = Field(16, ge=1)
+    """The original's hidden limit: 20 (Q2)."""
+    temperature: float = Field(1.0, ge=0)
+    """0 takes the likeliest token. As published: 0.7, top_p 0.9, top_k 50; in training in fact 0.6, 0.9, 50 (Q1)."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    """0: all tokens."""
+    fidelity: Fidelity = Fidelity()
+
+    @model_serializer(mode="wrap")
+    def _named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Runs that vLLM has no part in are named as they were before there was a choice."""
+        content = dump(self)
+        if self.backend == "embedded":
+            content = {name: value for name, value in content.items() if name not in ("backend", "engine_gb")}
+        return content
+
+    @model_validator(mode="after")
+    def _servable(self) -> Self:
+        if self.backend == "vllm":
+            told_tokens(self.decoding)  # raises
+            if self.quantization or self.fidelity.dropout:
+                what = "quantization" if self.quantization else "fidelity.dropout"
+                raise ValueError(f"backend vllm draws without {what}; leave it out, or give backend=embedded")
+        return self
+
+    @property
+    def decoding(self) -> Decoding:
+        """How tokens are drawn."""
+        return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
+
+    @property
+    def place(self) -> str:
+        """The folder of a model that ships, or the name as given."""
+        return place_of(self.model)
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the model is a folder of adapters."""
+        return (Path(self.place) / ADAPTER).is_file()
+
+    def input_files(self) -> list[Path]:
+        """The model's files, where it is a folder."""
+        return files_of(self.model)
+
+
+class TrainingSettings(TalkingSettings):
+    """What the agents take besides, to be tuned by PPO on their tokens."""
+
+    iterations: int = Field(100, ge=1)
+    """Updates (the paper's curves: 200)."""
+    steps: int = Field(128, ge=1)
+    """Replies an update, over all environments; with whole episodes, at least as many."""
+    test_every: int = Field(0, ge=0)
+    """Before the first update and after every so many: a test on `curve_layouts`, to their ends, and what thoughts
+    tell of 24 states (`probing.py`); 0: never."""
+    curve_layouts: Layouts = "100-131"
+    episodes: Literal["continuing", "whole"] = "continuing"
+    """Whether episodes go on from one update to the next, or each update plays its episodes to their ends."""
+    lr: float = Field(3e-4, gt=0)
+    """Adam's (the paper: 1.41e-5)."""
+    epochs: int = Field(1, ge=1)
+    """Over an update's replies (the paper: 4)."""
+    minibatch_size: int = Field(16, ge=1)
+    """Replies a gradient step; those that do not fill one are left out of an epoch."""
+    token_budget: int = Field(8_192, ge=1)
+    """Padded tokens read at once in an update: memory against speed, the same gradient up to rounding."""
+
+    estimator: Estimator = "nested"
+    """How credit is assigned (`learning/credit.py`)."""
+    gamma: float = Field(0.9, gt=0, le=1)
+    """Discount over the environment's steps."""
+    lam: float = Field(0.95, ge=0, le=1)
+    gamma_token: float = Field(1.0, gt=0, le=1)
+    """Discount over the tokens of a reply."""
+    lam_token: float = Field(0.98, ge=0, le=1)
+    outer_value: OuterValue = "prompt-end"
+    """Where the outer level reads a step's value; the original: after-response, which no loss trains (Q3)."""
+    exclude_invalid: bool = True
+    """Whether the penalty of an invalid reply counts for that reply only."""
+    bandit_overwrites: bool = False
+    """Q13: whether the bandit pays invalid replies of successful episodes like the others, as published."""
+    group_size: int = Field(8, ge=2)
+    """Episodes from the same start, for estimators that compare them; divides num_envs."""
+    group_spread: Literal["std", "none"] = "std"
+    anchor: Literal["state", "observation"] = "state"
+    """What makes two steps comparable for gigpo: the same grid, or the same text."""
+    anchor_weight: float = Field(1.0, ge=0)
+
+    clip: float = Field(0.2, gt=0)
+    value_clip: float = Field(0.2, gt=0)
+    value_coefficient: float = Field(0.1, ge=0)
+    entropy_coefficient: float = Field(0.0, ge=0)
+    max_grad_norm: float | None = Field(1.0, gt=0)
+    """None: gradients are not clipped, as in the original."""
+    ratio_threshold: float | None = Field(10.0, gt=0)
+    """Minibatches whose mean ratio is above it have no gradient; None: all have."""
+    target_kl: float | None = Field(None, gt=0)
+    """No further epoch once an epoch's mean KL estimate is above it, in nats a token."""
+
+    kl: Literal["adaptive", "fixed", "loss", "none"] = "adaptive"
+    """The KL to the model before training: in the rewards, adaptive or fixed, as a loss, or nowhere."""
+    kl_coefficient: float = Field(0.2, ge=0)
+    kl_estimator: KLEstimator = "k1"
+    kl_target: float = Field(6.0, gt=0)
+    """Of the KL summed over a reply; adaptive only."""
+    kl_horizon: int = Field(10_000, ge=1)
+
+    value_head: Literal["linear", "mlp"] = "linear"
+    lora_rank: int = Field(0, ge=0)
+    """Rank of adapters, tuned instead of all weights; 0: all weights (the paper: 32, alpha 32, dropout 0.05)."""
+    lora_alpha: int = Field(32, ge=1)
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    lora_targets: list[str] = Field([])
+    """Names of layers; none: the query and value projections."""
+    gradient_checkpointing: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.temperature == 0:
+            raise ValueError("temperature 0 always says the same, so that nothing is learnt; give one above 0")
+        if self.kl == "loss" and self.kl_estimator == "k1":
+            raise ValueError("kl_estimator k1 has no gradient on average as a loss; give kl_estimator=k3")
+        whole = self.episodes == "whole" or self.fidelity.drop_unfinished
+        if self.estimator in WHOLE_EPISODES and not whole:
+            raise ValueError(f"estimator {self.estimator} reads how an episode ended; give episodes=whole")
+        if self.backend == "vllm" and not self.lora_rank and not self.adapted:
+            raise ValueError("backend vllm follows adapters, not all weights; give lora_rank=32, or backend=embedded")
+        if self.compares and self.num_envs % self.group_size:
+            raise ValueError(f"num_envs {self.num_envs} is no multiple of group_size {self.group_size}")
+        return self
+
+    @property
+    def compares(self) -> bool:
+        """Whether the estimator compares episodes from the same start, without a critic; it is not whitened then."""
+        return self.estimator in CRITIC_FREE
+
+    @property
+    def critic_coefficient(self) -> float:
+        """The value loss's coefficient, 0 without a critic."""
+        return 0.0 if self.compares else self.value_coefficient
+
+    @property
+    def kl_loss_coefficient(self) -> float:
+        """The coefficient of the KL as a loss; 0 where it is in the rewards, or nowhere."""
+        return self.kl_coefficient if self.kl == "loss" else 0.0
+
+    @property
+    def learning_temperature(self) -> float:
+        """The temperature of the log-probabilities that PPO compares: that of the draws, or 1."""
+        return 1.0 if self.fidelity.untempered else self.temperature
+
+    def kl_controller(self) -> KLController:
+        """The coefficient of the KL in the rewards, at the start of training."""
+        coefficient = self.kl_coefficient if self.kl in ("adaptive", "fixed") else 0.0
+        return KLController(coefficient, self.kl_target if self.kl == "adaptive" else None, self.kl_horizon)

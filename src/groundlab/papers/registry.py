@@ -1,0 +1,100 @@
+"""Papers and methods by name, groundlab's own and those that other packages add (entry points `groundlab.papers`)."""
+
+import importlib
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from groundlab import worlds
+from groundlab.core import plugins
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.run import Run, RunSpec
+from groundlab.core.schema import parse
+from groundlab.papers.method import CRAFTER, DOOR_KEY, GRID, Method, Paper, Request
+from groundlab.papers.training import Evaluation, evaluate_once, train
+
+
+def papers() -> dict[str, Paper]:
+    """All papers by name."""
+    return plugins.load(plugins.PAPERS)
+
+
+@cache
+def methods() -> tuple[tuple[str, Method], ...]:
+    """(paper's name, method) of every paper, in their order."""
+    return tuple((name, method) for name, paper in papers().items() for method in paper.methods)
+
+
+def get(name: str, world: str) -> Method:
+    """The method of that name on that world. Raises GroundlabError for unknown ones, naming the nearest."""
+    known = [method for _, method in methods() if method.name == name]
+    if not known:
+        hint = "groundlab methods lists all"
+        raise unknown_name("method", name, {method.name for _, method in methods()}, hint)
+    family = family_of(world)
+    return next((method for method in known if family in method.families), known[0])
+
+
+def family_of(world: str) -> str:
+    """The family of a world: what its observations are. Raises GroundlabError for an unknown one."""
+    if world in worlds.CRAFTER_WORLDS:
+        return CRAFTER
+    return DOOR_KEY if worlds.find(world).is_door_key else GRID
+
+
+def paper_of(name: str, world: str) -> str:
+    """The name of the paper that a method on a world belongs to."""
+    method = get(name, world)
+    return next(paper for paper, each in methods() if each is method)
+
+
+def load(name: str, world: str) -> ModuleType:
+    """The module that implements a method on a world."""
+    return importlib.import_module(get(name, world).module)
+
+
+def resolve_settings(name: str, world: str, given: dict[str, Any]) -> dict[str, Any]:
+    """All settings of a method, defaults filled in. Raises GroundlabError for an unknown or ill-typed key."""
+    return parse(load(name, world).Settings, given, f"settings of {name}").model_dump(mode="json")
+
+
+def input_files(name: str, world: str, settings: dict[str, Any]) -> list:
+    """The files that a run with these settings reads, such as a ledger of recorded replies."""
+    return load(name, world).Settings(**settings).input_files()
+
+
+def check_world(name: str, world: str) -> None:
+    """Raises GroundlabError for an unknown world, or one that the method does not run on."""
+    supported = load(name, world).WORLDS
+    if world not in supported and (world in worlds.CRAFTER_WORLDS or worlds.find(world).name not in supported):
+        raise GroundlabError(f"{name} does not run on {world}; it runs on {', '.join(supported)}")
+
+
+def execute(run: Run) -> None:
+    """Do a whole run: continue from its checkpoint, train, evaluate, store."""
+    module = load(run.spec.method, run.spec.world)
+    if hasattr(module, "execute"):
+        module.execute(run)
+    elif hasattr(module, "make_learner"):
+        train(run, module.make_learner(run.spec, run))
+    else:
+        evaluate_once(run, module.evaluate)
+
+
+def evaluate(request: Request) -> list[Evaluation]:
+    """Play the test layouts, one evaluation for each way the method can be played.
+
+    Raises GroundlabError for a method that learns and was given no checkpoint.
+    """
+    module = load(request.method, request.world)
+    if hasattr(module, "evaluate"):
+        return module.evaluate(request)
+    if request.checkpoint is None:
+        raise GroundlabError(f"{request.method} needs a trained agent; give --checkpoint FOLDER of a run")
+    spec = RunSpec(method=request.method, world=request.world, seed=request.seed, settings=request.settings)
+    learner = module.make_learner(spec)
+    try:
+        learner.load_weights(request.checkpoint.files)
+        return learner.evaluate(request.watch)
+    finally:
+        learner.close()

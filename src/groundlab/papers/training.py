@@ -1,0 +1,90 @@
+"""The one run loop: restore, train step by step, log, save, stop when asked to, evaluate.
+
+    train(run, learner)            a method that learns
+    evaluate_once(run, evaluate)   a method that follows a rule
+
+A run killed at any moment and started again by the same command gives the same bytes: what a learner needs to go on is
+in `state()`, and everything random is drawn from a generator of (seed, purpose, step).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from groundlab.core.run import Files, Run
+from groundlab.papers.method import Request
+
+Evaluation = dict[str, Any]
+"""`{"policy": name, "mean": {metric: value}, "rows": [{"layout": ..., metric: value}, ...]}`."""
+
+
+class Learner(ABC):
+    """An agent while it learns."""
+
+    updates: int
+    """Train steps in all."""
+    shown: tuple[str, ...] = ("success", "entropy")
+    """Metrics that the progress line shows, where a record has them."""
+
+    @abstractmethod
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Do update `number` (from 1); returns its record, which must be finite and hold no clock reading."""
+
+    @abstractmethod
+    def state(self) -> Files:
+        """The files that `load_state` goes on from, to the bit."""
+
+    @abstractmethod
+    def load_state(self, files: Files) -> None:
+        """Go on from a checkpoint."""
+
+    @abstractmethod
+    def load_weights(self, files: Files) -> None:
+        """Take from a checkpoint what playing needs, and nothing else."""
+
+    @abstractmethod
+    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        """Play the test layouts, one evaluation for each way of playing."""
+
+    def begin(self, run: Run) -> None:  # noqa: B027 - does nothing unless overridden
+        """Before the first update of a run that was not resumed."""
+
+    def logged(self, run: Run, number: int, record: dict[str, Any]) -> None:  # noqa: B027 - does nothing unless overridden
+        """After a record was written and before its checkpoint: what the learner stores besides."""
+
+    def finish(self, run: Run) -> None:  # noqa: B027 - does nothing unless overridden
+        """After the evaluation was stored."""
+
+    def close(self) -> None:  # noqa: B027 - does nothing unless overridden
+        """Let go of processes and files that the learner holds."""
+
+
+def train(run: Run, learner: Learner) -> None:
+    """Train to the end (or to a stop), then store the evaluations."""
+    try:
+        checkpoint = run.restore()
+        if checkpoint is None:
+            learner.begin(run)
+        else:
+            learner.load_state(checkpoint.files)
+        for number in range(checkpoint.step + 1 if checkpoint else 1, learner.updates + 1):
+            record = {"iteration": number, **learner.train_step(number)}
+            run.log(record)
+            learner.logged(run, number, record)
+            figures = {name: record[name] for name in learner.shown if name in record}
+            run.advance(number, learner.updates, learner.state, **figures)
+        run.write_evaluation(learner.evaluate())
+        learner.finish(run)
+    finally:
+        learner.close()
+
+
+def evaluate_once(run: Run, evaluate: Callable[[Request], list[Evaluation]]) -> None:
+    """The whole run of a method that follows a rule: there is nothing to train and nothing to resume."""
+    run.restore()
+    spec = run.spec
+    results = evaluate(Request(spec.method, spec.world, spec.seed, spec.settings))
+    mean = results[0]["mean"]
+    run.log({"iteration": 1, **mean})
+    run.write_evaluation(results)
+    run.advance(1, 1, dict, **{name: mean[name] for name in ("success", "mismatches") if name in mean})

@@ -1,0 +1,51 @@
+"""The bot: minigrid's planner on test layouts, the length that other agents are measured against.
+
+    groundlab evaluate bot --world BabyAI-MixedTrainLocal-v0/putnext --layouts 0-99
+
+It succeeds on every BabyAI level here, so it is also the source of demonstrations (spec glam-environment 11.14, 11.15).
+"""
+
+from typing import Any
+
+from groundlab import worlds
+from groundlab.core.schema import Layouts, Strict, parse_layouts
+from groundlab.papers.episodes import summary
+from groundlab.papers.method import Request
+from groundlab.worlds.bot import Bot
+
+WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
+
+
+def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
+    """One episode a layout (the reset seed), played by the bot: rows as `playing.play_layouts` gives them."""
+    kinds = worlds.find(world).kinds
+    names = [f"{world}/{kind}" for kind in kinds] if len(kinds) > 1 else [world]
+    envs = [worlds.GridEnv(name, num_dists=num_dists) for name in names]
+    return [_episode(envs[layout % len(envs)], layout) for layout in layouts]
+
+
+def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
+    env.reset(seed=layout)
+    bot, steps, total, terminated, truncated = Bot(env), 0, 0.0, False, False
+    while not (terminated or truncated):
+        action = bot.act()
+        _, reward, terminated, truncated, _ = env.step(action)
+        bot.observe(action)
+        steps, total = steps + 1, total + reward
+    row = {"layout": layout, "steps": steps, "success": terminated, "return": total}
+    return {**row, "kind": env.world.kinds[0]} if env.world.kinds else row
+
+
+class Settings(Strict):
+    """What the bot takes."""
+
+    layouts: Layouts = "0-99"
+    num_dists: int | None = None
+    """Objects besides the mission's own, of Reasoning-* and Mixed* worlds; their own number where it is not given."""
+
+
+def evaluate(request: Request) -> list[dict[str, Any]]:
+    """The bot on the test layouts: one evaluation, policy "bot"."""
+    settings = Settings(**request.settings)
+    rows = play(request.world, parse_layouts(settings.layouts), settings.num_dists)
+    return [summary("bot", rows)]

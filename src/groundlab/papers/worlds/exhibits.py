@@ -1,0 +1,246 @@
+"""The exhibits of the worlds: how often chance succeeds, level by level, and the bot at the other end of the scale.
+
+Each function takes `Records` and gives a `Table` or a figure; exhibits.py names, captions and saves them. A success
+rate carries its Wilson interval over all episodes of all seeds; published values come from configs/worlds/claims.yaml.
+Read first: `rows_of`, which lists what is shown; then `chance`, where the two ways of counting stand side by side.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy import stats
+
+from groundlab.report.claims import Claim, Selector, load_claims
+from groundlab.report.exhibits import exhibit
+from groundlab.report.judging import select_rows
+from groundlab.report.records import Records
+from groundlab.report.statistics import CONFIDENCE, Estimate
+from groundlab.report.style import LOOKS, PUBLISHED_COLOUR, UNITS, new_figure
+from groundlab.report.tables import Table, number
+
+KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
+TRAIN, TEST = "BabyAI-MixedTrainLocal-v0", "BabyAI-MixedTestLocal-v0"
+_LEVELS = (
+    "GoToLocal",
+    "GoToLocalS8N4",
+    "GoToLocalS8N16",
+    "GoToFrench",
+    "PickUpSeqPickUpLocal",
+    "PickUpSeqGoToLocal",
+    "PickUpThenGoToLocal",
+    "GoToAfterPickUpLocal",
+)
+FIRST_FINISHED = "first-finished"
+_COUNTED = {"": "every kind alike", FIRST_FINISHED: "as episodes finish"}
+_FINISHED_COLOUR = "#D55E00"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One level, or one kind of a mixed level, played by one agent: its episodes, and what others report of it."""
+
+    selector: Selector
+    name: str
+    episodes: pd.DataFrame
+    claim: Claim | None
+
+    @property
+    def success(self) -> Estimate:
+        """Percent of all episodes, with its 95 % Wilson interval."""
+        return wilson(int(np.count_nonzero(self.episodes["success"])), len(self.episodes))
+
+    @property
+    def by_seed(self) -> np.ndarray:
+        """Percent in each seed."""
+        return np.array([each["success"].mean() for _, each in self.episodes.groupby("seed")])
+
+    def mean(self, metric: str) -> float:
+        """The mean of a metric over all episodes."""
+        return float(self.episodes[metric].to_numpy(dtype=float).mean())
+
+
+def wilson(successes: int, episodes: int) -> Estimate:
+    """A success rate in percent with its 95 % Wilson interval, which stays inside 0 to 100."""
+    ends = stats.binomtest(successes, episodes).proportion_ci(CONFIDENCE, method="wilson")
+    return Estimate(100 * successes / episodes, 100 * float(ends.low), 100 * float(ends.high))
+
+
+def _selectors(agent: str, world: str, kinds: bool, ways: tuple[str, ...]) -> list[Selector]:
+    by_kind = [Selector(method=agent, world=world, policy=agent, kind=kind) for kind in KINDS if kinds]  # type: ignore[arg-type]
+    return by_kind + [Selector(method=agent, world=world, policy=way or agent) for way in ways]  # type: ignore[arg-type]
+
+
+def rows_of(records: Records, agent: str) -> list[Row]:
+    """What was played by an agent: the training world by kind and in all, the test world so, then single levels."""
+    chosen = _selectors(agent, TRAIN, True, ("", FIRST_FINISHED)) + _selectors(agent, TEST, True, ("",))
+    chosen += [each for level in _LEVELS for each in _selectors(agent, f"BabyAI-{level}-v0", False, ("",))]
+    claims = {str(claim.select): claim for claim in load_claims() if claim.paper == "worlds" and claim.select}
+    rows = [Row(each, _name(each), select_rows(records, each), claims.get(str(each))) for each in chosen]
+    return [row for row in rows if not row.episodes.empty]
+
+
+def _name(selector: Selector) -> str:
+    level = selector.world.removeprefix("BabyAI-").removesuffix("-v0")
+    if selector.kind:
+        return f"{level}, {selector.kind.replace('_', ' ')}"
+    if selector.world not in (TRAIN, TEST):
+        return level
+    way = FIRST_FINISHED if selector.policy == FIRST_FINISHED else ""
+    return f"{level}, {_COUNTED[way]}"
+
+
+# --- The table
+
+
+@exhibit(
+    "worlds-agents",
+    "What chance and a perfect planner reach on each level",
+    methods=("random",),
+    beside=("bot", "facts"),
+)
+def agents(records: Records) -> Table:
+    """Random and bot, level by level: success, steps and return, beside what was published."""
+    rows = [row for agent in ("random", "bot") for row in rows_of(records, agent)]
+    return Table(
+        pd.DataFrame([_data(row) for row in rows]), pd.DataFrame([_text(row) for row in rows]), _notes(records)
+    )
+
+
+def _data(row: Row) -> dict[str, object]:
+    success = row.success
+    return {
+        "agent": row.selector.method,
+        "world": row.selector.world,
+        "kind": row.selector.kind,
+        "counted": "finished first" if row.selector.policy == FIRST_FINISHED else "every layout",
+        "success": success.value,
+        "success_low": success.low,
+        "success_high": success.high,
+        "steps": row.mean("steps"),
+        "return": row.mean("return"),
+        "episodes": len(row.episodes),
+        "seeds": row.episodes["seed"].nunique(),
+        **{f"{source}_success": _told(row.claim, source, "success") for source in ("published", "reference")},
+        "published_error_bar": _told(row.claim, "error_bar", "success"),
+        "reference_steps": _told(row.claim, "reference", "steps"),
+    }
+
+
+def _told(claim: Claim | None, source: str, metric: str) -> float | None:
+    value = getattr(claim, source).get(metric) if claim else None
+    return None if value is None else float(value)
+
+
+def _text(row: Row) -> dict[str, str]:
+    success = row.success
+    return {
+        "agent": row.selector.method,
+        "level": row.name,
+        "success": f"{success.value:.1f} % [{success.low:.1f}, {success.high:.1f}]",
+        "paper's success": _quoted(row.claim, "published", "success", error=True),
+        "re-run's success": _quoted(row.claim, "reference", "success"),
+        "steps": number(row.mean("steps"), "steps"),
+        "re-run's steps": _quoted(row.claim, "reference", "steps"),
+        "return": number(row.mean("return"), "return"),
+        "episodes": f"{len(row.episodes):,}",
+        "seeds": str(row.episodes["seed"].nunique()),
+    }
+
+
+def _quoted(claim: Claim | None, source: str, metric: str, error: bool = False) -> str:
+    """A told value with the decimals that it was told with."""
+    value = getattr(claim, source).get(metric) if claim else None
+    if claim is None or value is None:
+        return "–"
+    bar = f" ± {claim.error_bar[metric]}" if error and metric in claim.error_bar else ""
+    return f"{value}{bar}" + (" %" if metric == "success" else "")
+
+
+def _notes(records: Records) -> tuple[str, ...]:
+    return (
+        "success: percent of the episodes of all seeds [95 % Wilson interval]; steps and return: means over them",
+        "every kind alike: a fixed list of layouts, as many of each kind; "
+        "as episodes finish: the first to end in restarting environments, as the paper counted",
+        "paper: read off its generalization figure, ± its error bar; "
+        "re-run: the released environment played again (600 or 1000 episodes; bot 300)",
+        "return: undiscounted, 1 - 0.9 of the share of the time limit that was used; 0 for a failure",
+        *_compared(records),
+    )
+
+
+def _compared(records: Records) -> tuple[str, ...]:
+    """What the `facts` runs counted, in one line."""
+    rows = records.evaluations.loc[records.evaluations["method"] == "facts"]
+    if rows.empty:
+        return ()
+    levels = ", ".join(world.removeprefix("BabyAI-").removesuffix("-v0") for world in rows["world"])
+    states, wrong = int(rows["states"].sum()), int(rows["mismatches"].sum())
+    return (f"beside the minigrid package ({levels}): {states:,} states compared, {wrong:,} differ",)
+
+
+# --- The figure
+
+
+@exhibit("worlds-random", "Success of random actions, and how the way of counting changes it", methods=("random",))
+def chance(records: Records) -> Figure:
+    """Success of the random agent: seeds hollow, all episodes filled with intervals, published values grey."""
+    rows = rows_of(records, "random")
+    panels = [
+        ("MixedTrainLocal, the training world", [row for row in rows if row.selector.world == TRAIN]),
+        ("MixedTestLocal, held-out objects", [row for row in rows if row.selector.world == TEST]),
+        ("One task, or one sequence of two", [row for row in rows if row.selector.world not in (TRAIN, TEST)]),
+    ]
+    panels = [(title, shown) for title, shown in panels if shown]
+    figure, axes = new_figure(1.2 + 3.3 * len(panels), 3.9, 1, len(panels), sharex=True)
+    for axis, (title, shown) in zip(axes[0], panels, strict=True):
+        for place, row in enumerate(shown):
+            _chance_row(axis, place, row)
+        names = [row.name.removeprefix("MixedTrainLocal, ").removeprefix("MixedTestLocal, ") for row in shown]
+        axis.set(title=title, xlabel=UNITS["success"], ylim=(len(shown) - 0.4, -0.6))
+        axis.set_yticks(range(len(shown)), names)
+    axes[0, 0].set_xlim(-1.5, 42)
+    figure.legend(handles=_chance_legend(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _chance_row(axis: Axes, place: int, row: Row) -> None:
+    colour = _FINISHED_COLOUR if row.selector.policy == FIRST_FINISHED else LOOKS["random"].colour
+    published, bar = (_told(row.claim, source, "success") for source in ("published", "error_bar"))
+    if published is not None:
+        axis.errorbar(published, place + 0.26, xerr=bar, **_PUBLISHED)
+    if (again := _told(row.claim, "reference", "success")) is not None:
+        axis.plot(again, place + 0.26, **_AGAIN)
+    axis.plot(row.by_seed, np.full(len(row.by_seed), place - 0.24), color=colour, **_SEED)
+    success = row.success
+    ends = [[success.value - success.low], [success.high - success.value]]
+    axis.errorbar(success.value, place, xerr=ends, color=colour, **_MEASURED)
+
+
+_MEASURED = {"marker": "D", "markersize": 5, "elinewidth": 1.6, "capsize": 2.5, "linestyle": "none"}
+_SEED = {"marker": "o", "markersize": 3.5, "markerfacecolor": "none", "linestyle": "none"}
+_AGAIN = {"marker": "x", "markersize": 5, "color": PUBLISHED_COLOUR, "linestyle": "none"}
+_PUBLISHED = {
+    "marker": "s",
+    "markersize": 5.5,
+    "markerfacecolor": "none",
+    "color": PUBLISHED_COLOUR,
+    "elinewidth": 1.0,
+    "linestyle": "none",
+}
+
+
+def _chance_legend() -> list[Line2D]:
+    colour, line = LOOKS["random"].colour, {"color": _FINISHED_COLOUR, "marker": "D", "markersize": 5}
+    return [
+        Line2D([], [], color=colour, marker="D", markersize=5, label="measured, every layout once (95 % interval)"),
+        Line2D([], [], **line, label="measured, as episodes finish (95 % interval)"),
+        Line2D([], [], color=colour, **_SEED, label="single seeds"),
+        Line2D(
+            [], [], **{k: v for k, v in _PUBLISHED.items() if k != "elinewidth"}, label="published, ± its error bar"
+        ),
+        Line2D([], [], **_AGAIN, label="released environment, played again"),
+    ]
