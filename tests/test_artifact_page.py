@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -14,10 +13,11 @@ from groundlab import cli, report
 from groundlab.lab import config
 from groundlab.language.chat import connection
 from groundlab.papers import registry
+from groundlab.report.claims import load_claims
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "artifact.md").read_text()
-CLAIMS = [claim["id"] for claim in yaml.safe_load((ROOT / "configs" / "claims.yaml").read_text())["claims"]]
+CLAIMS = [claim.id for claim in load_claims()]
 BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 QUOTED = re.findall(r"`([^`\n]+)`", re.sub(r"^```\n.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL))
 LINES = [line.partition("  #")[0].strip() for block in BLOCKS for line in block.splitlines()] + QUOTED

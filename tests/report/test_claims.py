@@ -8,7 +8,7 @@ import yaml
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
-from groundlab.report.claims import Claim, load_claims, published_cells
+from groundlab.report.claims import Claim, load_claims, published_cells, read_claims
 from groundlab.report.judging import judge, judge_claim, round_as
 from groundlab.report.records import load
 
@@ -112,7 +112,7 @@ def test_published_claims_are_valid_and_complete():
 
 
 def test_claims_with_slips_are_refused_by_name(tmp_path):
-    stored = yaml.safe_load((repository_root() / "configs" / "claims.yaml").read_text())["claims"][0]
+    stored = yaml.safe_load((repository_root() / "configs" / "mediator" / "claims.yaml").read_text())["claims"][0]
     slips = [
         ([stored, stored], "used twice"),
         ([{**stored, "tolerence": "exact"}], "tolerance"),
@@ -123,4 +123,4 @@ def test_claims_with_slips_are_refused_by_name(tmp_path):
         file = tmp_path / f"claims-{number}.yaml"
         file.write_text(yaml.safe_dump({"claims": claims}))
         with pytest.raises(GroundlabError, match=message):
-            load_claims(file)
+            read_claims(file)

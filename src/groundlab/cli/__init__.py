@@ -238,6 +238,20 @@ def figures(
 
 
 @app.command()
+def compare(
+    fresh: Annotated[Path, typer.Argument(help="A results folder, or one version in it.")],
+    reference: Annotated[Path, typer.Argument(help="What it is compared with.")],
+) -> None:
+    """Compare the runs of two results folders byte for byte; exit code 1 when any pair differs."""
+    from groundlab.lab.compare import compare as compare_runs
+
+    found = compare_runs(fresh, reference)
+    for line in found.lines():
+        console.print(line, highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if found.differing else 0)
+
+
+@app.command()
 def review(results: Results = None) -> None:
     """Judge every claim from stored results and write the review page; exit code 1 if an exact claim fails."""
     from groundlab import report

@@ -1,4 +1,4 @@
-"""What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values that tables print.
+"""What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values in tables.
 
 A claim names the place in the paper, the published value, the stored rows that it is about (`select`), how equal is
 equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Four tolerances:
@@ -11,6 +11,7 @@ equal (`tolerance`, with the `source` of that choice) and the command that measu
 Numbers are quoted in the YAML, because their decimals count. Read next: judging.py, which gives the verdicts.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -165,6 +166,10 @@ def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     offered = plugins.load(plugins.PAPERS)
     files = [configs_folder(offered[name]) / "claims.yaml" for name in ([paper] if paper else offered)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
+    return _named_once(claims)
+
+
+def _named_once(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     names = [claim.id for claim in claims]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -185,7 +190,7 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
         raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)") from None
     except yaml.YAMLError as error:
         raise GroundlabError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend that line") from None
-    return parse(_ClaimsFile, content, str(path)).claims
+    return _named_once(parse(_ClaimsFile, content, str(path)).claims)
 
 
 def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:

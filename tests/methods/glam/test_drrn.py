@@ -248,6 +248,6 @@ def test_a_loss_that_is_no_number_is_told_in_one_line():
 
 
 def test_the_plan_knows_it():
-    assert registry.get("drrn", WORLD).paper == "glam" and registry.get("drrn", WORLD).learns
+    assert registry.paper_of("drrn", WORLD) == "glam" and registry.get("drrn", WORLD).learns
     with pytest.raises(GroundlabError, match="does not run on SimpleDoorKey"):
         registry.check_world("drrn", "SimpleDoorKey")
