@@ -2,8 +2,8 @@
 
     groundlab compare results results/0.1.0-quick-20261122-ab12cd3
 
-Runs are paired by method, world, seed and settings, with defaults filled in on both sides, so a setting that only one of
-the two codes knows makes no difference while it has its default.
+Runs are paired by method, world, seed and settings, defaults filled in on both sides: a setting that only one of the
+two codes knows makes no difference while it has its default.
 """
 
 from collections.abc import Iterable
