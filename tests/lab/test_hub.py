@@ -105,7 +105,7 @@ def test_the_card_states_how_the_agent_was_made_and_what_was_measured(trained):
 def test_an_upload_holds_the_files_of_the_model_and_the_card_byte_for_byte(trained, server):
     result = CliRunner().invoke(app, ["model", "push", str(trained), "me/agent", "--private", "--yes"])
     assert result.exit_code == 0, result.output
-    wanted = {path.name: path.read_bytes() for path in hub.files_of(trained)}
+    wanted = {path.name: path.read_bytes() for path in hub.model_files(trained)}
     assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "value_head.safetensors"} <= set(
         wanted
     )
@@ -152,7 +152,7 @@ def test_an_offline_session_is_told_what_keeps_it_from_uploading(trained, server
 
 def test_folders_without_a_finished_run_or_without_a_model_are_refused(tmp_path, trained):
     with pytest.raises(GroundlabError, match="no finished run"):
-        hub.files_of(tmp_path)
+        hub.model_files(tmp_path)
     (tmp_path / "manifest.json").write_bytes((trained / "manifest.json").read_bytes())
     with pytest.raises(GroundlabError, match="left no model"):
-        hub.files_of(tmp_path)
+        hub.model_files(tmp_path)

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Mi
 from groundlab.language.fast_llama import serves
 from groundlab.language.generation import Decoding, ReplyGenerator
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.pretraining import place_of
+from groundlab.language.pretraining import resolve_model
 from groundlab.language.scoring import seeded_weights
 
 SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}
@@ -65,7 +65,7 @@ def test_replies_are_those_of_transformers_own_layers_in_every_turn(kind):
 
 
 def test_replies_of_the_model_that_ships_differ_by_rounding_only():
-    model = AutoModelForCausalLM.from_pretrained(place_of("quick-llama-chat-s0")).eval()
+    model = AutoModelForCausalLM.from_pretrained(resolve_model("quick-llama-chat-s0")).eval()
     assert serves(model)
     short = turns(model, 16)
     for ours, theirs in zip(short, turns(watched(model), 16), strict=True):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from groundlab.language.onednn_linear import pack, quick_products
+from groundlab.language.onednn_linear import onednn_linears, pack
 
 
 def layer(bias: bool) -> nn.Linear:
@@ -24,7 +24,7 @@ def test_products_and_gradients_are_those_of_the_default(bias, rows):
     for quick in (False, True):
         net, given = nn.Sequential(layer(bias)), states(rows).requires_grad_()
         if quick:
-            with quick_products(net):
+            with onednn_linears(net):
                 made = net(given)
                 made.sin().sum().backward()
         else:
@@ -40,13 +40,13 @@ def test_products_and_gradients_are_those_of_the_default(bias, rows):
 def test_packed_weights_give_the_same_products(rows):
     net = nn.Sequential(layer(True), nn.Linear(200, 10))
     expected = net(states(rows))
-    with quick_products(net, pack(net)):
+    with onednn_linears(net, pack(net)):
         torch.testing.assert_close(net(states(rows)), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_other_layers_are_left_alone_and_everything_is_put_back():
     net = nn.Sequential(layer(True), nn.Linear(4, 4, dtype=torch.float64), nn.Conv1d(2, 2, 1))
-    with pytest.raises(KeyError), quick_products(net):
+    with pytest.raises(KeyError), onednn_linears(net):
         assert "forward" not in vars(net[1]) and "forward" not in vars(net[2])
         raise KeyError
     assert all("forward" not in vars(module) for module in net)

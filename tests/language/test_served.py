@@ -22,7 +22,7 @@ from groundlab.language.generation import ReplyGenerator
 from groundlab.language.sampling import Decoding, draw
 from groundlab.language.scoring import seeded_weights
 from groundlab.language.token_policy import token_log_probs
-from groundlab.language.vllm_backend import PYTHON_VARIABLE, Engine, ServedReplies, drawn_log_probs, told_tokens
+from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs, told_tokens
 
 SHAPE = Architecture(family="llama", width=64, feed_forward=64, heads=2, head_width=32, layers=2, binding_start=False)
 VOCABULARY, END = 50, (3, 7)
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(folder):
-    return Engine(folder, rank=4, top_k=CUT.top_k, cache_gb=0.2)
+    return VLLMProcess(folder, rank=4, top_k=CUT.top_k, cache_gb=0.2)
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def read(model, replies):
 
 @real
 def test_log_probabilities_are_those_that_the_model_computes_again(engine, model):
-    replies = ServedReplies(engine, model, END, PLAIN)(PROMPTS, numbers())
+    replies = VLLMGenerator(engine, model, END, PLAIN)(PROMPTS, numbers())
     assert (flat(replies.logprobs) - read(model, replies)).abs().max() < 1e-4
     assert replies.drawn_logprobs == replies.logprobs
 
 
 @real
 def test_a_reply_is_over_after_any_end_token_and_at_the_limit(engine, model):
-    replies = ServedReplies(engine, model, END, PLAIN)(PROMPTS, numbers())
+    replies = VLLMGenerator(engine, model, END, PLAIN)(PROMPTS, numbers())
     for tokens, ended in zip(replies.tokens, replies.ended, strict=True):
         assert not set(tokens[:-1]) & set(END)
         assert ended == (tokens[-1] in END) and (ended or len(tokens) == 12)
@@ -93,14 +93,14 @@ def test_a_reply_is_over_after_any_end_token_and_at_the_limit(engine, model):
 
 @real
 def test_the_same_numbers_draw_the_same_and_others_do_not(engine, model):
-    first, again = (ServedReplies(engine, model, END, PLAIN)(PROMPTS, numbers()) for _ in range(2))
+    first, again = (VLLMGenerator(engine, model, END, PLAIN)(PROMPTS, numbers()) for _ in range(2))
     assert first == again
-    assert ServedReplies(engine, model, END, PLAIN)(PROMPTS, numbers(seed=1)).tokens != first.tokens
+    assert VLLMGenerator(engine, model, END, PLAIN)(PROMPTS, numbers(seed=1)).tokens != first.tokens
 
 
 @real
 def test_replies_follow_the_adapters_after_each_of_many_updates(engine, model):
-    generate, drawn = ServedReplies(engine, model, END, PLAIN), []
+    generate, drawn = VLLMGenerator(engine, model, END, PLAIN), []
     for update in range(5):
         move(model, seed=update)
         generate.forget()
@@ -115,12 +115,12 @@ def test_an_engine_that_does_not_follow_is_found_out_at_the_first_replies(engine
     with torch.no_grad():
         model.get_base_model().model.norm.weight.mul_(2)  # which adapters do not tell
     with pytest.raises(GroundlabError, match="other probabilities than are learnt from"):
-        ServedReplies(engine, model, END, PLAIN)(PROMPTS, numbers())
+        VLLMGenerator(engine, model, END, PLAIN)(PROMPTS, numbers())
 
 
 @real
 def test_tempered_and_cut_draws_have_the_probabilities_of_the_other_generator(engine, model):
-    replies = ServedReplies(engine, model, END, CUT)(PROMPTS, numbers())
+    replies = VLLMGenerator(engine, model, END, CUT)(PROMPTS, numbers())
     assert (flat(replies.logprobs) - read(model, replies)).abs().max() < 1e-4
     for prompt, tokens, told in zip(PROMPTS, replies.tokens, replies.drawn_logprobs, strict=True):
         with torch.no_grad():
@@ -142,7 +142,7 @@ def probabilities(logits):
 @real
 def test_tokens_come_as_often_as_the_model_says(engine, model):
     prompts, rows = [PROMPTS[0]] * 2000, numbers(rows=2000)[:, :1]
-    replies = ServedReplies(engine, model, END, Decoding(1))(prompts, rows)
+    replies = VLLMGenerator(engine, model, END, Decoding(1))(prompts, rows)
     with torch.no_grad():
         chances = model(input_ids=torch.tensor([PROMPTS[0]])).logits[0, -1].softmax(-1).double()
     seen = torch.bincount(flat(replies.tokens).long(), minlength=VOCABULARY)
@@ -153,14 +153,14 @@ def test_tokens_come_as_often_as_the_model_says(engine, model):
 @real
 def test_the_likeliest_tokens_are_those_of_the_other_generator(engine, model):
     greedy = Decoding(12, temperature=0)
-    served = ServedReplies(engine, model, END, greedy)(PROMPTS)
+    served = VLLMGenerator(engine, model, END, greedy)(PROMPTS)
     embedded = ReplyGenerator(model, END, greedy)(PROMPTS)
     assert served.tokens == embedded.tokens and served.drawn_logprobs == embedded.drawn_logprobs
 
 
 @real
 def test_prompts_that_do_not_fit_and_empty_ones_are_refused(engine, model):
-    generate = ServedReplies(engine, model, END, PLAIN)
+    generate = VLLMGenerator(engine, model, END, PLAIN)
     with pytest.raises(GroundlabError, match="prompt is empty"):
         generate([[]], numbers(rows=1))
     with pytest.raises(GroundlabError, match="shorten the window"):
@@ -174,22 +174,22 @@ def test_a_model_that_vllm_cannot_serve_is_one_line(folder, tmp_path):
         json.dumps({**json.loads((folder / "config.json").read_text()), "head_dim": 7})
     )
     with pytest.raises(GroundlabError, match="vllm refused"):
-        Engine(tmp_path, cache_gb=0.2)
+        VLLMProcess(tmp_path, cache_gb=0.2)
 
 
 @real
 def test_an_engine_that_dies_is_one_line(folder, model):
-    short_lived = Engine(folder, rank=4, cache_gb=0.2)
+    short_lived = VLLMProcess(folder, rank=4, cache_gb=0.2)
     os.kill(short_lived._process.pid, signal.SIGKILL)
     with pytest.raises(GroundlabError, match="process is gone"):
-        ServedReplies(short_lived, model, END, PLAIN)(PROMPTS, numbers())
+        VLLMGenerator(short_lived, model, END, PLAIN)(PROMPTS, numbers())
 
 
 @pytest.mark.parametrize("python", [sys.executable, "/no/such/python"])
 def test_where_vllm_is_not_installed_the_error_says_how_to_install_it(python, folder, monkeypatch):
     monkeypatch.setenv(PYTHON_VARIABLE, python)
     with pytest.raises(GroundlabError, match=f"pip install vllm.*{PYTHON_VARIABLE}="):
-        Engine(folder)
+        VLLMProcess(folder)
 
 
 @pytest.mark.parametrize("decoding", [CUT, Decoding(12, temperature=2.0, top_k=5), Decoding(12, top_k=50, top_p=0.3)])

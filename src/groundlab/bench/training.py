@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 
 from groundlab.bench import Figure
-from groundlab.language.pretraining import place_of
+from groundlab.language.pretraining import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge import bk_goal, scripted
@@ -121,7 +121,7 @@ def _row(form: str, timed: Timed, name: str = "") -> list[Figure]:
 
 def _goals(settings: Settings, pooling: Pooling) -> list[Figure]:
     """BK-Goal, read by our own language model, and how often it had to read."""
-    embed = Embedder(load_encoder(place_of("quick-t5-s0")))
+    embed = Embedder(load_encoder(resolve_model("quick-t5-s0")))
     potential = GoalPotential(_library(), embed, pooling=pooling)
     timed = _timed(nullcontext(potential), settings, _UPDATES)
     name = f"BK-Goal, {pooling} embedded"

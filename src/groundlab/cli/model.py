@@ -74,7 +74,7 @@ def push(console: Console, folder: Path, repo: str, private: bool, agreed: bool)
     """Tell what would be uploaded of a run, ask unless it is agreed, upload. Raises GroundlabError where refused."""
     from groundlab.lab import hub
 
-    files, card = hub.files_of(folder), hub.card(folder)
+    files, card = hub.model_files(folder), hub.card(folder)
     console.print(card, markup=False, highlight=False, soft_wrap=True)
     for file in files:
         console.print(f"{file.name}  {file.stat().st_size:,} bytes", highlight=False, soft_wrap=True)

@@ -36,7 +36,7 @@ compiled_parallel = njit(cache=True, nogil=True, parallel=True)
 inlined = njit(nogil=True, forceinline=True)
 
 
-def called(signature: str):
+def compiled_for(signature: str):
     """An inner function that stays a real call, compiled once, for one signature.
 
     For what is large or rarely called, such as drawing levels: without a signature numba compiles it again for every

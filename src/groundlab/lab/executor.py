@@ -31,7 +31,7 @@ from groundlab.papers import registry
 # Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
-_FAREWELL_SECONDS = 10.0  # how long a worker may take to leave once its pipe is closed
+SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
 
 
 @dataclass
@@ -142,16 +142,16 @@ class Worker:
         """SIGTERM: save a checkpoint and leave the run."""
         self._process.terminate()
 
-    def death(self) -> str:
+    def exit_reason(self) -> str:
         """Why a process whose pipe broke is gone."""
         code = self._process.wait()
         return f"worker died (signal {-code})" if code < 0 else f"worker died (exit code {code})"
 
-    def dismiss(self) -> None:
+    def shutdown(self) -> None:
         """Close the pipe, which ends the process; kill it when it does not leave."""
         self.pipe.close()
         try:
-            self._process.wait(_FAREWELL_SECONDS)
+            self._process.wait(SHUTDOWN_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -173,12 +173,12 @@ class Pool:
             while self._hand_out():
                 ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)
                 for worker in [self._busy[pipe] for pipe in self._busy if pipe in ready]:
-                    self._hear(worker)
+                    self._on_message(worker)
                 if self._stopping():
                     self._pass_on_stop()
         finally:
             for worker in (*self._idle, *self._busy.values()):
-                worker.dismiss()
+                worker.shutdown()
 
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""
@@ -200,22 +200,22 @@ class Pool:
             for worker in self._busy.values():
                 worker.ask_to_stop()
 
-    def _hear(self, worker: Worker) -> None:
+    def _on_message(self, worker: Worker) -> None:
         assert worker.run
         try:
             word, content = worker.pipe.recv()
         except (EOFError, OSError):
-            return self._bury(worker, worker.run)
+            return self._on_exit(worker, worker.run)
         if isinstance(content, Progress):
             return self._view.progressed(worker.run, content)
         self._end(worker.run, word, content)
         self._idle.append(self._busy.pop(worker.pipe))
 
-    def _bury(self, worker: Worker, run: PlannedRun) -> None:
+    def _on_exit(self, worker: Worker, run: PlannedRun) -> None:
         """A worker is gone without an answer; when we asked it to stop, that is how it stopped."""
         del self._busy[worker.pipe]
         worker.pipe.close()
-        cause = worker.death()
+        cause = worker.exit_reason()
         if self._told:
             return self._end(run, "unfinished", "")
         self._end(run, "failed", f"{run.label} failed: {cause}")

@@ -27,7 +27,7 @@ from groundlab.report.statistics import two_level_interval
 CARD = "README.md"
 
 
-def files_of(folder: Path) -> list[Path]:
+def model_files(folder: Path) -> list[Path]:
     """The files of a run's trained model that go to the hub, but for the card.
 
     Raises GroundlabError for a folder without a finished run that left a model.
@@ -109,7 +109,7 @@ def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = Non
     """
     api = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     home = folder / MODEL
-    operations = [CommitOperationAdd(file.relative_to(home).as_posix(), str(file)) for file in files_of(folder)]
+    operations = [CommitOperationAdd(file.relative_to(home).as_posix(), str(file)) for file in model_files(folder)]
     operations.append(CommitOperationAdd(CARD, card(folder).encode()))
     try:
         api.create_repo(repo, private=private, exist_ok=True)

@@ -16,7 +16,7 @@ from typing import Any
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Checkpoint, Files, Run, RunSpec, load_checkpoint
 from groundlab.learning import distributed
-from groundlab.learning.distributed import ALONE, Group
+from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
 
@@ -26,13 +26,13 @@ def join(spec: RunSpec) -> Group:
     Raises GroundlabError for a method that one process trains.
     """
     if not distributed.launched():
-        return ALONE
+        return SINGLE_PROCESS
     if not getattr(registry.load(spec.method, spec.world), "DISTRIBUTED", False):
         raise GroundlabError(f"{spec.method} is trained by one process; start it without accelerate launch")
     return distributed.join(spec.settings["device"])
 
 
-class Leader(Run):
+class PrimaryRun(Run):
     """A run as the first process of a group sees it, or a lone one."""
 
     def __init__(self, folder: Path, spec: RunSpec, group: Group, **options: Any):
@@ -41,11 +41,11 @@ class Leader(Run):
 
     def restore(self) -> Checkpoint | None:
         checkpoint = super().restore()
-        self._group.first_says(checkpoint.step if checkpoint else None)
+        self._group.broadcast(checkpoint.step if checkpoint else None)
         return checkpoint
 
 
-class Follower(Run):
+class ReplicaRun(Run):
     """A run as all processes but the first see it."""
 
     def __init__(self, folder: Path, spec: RunSpec, group: Group, stop: Callable[[], bool]):
@@ -56,7 +56,7 @@ class Follower(Run):
         """The first process has."""
 
     def restore(self) -> Checkpoint | None:
-        step = self._group.first_says()
+        step = self._group.broadcast()
         return None if step is None else load_checkpoint(self.folder / "checkpoint" / str(step))
 
     def say(self, line: str) -> None:
@@ -74,10 +74,10 @@ class Follower(Run):
 
 
 @contextmanager
-def leaving_together(group: Group) -> Iterator[None]:
+def stop_together(group: Group) -> Iterator[None]:
     """After a stop, wait for the first process to save: the launcher ends all as soon as one has left."""
     try:
         yield
     except Unfinished:
-        group.first_says()
+        group.broadcast()
         raise

@@ -89,7 +89,7 @@ def _lock(file: Any, folder: Path) -> None:
             time.sleep(0.1)
 
 
-class RunRecord:
+class ManifestWriter:
     """The manifest of a run while the run is going on."""
 
     def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):

@@ -27,8 +27,8 @@ from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab import run_hash as identity
 from groundlab.lab import run_store, tracking
-from groundlab.lab.launcher import Follower, Leader, leaving_together
-from groundlab.learning.distributed import ALONE, Group
+from groundlab.lab.launcher import PrimaryRun, ReplicaRun, stop_together
+from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
 # Read by the libraries when they are first imported, so a worker is born with them.
@@ -44,7 +44,7 @@ def execute_run(
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> run_store.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
@@ -54,8 +54,8 @@ def execute_run(
     """
     run_hash = _own_hash(spec, expected_hash)
     with run_store.hold(folder):
-        record = run_store.RunRecord(folder, spec, run_hash, group.size)
-        group.first_says(None if record.finished else run_hash)
+        record = run_store.ManifestWriter(folder, spec, run_hash, group.size)
+        group.broadcast(None if record.finished else run_hash)
         if record.finished:
             return record.manifest
         record.write()
@@ -72,23 +72,23 @@ def execute_run(
                 mirror()
 
             options: dict[str, Any] = {"report": beat, "checkpoint_seconds": checkpoint_seconds}
-            run = Leader(folder, spec, group, stop=lambda: group.any(stopping()), **options)
-            with leaving_together(group):
+            run = PrimaryRun(folder, spec, group, stop=lambda: group.any(stopping()), **options)
+            with stop_together(group):
                 _execute(run, record)
         return record.manifest
 
 
 def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     """The whole run of a process that is not the first of its group (`launched.py`). Raises as `execute_run` does."""
-    wanted = group.first_says()
+    wanted = group.broadcast()
     if wanted is None:
         return  # it was finished
     if wanted != _own_hash(spec, None):
         raise GroundlabError("the code or the model's files of this process are not those of the first one")
     log = folder / f"log-{group.rank}.txt"
-    with stop_on_signals() as asked, output_to(log), _one_thread(), leaving_together(group):
+    with stop_on_signals() as asked, output_to(log), _one_thread(), stop_together(group):
         try:
-            registry.execute(Follower(folder, spec, group, stop=lambda: group.any(asked.is_set())))
+            registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked.is_set())))
         except (GroundlabError, Unfinished):
             raise
         except Exception as error:
@@ -110,7 +110,7 @@ def _loaded_code(method: str, world: str) -> str:
     return identity.code_digest(method, world)
 
 
-def _execute(run: Run, record: run_store.RunRecord) -> None:
+def _execute(run: Run, record: run_store.ManifestWriter) -> None:
     try:
         with storage.clear_disk_errors(run.folder):
             registry.execute(run)
@@ -127,7 +127,7 @@ def _execute(run: Run, record: run_store.RunRecord) -> None:
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 
 
-def _close_failed(run: Run, record: run_store.RunRecord, line: str) -> None:
+def _close_failed(run: Run, record: run_store.ManifestWriter, line: str) -> None:
     """Write down a failure; where even that is impossible (a full disk), the failure itself is what counts."""
     try:
         run.say(traceback.format_exc().rstrip())

@@ -1,6 +1,6 @@
 """A Llama's forward pass in few operations, for drawing tokens on a CPU.
 
-    quick = QuickLlama(model)                      # where serves(model); of use until the weights change
+    quick = FastLlama(model)                      # where serves(model); of use until the weights change
     logits = quick(ids, positions, mask, layers)   # [B, V], after the last tokens; layers: a cache's
 
 Of a pass that reads one token in each of some rows the arithmetic is a small part where the model is small: the rest
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from groundlab.language.onednn_linear import Product
+from groundlab.language.onednn_linear import PackedLinear
 
 
 def serves(model: Any) -> bool:
@@ -33,14 +33,14 @@ def serves(model: Any) -> bool:
 class _Layer(NamedTuple):
     """The products of one layer, and what it does to gates."""
 
-    into: Product  # normed states to queries, keys and values
-    out: Product
-    gates: Product  # normed states to gates and what they let through
-    down: Product
+    into: PackedLinear  # normed states to queries, keys and values
+    out: PackedLinear
+    gates: PackedLinear  # normed states to gates and what they let through
+    down: PackedLinear
     activation: Any
 
 
-class QuickLlama:
+class FastLlama:
     """Reads as `model` does, from a copy of its weights."""
 
     @torch.no_grad()
@@ -50,7 +50,7 @@ class QuickLlama:
         self._keys = config.num_key_value_heads or config.num_attention_heads
         self._embedding, self._rotary = body.embed_tokens, body.rotary_emb
         self._layers = [_joined(layer) for layer in body.layers]
-        self._head = Product(model.lm_head.weight * body.norm.weight, model.lm_head.bias)
+        self._head = PackedLinear(model.lm_head.weight * body.norm.weight, model.lm_head.bias)
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor, cache: Sequence[Any]) -> Tensor:
         """ids, positions: [B, N]; mask: added to scores, [B, 1, N, reach]; cache: a layer each, with `update`."""
@@ -81,13 +81,13 @@ def _joined(layer: Any) -> _Layer:
     bias = torch.cat([part.bias * scale for part, scale in zip(parts, scales, strict=True)]) if biased else None
     halves = (mlp.gate_proj, mlp.up_proj)
     return _Layer(
-        Product(weight * layer.input_layernorm.weight, bias),
-        Product(heads.o_proj.weight, heads.o_proj.bias),
-        Product(
+        PackedLinear(weight * layer.input_layernorm.weight, bias),
+        PackedLinear(heads.o_proj.weight, heads.o_proj.bias),
+        PackedLinear(
             torch.cat([part.weight for part in halves]) * layer.post_attention_layernorm.weight,
             torch.cat([part.bias for part in halves]) if mlp.up_proj.bias is not None else None,
         ),
-        Product(mlp.down_proj.weight, mlp.down_proj.bias),
+        PackedLinear(mlp.down_proj.weight, mlp.down_proj.bias),
         mlp.act_fn,
     )
 

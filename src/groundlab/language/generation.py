@@ -22,8 +22,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.fast_llama import QuickLlama, serves
-from groundlab.language.onednn_linear import Packed, pack, quick_products, version
+from groundlab.language.fast_llama import FastLlama, serves
+from groundlab.language.onednn_linear import Packed, onednn_linears, pack, version
 from groundlab.language.prefix_batching import batches
 from groundlab.language.sampling import Decoding, draw, uniform
 
@@ -189,7 +189,7 @@ class ReplyGenerator:
         self.model.eval()
         try:
             self._notice_weights()
-            with quick_products(self.model, self._packed):
+            with onednn_linears(self.model, self._packed):
                 logits = self._read(prompts, decoding.max_new_tokens)
                 return self._reply(logits, draws, decoding)
         finally:
@@ -201,7 +201,7 @@ class ReplyGenerator:
         quick = serves(self.model)
         if weights != self._weights or quick != (self._quick is not None):
             self._weights, self._held = weights, []
-            self._quick = QuickLlama(self.model) if quick else None
+            self._quick = FastLlama(self.model) if quick else None
             self._packed = Packed() if self._quick else pack(self.model)
 
     def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:

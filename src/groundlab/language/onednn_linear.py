@@ -1,7 +1,7 @@
 """Matrix products of a model on a CPU, by oneDNN instead of PyTorch's default: the same float32, other kernels.
 
-    with quick_products(model):                # around reading and gradients
-    with quick_products(model, packed):        # many short reads, of weights laid out once: packed = pack(model)
+    with onednn_linears(model):                # around reading and gradients
+    with onednn_linears(model, packed):        # many short reads, of weights laid out once: packed = pack(model)
 
 PyTorch gives float32 products to MKL, which on processors not made by Intel leaves half of the vector unit idle: 100
 against 220 GFLOP/s measured on one core of an AMD EPYC, and 27 against 65 when 6 rows meet 512 x 1376 weights that are
@@ -40,7 +40,7 @@ def _filled(rows: Tensor) -> Tensor:
     return nn.functional.pad(rows, (0, 0, 0, -len(rows) % step)) if len(rows) % step else rows
 
 
-class Product:
+class PackedLinear:
     """x [..., K] times weights [N, K], without gradients; large ones are kept in oneDNN's form only."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
@@ -102,7 +102,7 @@ def _layers(model: nn.Module) -> list[nn.Linear]:
 
 
 @contextmanager
-def quick_products(model: nn.Module, packed: Packed | None = None) -> Iterator[None]:
+def onednn_linears(model: nn.Module, packed: Packed | None = None) -> Iterator[None]:
     """Inside, the model's linear layers multiply by oneDNN. packed: of `pack`; only those, then, and without gradients.
 
     Not to be nested.

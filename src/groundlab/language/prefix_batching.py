@@ -35,7 +35,7 @@ _SHARED_FROM = 8  # tokens from which a common beginning is worth a pass of its 
 
 
 @dataclass(frozen=True)
-class Branches:
+class ActionTree:
     """The distinct prefixes of A actions of at most T tokens, laid out as blocks of N columns."""
 
     tokens: Tensor  # int64 [N], what is read (causal: the first is the prompt's own last token, so it is left out)
@@ -46,12 +46,12 @@ class Branches:
     targets: Tensor  # int64 [A, T]
     real: Tensor  # bool [A, T], False where the action has ended
 
-    def to(self, device: torch.device) -> "Branches":
+    def to(self, device: torch.device) -> "ActionTree":
         """The same on another device."""
-        return Branches(**{name: value.to(device) for name, value in vars(self).items()})
+        return ActionTree(**{name: value.to(device) for name, value in vars(self).items()})
 
 
-def branch(actions: Sequence[Sequence[int]], start: int | None) -> Branches:
+def branch(actions: Sequence[Sequence[int]], start: int | None) -> ActionTree:
     """Lay out the prefixes of the actions' token ids; `start` is the decoder's start token, None for causal models."""
     blocks = _blocks([tuple(action[:-1]) for action in actions], own_start=start is not None)
     layout = [(number, prefix) for number, block in enumerate(blocks) for prefix in block]
@@ -64,7 +64,7 @@ def branch(actions: Sequence[Sequence[int]], start: int | None) -> Branches:
     known = [[index.get(tuple(row[:t]), 0) for t in range(longest)] for row in filled]
     real = [[t < len(action) for t in range(longest)] for action in actions]
     root = PAD_ID if start is None else start
-    return Branches(
+    return ActionTree(
         torch.tensor([prefix[-1] if prefix else root for _, prefix in layout]),
         torch.tensor([len(prefix) for _, prefix in layout]),
         torch.tensor([[n == m and p[: len(q)] == q for m, q in layout] for n, p in layout]),
@@ -107,7 +107,7 @@ def batches(lengths: Sequence[int], token_budget: int, overhead: float = 0.0) ->
     return found
 
 
-def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
     """The final hidden state at each distinct prefix after each prompt, as the vocabulary head reads it: [P, U, d].
 
     rows: token ids of P prompts, none empty; prefix 0 is the empty one, i.e. the state that predicts the first token.
@@ -116,7 +116,7 @@ def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branche
     return read(model, rows, branches)[:, branches.columns]
 
 
-def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
     device = branches.tokens.device
     ids, mask = (part.to(device) for part in _padded(rows))
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -130,7 +130,7 @@ def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]],
     return decoded.last_hidden_state
 
 
-def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: Branches) -> Tensor:
+def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
     device, body = branches.tokens.device, model.get_decoder()
     shared = _common_beginning(rows) if may_share(model, len(rows)) else 0
     cache = None

@@ -100,15 +100,15 @@ class Recipe(Strict):
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
 
 
-def place_of(model: str) -> str:
+def resolve_model(model: str) -> str:
     """The folder of a model that ships, or the name as given."""
     shipped = MODELS / model
     return str(shipped) if (shipped / "config.json").is_file() else model
 
 
-def files_of(model: str) -> list[Path]:
+def model_files(model: str) -> list[Path]:
     """The files of a model that ships or is a folder; none of one that is known by name only."""
-    folder = Path(place_of(model))
+    folder = Path(resolve_model(model))
     return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.language.onednn_linear import quick_products
+from groundlab.language.onednn_linear import onednn_linears
 from groundlab.language.prefix_batching import batches, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once, seeded_weights
 
@@ -178,7 +178,7 @@ class TokenPolicy(nn.Module):
     @torch.no_grad()
     def _read(self, model: Any, head: nn.Module | None, prompts: Rows, responses: Rows) -> Reading:
         parts = self._parts(prompts, responses)
-        with quick_products(model):
+        with onednn_linears(model):
             read = [self._read_part(model, head, prompts, responses, part) for part in parts]
         log_probs, values, entropies, after = (torch.cat(field) for field in zip(*read, strict=True))
         order = torch.tensor([row for part in parts for row in part], device=after.device)
@@ -206,7 +206,7 @@ class TokenPolicy(nn.Module):
         """
         total = torch.zeros((), device=self.device)
         for part in self._parts(prompts, responses):
-            with quick_products(self.model):
+            with onednn_linears(self.model):
                 reading = self._read_part(self.model, self.value_head, prompts, responses, part)
                 share = loss(torch.tensor(part, device=self.device), reading)
                 share.backward()

@@ -1,7 +1,7 @@
 """Replies drawn by vLLM: for large models, instead of `generation.py`, with the same face.
 
-    engine = Engine(folder, "bfloat16", rank=32)                               # in a process of its own
-    generate = ServedReplies(engine, model, writer.end_tokens, decoding)       # model: the one that is trained
+    engine = VLLMProcess(folder, "bfloat16", rank=32)                               # in a process of its own
+    generate = VLLMGenerator(engine, model, writer.end_tokens, decoding)       # model: the one that is trained
     replies = generate([writer.prompt(messages) for messages in contexts], numbers)
 
 vLLM wants other versions of torch, transformers and numba than this package (0.32 and 0.33 do), so it lives in an
@@ -54,7 +54,7 @@ _ENVIRONMENT = {
 }
 
 
-class Engine:
+class VLLMProcess:
     """vLLM in a process of its own, for one model; it ends with this object."""
 
     def __init__(
@@ -141,10 +141,10 @@ class Engine:
         return answer
 
 
-class ServedReplies:
+class VLLMGenerator:
     """Draws replies as `generation.ReplyGenerator` does, from an engine that follows a model."""
 
-    def __init__(self, engine: Engine, model: Any, end_tokens: Sequence[int], decoding: Decoding):
+    def __init__(self, engine: VLLMProcess, model: Any, end_tokens: Sequence[int], decoding: Decoding):
         """model: the trainer's, with peft's adapters where it is trained. end_tokens: a reply is over after any.
 
         Raises GroundlabError for draws whose worth the engine cannot tell (see `told_tokens`).

@@ -64,7 +64,7 @@ class Group:
                 parameter.grad = grad.copy_(part.view_as(grad))
         return added
 
-    def first_says(self, word: Any = None) -> Any:
+    def broadcast(self, word: Any = None) -> Any:
         """What the first process gives, in all; others give nothing. All wait here for it."""
         if self.size == 1:
             return word
@@ -82,7 +82,7 @@ class Group:
         return bool(_added(torch.tensor([float(flag)], device=PartialState().device)).item())
 
 
-ALONE = Group()
+SINGLE_PROCESS = Group()
 
 
 def launched() -> bool:
@@ -112,7 +112,7 @@ def join(device: str) -> Group:
 def joined() -> Group:
     """The group that this process has joined; alone where it has not."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return ALONE
+        return SINGLE_PROCESS
     return Group(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
 

@@ -7,7 +7,7 @@ same seed gives the same level. Read next: `missions.py` (what the mission means
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.codes import BALL, BLUE, BOX, DOOR, GREEN, GREY, KEY, LOCKED, PURPLE, RED, YELLOW
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import (
@@ -87,13 +87,13 @@ def _start_part(mission, part, verb):
     mission[part_column(part) + VERB] = verb
 
 
-@called("void(uint8[:, :, ::1], int64[::1], int64, int64, int64)")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], int64, int64, int64)")
 def _single(cells, mission, verb, kind, colour):
     _start_part(mission, 0, verb)
     describe_object(cells, mission, 0, FIRST, kind, colour)
 
 
-@called("bool_(int64[:, ::1], int64, int64, int64)")
+@compiled_for("bool_(int64[:, ::1], int64, int64, int64)")
 def _is_drawn_already(things, count, kind, colour):
     for k in range(count):  # noqa: SIM110 - compiled code has no generators
         if things[k, 0] == kind and things[k, 1] == colour:
@@ -101,7 +101,7 @@ def _is_drawn_already(things, count, kind, colour):
     return False
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64[:, ::1], int64, int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64[:, ::1], int64, int64)")
 def _add_drawn_objects(cells, agent, random, rules, room, things, count, number):
     """Add `number` random objects to a room, listed in `things` from `count` on; False when one finds no place."""
     end = count + number
@@ -116,7 +116,7 @@ def _add_drawn_objects(cells, agent, random, rules, room, things, count, number)
     return True
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
 def _furnish(cells, agent, random, rules, things):
     """Fixed targets, then drawn objects, with the agent before or after them; False when something finds no place."""
     fixed = 0
@@ -141,7 +141,7 @@ def _alike(things, first, second):
     return things[first, 0] == things[second, 0] and things[first, 1] == things[second, 1]
 
 
-@called("UniTuple(int64, 2)(uint8[:, :, ::1], uint64[::1], int64[::1], int64[:, ::1], int64)")
+@compiled_for("UniTuple(int64, 2)(uint8[:, :, ::1], uint64[::1], int64[::1], int64[:, ::1], int64)")
 def _draw_pair(cells, random, rules, things, count):
     """Two listed objects. Mixed levels redraw the second while it is the first; PutNextLocal draws a subset."""
     first = integers(random, 0, count)
@@ -156,7 +156,7 @@ def _draw_pair(cells, random, rules, things, count):
     return first, second
 
 
-@called("int64(uint64[::1], int64[::1])")
+@compiled_for("int64(uint64[::1], int64[::1])")
 def _draw_order(random, rules):
     """How a sequence is told; only levels that allow both ways draw."""
     if rules[ORDER_RULE] == EITHER:
@@ -164,7 +164,7 @@ def _draw_order(random, rules):
     return AFTER if rules[ORDER_RULE] == AFTER_YOU else BEFORE
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1], int64, int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1], int64, int64)")
 def _say_pair(cells, mission, random, rules, things, first, second):
     """Write the mission about two objects; False when it names an object that the level does not ask for."""
     task = rules[TASK]
@@ -182,7 +182,7 @@ def _say_pair(cells, mission, random, rules, things, first, second):
     )
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1], int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1], int64)")
 def _draw_mission(cells, mission, random, rules, things, count):
     """Draw what is asked about the listed objects; False when the level does not ask for it."""
     mission[:] = 0
@@ -198,7 +198,7 @@ def _draw_mission(cells, mission, random, rules, things, count):
     return _say_pair(cells, mission, random, rules, things, first, second)
 
 
-@called("bool_(uint8[:, :, ::1], int64, int64, int64, int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64, int64, int64, int64)")
 def _beside(cells, x, y, kind, colour):
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         if cells[x + dx, y + dy, 0] == kind and cells[x + dx, y + dy, 1] == colour:
@@ -206,7 +206,7 @@ def _beside(cells, x, y, kind, colour):
     return False
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1])")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1])")
 def _is_undone(cells, mission):
     """BabyAI refuses to ask for two things to be put together that are alike, or already side by side."""
     column = part_column(0)
@@ -224,7 +224,7 @@ def _is_undone(cells, mission):
     return True
 
 
-@called("int64(uint64[::1], int64, int64)")
+@compiled_for("int64(uint64[::1], int64, int64)")
 def _other_room(random, columns, room):
     while True:
         other = integers(random, 0, columns)
@@ -232,7 +232,7 @@ def _other_room(random, columns, room):
             return other
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
 def _try_open_level(cells, agent, mission, random, rules, things):
     """Two rooms, a locked door between them, its key and the objects on the open side (spec glam-environment 2.3)."""
     columns, size = rules[COLUMNS], rules[ROOM_SIZE]
@@ -263,7 +263,7 @@ def _try_open_level(cells, agent, mission, random, rules, things):
     return reachable
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
 def _try_room_level(cells, agent, mission, random, rules, things):
     """One room and a mission about its objects; False when the level must be drawn afresh."""
     count = rules[OBJECTS]
@@ -278,7 +278,7 @@ def _try_room_level(cells, agent, mission, random, rules, things):
     return reachable and accepted and _is_undone(cells, mission)
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1])")
 def _draw_pretraining_target(cells, mission, random, rules):
     """Recolour the target of a pretraining level, last, so that the layout is the one of the original's seed."""
     colour = _PRETRAINING_COLOURS[integers(random, 0, 3)]
@@ -290,7 +290,7 @@ def _draw_pretraining_target(cells, mission, random, rules):
     _single(cells, mission, GO_TO, kind, colour)
 
 
-@called("void(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1])")
 def _draw_level(cells, agent, mission, random, rules):
     """Draw levels until one is accepted."""
     things = np.empty((rules[OBJECTS] + 2, 2), np.int64)

@@ -13,7 +13,7 @@ Read next: `levels.py`, which picks the generator of a level.
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, GREY, KEY, LOCKED, SOUTH, WALL, WEST
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import ANY, FIRST, OPEN, VERB, describe_object, part_column, track
@@ -28,7 +28,7 @@ NOWHERE = -1
 _TRIES = 100  # as MiniGrid's moving obstacles: after so many occupied draws an obstacle stays
 
 
-@called("void(uint8[:, :, ::1], int64, int64)")
+@compiled_for("void(uint8[:, :, ::1], int64, int64)")
 def _build_room(cells, width, height):
     for x in range(GRID_SIZE):
         for y in range(GRID_SIZE):
@@ -39,7 +39,7 @@ def _build_room(cells, width, height):
                 put(cells, x, y, EMPTY, 0, 0)
 
 
-@called("UniTuple(int64, 3)(uint8[:, :, ::1], uint64[::1], int64, int64)")
+@compiled_for("UniTuple(int64, 3)(uint8[:, :, ::1], uint64[::1], int64, int64)")
 def _build_door(cells, random, width, height):
     """Draw wall, place and colour of the locked door; returns (colour, x, y of the cell in front of it)."""
     wall = integers(random, 0, 4)
@@ -57,7 +57,7 @@ def _build_door(cells, random, width, height):
     return colour, front_x, front_y
 
 
-@called("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64)")
+@compiled_for("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64)")
 def _free_cell(cells, agent, random, width, height, reject_x, reject_y):
     """Draw cells of the room until one is empty, not the agent's and not the rejected one."""
     while True:
@@ -69,20 +69,20 @@ def _free_cell(cells, agent, random, width, height, reject_x, reject_y):
             return x, y
 
 
-@called("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)")
+@compiled_for("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)")
 def _place(cells, agent, random, width, height, kind, colour, reject_x, reject_y):
     x, y = _free_cell(cells, agent, random, width, height, reject_x, reject_y)
     put(cells, x, y, kind, colour, 0)
     return x, y
 
 
-@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64)")
+@compiled_for("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64)")
 def _place_box_with_key(cells, contents, agent, random, width, height, colour, reject_x, reject_y):
     x, y = _place(cells, agent, random, width, height, BOX, colour, reject_x, reject_y)
     contents[x, y, 0], contents[x, y, 1] = KEY, colour
 
 
-@called("int64(uint64[::1], int64)")
+@compiled_for("int64(uint64[::1], int64)")
 def _other_colour(random, colour):
     """Draw one of the five other colours, in alphabetical order."""
     drawn = integers(random, 0, 5)
@@ -95,7 +95,9 @@ def _other_colour(random, colour):
     return colour
 
 
-@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)")
+@compiled_for(
+    "void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)"
+)
 def _place_objects(cells, contents, agent, random, level, width, height, colour, front_x, front_y):
     if level == KEY_IN_BOX:
         _place_box_with_key(cells, contents, agent, random, width, height, colour, NOWHERE, NOWHERE)
@@ -115,7 +117,7 @@ def _place_objects(cells, contents, agent, random, level, width, height, colour,
             _place(cells, agent, random, width, height, BALL, GREY, front_x, front_y)
 
 
-@called("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64)")
+@compiled_for("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64)")
 def _draw_level(cells, contents, agent, mission, random, level):
     """Draw a new layout (spec mediator 1.2)."""
     width = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
@@ -140,7 +142,7 @@ def generate(grids, env, level):
     grids.max_steps[env] = MAX_STEPS
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64)")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64)")
 def _move_obstacle(cells, agent, random, x, y):
     """Move one ball to a random free cell among its eight neighbours; it stays when a hundred draws find none."""
     for _ in range(_TRIES):
@@ -152,7 +154,7 @@ def _move_obstacle(cells, agent, random, x, y):
             return
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint64[::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1])")
 def move_obstacles(cells, agent, random):
     """Every ball wanders, before the agent acts (as MiniGrid's DynamicObstacles); touching one ends nothing."""
     places = np.empty((GRID_SIZE * GRID_SIZE, 2), np.int64)

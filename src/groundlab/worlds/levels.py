@@ -7,7 +7,7 @@ Read next: `vector.py` (the Gymnasium front of these loops).
 
 from numba import prange
 
-from groundlab.core.compiled import called, compiled, compiled_parallel, inlined
+from groundlab.core.compiled import compiled, compiled_for, compiled_parallel, inlined
 from groundlab.worlds import babyai, doorkey
 from groundlab.worlds.doorkey import MOVING_OBSTACLE
 from groundlab.worlds.dynamics import act
@@ -59,7 +59,7 @@ def reset_envs(grids, mask, images):
             _reset(grids, env, images[env])
 
 
-@called(
+@compiled_for(
     "bool_(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint8[::1], bool_[:, ::1], int64[::1], int64[::1], "
     "uint8[:, ::1], int64[::1], uint64[::1], int64, uint8[:, :, ::1])"
 )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.codes import COLOURS, DOOR, DROP, EMPTY, PICKUP, STEP_X, STEP_Y, TOGGLE, TYPES, WALL
 from groundlab.worlds.codes import OPEN as OPENED
 from groundlab.worlds.dynamics import is_inside
@@ -37,7 +37,7 @@ def part_column(part):
     return _PARTS + part * _PART_WIDTH
 
 
-@called("int64(uint8[:, :, ::1], int64, int64)")
+@compiled_for("int64(uint8[:, :, ::1], int64, int64)")
 def count_matching(cells, kind, colour):
     """How many objects of the grid `cells` [W, H, 3] match a description."""
     found = 0
@@ -48,7 +48,7 @@ def count_matching(cells, kind, colour):
     return found
 
 
-@called("void(uint8[:, :, ::1], int64[::1], int64, int64, int64, int64)")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], int64, int64, int64, int64)")
 def describe_object(cells, mission, part, slot, kind, colour):
     """Write a description into a part (`slot` FIRST or SECOND) and note whether several objects match it now."""
     column = part_column(part) + slot
@@ -61,7 +61,7 @@ def _matches(row, column, kind, colour):
     return row[column] == kind and (row[column + 1] == ANY or row[column + 1] == colour)
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint8[:, ::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint8[:, ::1])")
 def track(cells, mission, tracked):
     """Note where the described objects lie: bit 2 * part + slot of `tracked` [W, H] for each cell of `cells`."""
     for x in range(tracked.shape[0]):
@@ -128,7 +128,7 @@ def verify(cells, agent, carried, mission, progress, tracked, action):
     return done
 
 
-@called("int64(int64[::1])")
+@compiled_for("int64(int64[::1])")
 def navigations(row):
     """How many walks BabyAI grants a mission: two to put a thing next to another, one for all else."""
     total = 0

@@ -7,7 +7,7 @@ Read next: `doorkey.py` and `rooms.py`, which draw layouts with it.
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 
 ROW = 6
 _MASK64 = (1 << 64) - 1
@@ -60,13 +60,13 @@ def _next32(row):
     return value & _LOW32
 
 
-@called("void(uint64[::1])")
+@compiled_for("void(uint64[::1])")
 def skip_double(row):
     """Draw one float and forget it (`Generator.uniform` leaves an unused half of an earlier draw alone)."""
     _next64(row)
 
 
-@called("int64(uint64[::1], int64, int64)")
+@compiled_for("int64(uint64[::1], int64, int64)")
 def integers(row, low, high):
     """One uniform integer in [low, high), the draw that `Generator.integers(low, high)` makes; low < high."""
     size = np.uint64(high - low)

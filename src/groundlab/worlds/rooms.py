@@ -7,7 +7,7 @@ Read next: `babyai.py`, which fills the rooms.
 
 import numpy as np
 
-from groundlab.core.compiled import called
+from groundlab.core.compiled import compiled_for
 from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, GREY, KEY, STEP_X, STEP_Y, WALL
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.pcg64 import integers
@@ -18,7 +18,7 @@ _DRAWN_TYPES = (KEY, BALL, BOX)
 _NOWHERE = -1
 
 
-@called("void(uint8[:, :, ::1], int64[::1], int64[::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], int64[::1])")
 def build_rooms(cells, agent, rules):
     """Empty rooms with shared walls; beyond them the canvas is wall. The agent waits in the middle (RoomGrid)."""
     pitch, columns = rules[ROOM_SIZE] - 1, rules[COLUMNS]
@@ -33,7 +33,7 @@ def build_rooms(cells, agent, rules):
     agent[0], agent[1], agent[2] = columns // 2 * pitch + middle, middle, EAST
 
 
-@called("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64)")
+@compiled_for("UniTuple(int64, 2)(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64)")
 def _draw_free_cell(cells, agent, random, rules, room, distance):
     """An empty cell of a room at Manhattan distance >= `distance` from the agent; (-1, -1) when none was found."""
     size = rules[ROOM_SIZE]
@@ -48,7 +48,7 @@ def _draw_free_cell(cells, agent, random, rules, room, distance):
     return _NOWHERE, _NOWHERE
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64, int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64, int64)")
 def add_object(cells, agent, random, rules, room, kind, colour):
     """Put an object into a room, not beside the agent; False when there is no room for it."""
     x, y = _draw_free_cell(cells, agent, random, rules, room, 2)
@@ -58,14 +58,14 @@ def add_object(cells, agent, random, rules, room, kind, colour):
     return True
 
 
-@called("UniTuple(int64, 2)(uint64[::1])")
+@compiled_for("UniTuple(int64, 2)(uint64[::1])")
 def draw_object(random):
     """A random (type, colour): minigrid draws the colour first, from alphabetical names."""
     colour = DRAWN_COLOURS[integers(random, 0, len(DRAWN_COLOURS))]
     return _DRAWN_TYPES[integers(random, 0, len(_DRAWN_TYPES))], colour
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64)")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64)")
 def place_agent(cells, agent, random, rules, room):
     """Put the agent into a room, with nothing but wall or floor in front of it; False when it finds no place."""
     while True:
@@ -79,7 +79,7 @@ def place_agent(cells, agent, random, rules, room):
             return True
 
 
-@called("bool_(uint8[:, :, ::1], int64[::1])")
+@compiled_for("bool_(uint8[:, :, ::1], int64[::1])")
 def all_reachable(cells, agent):
     """Whether the agent can come beside every object and door without moving anything (locked doors count as ways)."""
     width, height = cells.shape[0], cells.shape[1]

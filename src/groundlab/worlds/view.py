@@ -9,7 +9,7 @@ Read next: `vector.py`, which delivers these pictures.
 
 import numpy as np
 
-from groundlab.core.compiled import called, compiled, inlined
+from groundlab.core.compiled import compiled, compiled_for, inlined
 from groundlab.worlds.codes import DOOR, EMPTY, GREY, OPEN, STEP_X, STEP_Y, WALL
 from groundlab.worlds.dynamics import is_inside
 
@@ -53,7 +53,7 @@ def _clear_cells(cells, size, x, y, right_x, right_y):
     return clear
 
 
-@called("void(uint8[:, :, ::1], int64[::1], int64, bool_[:, ::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], int64, bool_[:, ::1])")
 def remember_view(cells, agent, size, seen):
     """Add what the agent sees in its size x size view to `seen` [W, H]."""
     x, y, ahead_x, ahead_y = _axes(agent, size)
@@ -90,7 +90,7 @@ def _draw_carried(carried, pixel):
         pixel[0], pixel[1], pixel[2] = EMPTY, 0, 0
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint8[::1], uint8[:, :, ::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint8[::1], uint8[:, :, ::1])")
 def draw_view(cells, agent, carried, image):
     """Write the agent's view into `image` [size, size, 3] (column, row; the agent in the middle of the last row)."""
     size = image.shape[0]
@@ -104,7 +104,7 @@ def draw_view(cells, agent, carried, image):
     _draw_carried(carried, image[size // 2, size - 1])
 
 
-@called("void(uint8[:, :, ::1], int64[::1], uint8[::1], bool_[:, ::1], uint8[:, :, ::1])")
+@compiled_for("void(uint8[:, :, ::1], int64[::1], uint8[::1], bool_[:, ::1], uint8[:, :, ::1])")
 def draw_memory(cells, agent, carried, seen, image):
     """Write the remembered picture into `image` [W, H, 4]: type, colour, state, heading (4 where the agent is not)."""
     for x in range(seen.shape[0]):

@@ -128,7 +128,7 @@ def test_what_cannot_be_launched_is_told_in_one_line(resolved, monkeypatch):
     spec = RunSpec(method="bot", world=WORLD, seed=0)
     for name in ("LOCAL_RANK", "WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "ACCELERATE_USE_CPU", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    assert launcher.join(spec) == distributed.ALONE
+    assert launcher.join(spec) == distributed.SINGLE_PROCESS
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
     monkeypatch.setenv("MASTER_PORT", "29500")
     with pytest.raises(GroundlabError, match="starts one process; write --multi_gpu"):

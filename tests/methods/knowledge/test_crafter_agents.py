@@ -13,7 +13,7 @@ from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref, captions
 from groundlab.papers.knowledge.bk_goal import GoalLibrary
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
-from groundlab.papers.knowledge.observations import CRAFTER, normalised, senses_of
+from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normalised
 from groundlab.papers.knowledge.potentials import RandomPotential
 from groundlab.papers.knowledge.ppo import Learner
 from groundlab.papers.knowledge.settings import COLLECTION, Settings
@@ -35,8 +35,8 @@ def test_views_hold_the_picture_for_networks_and_the_codes_for_captions():
 
 
 def test_grids_are_seen_as_before():
-    assert senses_of("BabyAI-GoToLocal-v0").shape == (3, 7, 7)
-    assert senses_of("Crafter-Text-EatCow") is CRAFTER and len(CRAFTER.actions) == 20
+    assert adapter_for("BabyAI-GoToLocal-v0").shape == (3, 7, 7)
+    assert adapter_for("Crafter-Text-EatCow") is CRAFTER and len(CRAFTER.actions) == 20
 
 
 @pytest.mark.parametrize("given", [{}, COLLECTION], ids=["shaping", "curiosity"])

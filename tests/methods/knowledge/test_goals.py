@@ -94,10 +94,10 @@ def test_a_share_that_is_none_is_one_clear_line():
 
 
 def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
-    from groundlab.language.pretraining import place_of
+    from groundlab.language.pretraining import resolve_model
     from groundlab.language.sentence_embedding import Embedder, load_encoder
 
-    embed = Embedder(load_encoder(place_of("quick-t5-s1")))
+    embed = Embedder(load_encoder(resolve_model("quick-t5-s1")))
     potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling="sentences")
     bk_goal.calibrate(potential, labelling.dataset(), 0.1)
     assert 0.02 < np.mean(potential(windows) > 0) < 0.3

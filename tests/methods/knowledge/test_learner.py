@@ -13,7 +13,7 @@ from groundlab.papers.knowledge import rnd
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.potentials import OraclePotential
-from groundlab.papers.knowledge.ppo import Curiosity, Learner, draw
+from groundlab.papers.knowledge.ppo import IntrinsicReward, Learner, draw
 from groundlab.papers.knowledge.rnd import execute, record, schedule
 from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, Settings
 
@@ -85,7 +85,7 @@ def test_running_moments_are_those_of_everything_seen(shape):
 def test_what_was_learnt_is_no_longer_new():
     torch.manual_seed(0)
     novelty = RandomDistillation((3, 7, 7))
-    curiosity = Curiosity(novelty, 1, 0.99)
+    curiosity = IntrinsicReward(novelty, 1, 0.99)
     known, new = torch.rand(8, 3, 7, 7), torch.rand(8, 3, 7, 7)
     before = curiosity.of(known).mean()
     optimizer = torch.optim.Adam(novelty.predictor.parameters(), lr=1e-3)

@@ -15,10 +15,10 @@ from groundlab.papers.mediator.skills import (
     PICK_UP,
     TOGGLE_OBJECT,
     UNKNOWN,
-    Executive,
     Explore,
     Option,
     Pickup,
+    PlanExecutor,
     SkillSettings,
     SweepMemory,
 )
@@ -162,7 +162,7 @@ def test_the_executive_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_e
     image = room_image([("key", "red", 4, 3)])
     there = Option(GO_TO, 5, (4, 3))
     plan = (there, Option(DROP_OBJECT, 5, (4, 3)), Option(PICK_UP, 5, (4, 3)), there)
-    executive = Executive(plan, image, memory(), PLAIN)
+    executive = PlanExecutor(plan, image, memory(), PLAIN)
     assert executive.act(image) == (3, False)
     assert executive.act(image) == (6, True)
 
@@ -170,11 +170,11 @@ def test_the_executive_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_e
 def test_a_plan_without_any_skill_is_one_no_op():
     image = room_image()
     for plan in ((), (Option(UNKNOWN),), (Option(GO_TO, 1, None),)):
-        assert Executive(plan, image, memory(), PLAIN).act(image) == (6, True)
+        assert PlanExecutor(plan, image, memory(), PLAIN).act(image) == (6, True)
 
 
 def test_the_last_toggle_ends_the_plan():
-    executive = Executive((Option(TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
+    executive = PlanExecutor((Option(TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
     assert executive.act(room_image()) == (5, True)
 
 
@@ -183,17 +183,17 @@ def test_a_new_explore_goes_on_with_the_sweep_until_a_goto_forgets_it():
     image[9, 9, 0] = 0
     swept = memory()
     plan = (Option(EXPLORE),)
-    assert Executive(plan, image, swept, PLAIN).act(image)[0] == 0
-    assert Executive(plan, image, swept, PLAIN).act(image)[0] == 0  # the second of the two turns
-    assert Executive(plan, image, swept, PLAIN).act(image)[0] == 2
-    Executive((Option(GO_TO, 5, (7, 3)),), image, swept, PLAIN)
-    assert Executive(plan, image, swept, PLAIN).act(image)[0] == 0
+    assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0
+    assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0  # the second of the two turns
+    assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 2
+    PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, swept, PLAIN)
+    assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0
 
 
 @pytest.mark.parametrize("ties", ["original", "fifo"])
 def test_goto_plans_again_when_something_stood_in_the_way(ties):
     image = room_image([("key", "red", 7, 3)])
-    executive = Executive((Option(GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
+    executive = PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
     assert executive.act(image)[0] == 2
     ball = [("key", "red", 7, 3), ("ball", "grey", 4, 3)]
     turn = executive.act(room_image(ball))[0]

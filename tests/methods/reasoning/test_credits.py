@@ -8,7 +8,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.learning.token_ppo import KLController
 from groundlab.papers.reasoning import ppo
 from groundlab.papers.reasoning.evaluation import open_talks
-from groundlab.papers.reasoning.policy import Speaker, open_policy
+from groundlab.papers.reasoning.policy import ChatPolicy, open_policy
 from groundlab.papers.reasoning.ppo import assigned, drawing_gap, learn, read
 from groundlab.papers.reasoning.rollouts import Collector
 from groundlab.papers.reasoning.settings import TrainingSettings
@@ -25,7 +25,7 @@ class Played:
         with torch.no_grad():
             for parameter in self.policy.model.parameters():
                 parameter.mul_(1.05)
-        self.speaker = Speaker(self.policy.model, tokenizer, settings)
+        self.speaker = ChatPolicy(self.policy.model, tokenizer, settings)
         talks = open_talks(WORLD, settings.num_envs, False, settings)
         self.rollout = Collector(talks, self.speaker, settings, 0).collect(1)
 

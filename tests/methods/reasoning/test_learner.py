@@ -13,7 +13,7 @@ from groundlab.learning.credit import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
 from groundlab.papers import registry
 from groundlab.papers.reasoning.evaluation import examine, open_talks, play_layouts
-from groundlab.papers.reasoning.policy import Speaker, open_policy, open_speaker
+from groundlab.papers.reasoning.policy import ChatPolicy, open_policy, open_speaker
 from groundlab.papers.reasoning.ppo import Learner, learn
 from groundlab.papers.reasoning.rollouts import Collector
 from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
@@ -189,7 +189,7 @@ def test_no_reply_stops_a_run(thinks, resolved):
     """Empty, endless, in another script, of control characters: all are invalid, and learnt from."""
     settings = TrainingSettings(**resolved(steps=64, invalid_limit=5))
     policy, tokenizer = open_policy(settings, seed=0)
-    speaker, said = Speaker(policy.model, tokenizer, settings), iter(GARBAGE * 100)
+    speaker, said = ChatPolicy(policy.model, tokenizer, settings), iter(GARBAGE * 100)
     whole = speaker.reply
     speaker.reply = lambda *given: [reply._replace(text=next(said)) for reply in whole(*given)]
     talks = open_talks(WORLD, 4, thinks, settings)

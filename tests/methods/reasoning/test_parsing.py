@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.papers.reasoning.replies import ACTIONS, Referee, error_text, parse, system_prompt, thought
+from groundlab.papers.reasoning.replies import ACTIONS, ReplyParser, error_text, parse, system_prompt, thought
 from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
 
 SETTINGS = TalkingSettings()
@@ -34,7 +34,7 @@ REPLIES = st.one_of(
 
 
 def test_a_reasoning_episode_is_judged_as_by_the_original():
-    referee = Referee(1, True, SETTINGS)
+    referee = ReplyParser(1, True, SETTINGS)
     for reply, valid, streak in [
         ("I go.\nfinal answer: go forward", True, 0),
         ("final answer: Go Forward", False, 1),
@@ -57,7 +57,7 @@ def test_a_direct_reply_is_an_action_to_the_letter():
 
 
 def test_the_fifth_invalid_reply_in_a_row_ends_the_episode():
-    referee = Referee(2, False, SETTINGS)
+    referee = ReplyParser(2, False, SETTINGS)
     rulings = [referee.judge(1, "done") for _ in range(5)]
     assert [ruling.ends for ruling in rulings] == [False] * 4 + [True]
     assert {ruling.penalty for ruling in rulings} == {-1.0}
@@ -67,13 +67,13 @@ def test_the_fifth_invalid_reply_in_a_row_ends_the_episode():
 
 
 def test_limit_and_penalty_are_settings():
-    referee = Referee(1, False, TalkingSettings(invalid_penalty=-0.1, invalid_limit=1))
+    referee = ReplyParser(1, False, TalkingSettings(invalid_penalty=-0.1, invalid_limit=1))
     ruling = referee.judge(0, "?")
     assert (ruling.penalty, ruling.ends) == (-0.1, True)
 
 
 def test_streaks_go_through_a_checkpoint():
-    first, second = Referee(2, True, SETTINGS), Referee(2, True, SETTINGS)
+    first, second = ReplyParser(2, True, SETTINGS), ReplyParser(2, True, SETTINGS)
     for _ in range(4):
         first.judge(0, "")
     second.load_state(first.state())
@@ -108,7 +108,7 @@ def test_the_lenient_parser_takes_what_a_person_would(reply, thinks, action):
 @settings(deadline=None)
 @given(REPLIES, st.booleans(), st.sampled_from(["strict", "lenient"]))
 def test_any_string_is_judged(reply, thinks, parser):
-    ruling = Referee(1, thinks, TalkingSettings(parser=parser)).judge(0, reply)
+    ruling = ReplyParser(1, thinks, TalkingSettings(parser=parser)).judge(0, reply)
     assert ruling.valid == (ruling.action in range(6)) == (ruling.error == "")
 
 

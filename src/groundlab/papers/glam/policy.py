@@ -26,7 +26,7 @@ from groundlab.language.architecture import Architecture, build
 from groundlab.language.pretraining import MODELS, known_recipes
 from groundlab.language.prompts import History, env_actions, modify, text_actions
 from groundlab.language.scoring import ActionScorer, Scored
-from groundlab.learning.distributed import ALONE, Group
+from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
 from groundlab.worlds.text import describe_batch
 
@@ -130,7 +130,9 @@ def read_together(group: Group, scorer: ActionScorer, prompts: Sequence[str]) ->
 class Scores:
     """Log-probabilities and values of prompts, without gradient, on the CPU. `forget` when the weights change."""
 
-    def __init__(self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True, group: Group = ALONE):
+    def __init__(
+        self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True, group: Group = SINGLE_PROCESS
+    ):
         """`temperature` divides the scorer's scores once more; with dropout nothing may be remembered.
 
         All processes of a group ask for the same prompts, each reads its share.

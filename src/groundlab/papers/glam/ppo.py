@@ -30,7 +30,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.prompts import env_actions, probe_prompts, text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
-from groundlab.learning.distributed import ALONE, Group, joined
+from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
 from groundlab.learning.ppo import Batch, minibatches, normalised
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
@@ -217,7 +217,7 @@ def step(
     minibatch: Batch,
     advantages: Tensor,
     settings: TrainingSettings,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> Tensor:
     """One gradient step on B prompts; returns `FIGURES` [6], grad_norm before clipping.
 
@@ -251,7 +251,7 @@ def update(
     rollout: Rollout,
     settings: TrainingSettings,
     rng: np.random.Generator,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> dict[str, float]:
     """Some epochs over a rollout; returns the mean of each of `FIGURES` over all gradient steps."""
     device = trained(scorer)[0].device
@@ -278,7 +278,7 @@ DISTRIBUTED = True  # `accelerate launch` may start several processes that train
 class Learner:
     """An agent while it learns: network, optimizer, environments. Checkpoints as files."""
 
-    def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings, group: Group = ALONE):
+    def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings, group: Group = SINGLE_PROCESS):
         self._world, self._seed, self._settings, self._group = world, seed, settings, group
         self._variant = VARIANTS[method]
         for _ in evaluation.planned(settings):
@@ -359,7 +359,7 @@ def examine(
     seed: int,
     settings: ModelSettings,
     temperature: float = 1.0,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> list[dict[str, Any]]:
     """All tests of a language-model policy; equal prompts are read once in all of them."""
     looks: dict[tuple[str, ...], Scores] = {}

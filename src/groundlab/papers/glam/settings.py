@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import files_of, place_of
+from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
 from groundlab.language.scoring import TOKEN_BUDGET
 
@@ -79,11 +79,11 @@ class ModelSettings(ReadingSettings):
     @property
     def place(self) -> str:
         """The folder of a model that ships, or the name as given."""
-        return place_of(self.model)
+        return resolve_model(self.model)
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
-        return files_of(self.model)
+        return model_files(self.model)
 
 
 class Fidelity(Strict):

@@ -28,7 +28,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run
 from groundlab.core.schema import Layouts, parse_layouts
 from groundlab.core.seeding import generator
-from groundlab.language.pretraining import files_of, place_of
+from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.learning import checkpoints
 from groundlab.learning.shaping import scale_of
@@ -41,10 +41,10 @@ from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is 
     CRAFTER,
     WORLDS,
     History,
-    Senses,
+    ObservationAdapter,
     Windows,
+    adapter_for,
     normalised,
-    senses_of,
     stacked,
 )
 from groundlab.papers.knowledge.potentials import (
@@ -138,7 +138,7 @@ class Settings(LearnerSettings):
             places.append(self.dataset_folder)
         if self.maker == "recorded":
             places.append(labelling.ledger(_LABELLED[self.form], self.dataset))
-        encoder = files_of(self.encoder) if self.form in _BY_GOALS else []
+        encoder = model_files(self.encoder) if self.form in _BY_GOALS else []
         return [*(file for place in places for file in _files(place)), *encoder]
 
     def _reads_dataset(self) -> bool:
@@ -181,7 +181,7 @@ def _files(place: Path) -> list[Path]:
 class KnowledgePlayer(Memoryless):
     """Plays with a trained network; without `rng` it takes the likeliest action."""
 
-    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, senses: Senses):
+    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, senses: ObservationAdapter):
         self._agent, self._rng, self._view = agent, rng, senses.view
 
     @torch.no_grad()
@@ -200,7 +200,7 @@ def targets(world: str) -> list[tuple[str, str]]:
     return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
 
 
-def _source(settings: Settings, seed: int, home: Path, senses: Senses) -> Path:
+def _source(settings: Settings, seed: int, home: Path, senses: ObservationAdapter) -> Path:
     """Where the knowledge of a run lies. Labels into `home` when a maker is named.
 
     Hand-written replies are those to the questions of seed 0; other makers are asked those of the run's seed.
@@ -223,10 +223,10 @@ def _source(settings: Settings, seed: int, home: Path, senses: Senses) -> Path:
     return home / "code-final.py" if settings.form == "code" else home
 
 
-def _dataset(settings: Settings, senses: Senses) -> Dataset:
+def _dataset(settings: Settings, senses: ObservationAdapter) -> Dataset:
     """What is labelled or counted on. Raises GroundlabError when it is of another kind of world than the run's."""
     data = Dataset(settings.dataset_folder)
-    if senses_of(data.card.get("world")) is not senses:
+    if adapter_for(data.card.get("world")) is not senses:
         fitting = labelling.DATASETS[senses is CRAFTER]
         raise GroundlabError(f"{data.folder.name} is a dataset of other worlds; set dataset={fitting}")
     return data
@@ -247,7 +247,7 @@ def advice_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator
 
     Raises GroundlabError when its source is missing or it is not for this world, and what a labelling raises.
     """
-    senses = senses_of(world)
+    senses = adapter_for(world)
     if senses is CRAFTER and settings.form in ("oracle", "code"):
         raise GroundlabError(f"form={settings.form} is for grids; on {world} use none, random, preference or goals")
     if settings.form == "none":
@@ -273,7 +273,7 @@ def _preferred(judge: PreferencePotential, data: Dataset) -> Preferred:
     return Preferred(judge, bk_goal.known_windows(data, judge.horizon, generator(0, "known play")))
 
 
-def _preference_potential(source: Path, senses: Senses) -> PreferencePotential:
+def _preference_potential(source: Path, senses: ObservationAdapter) -> PreferencePotential:
     network = bk_pref.load(source)
     if tuple(network.made_as["shape"]) != senses.shape:
         raise GroundlabError(
@@ -282,8 +282,8 @@ def _preference_potential(source: Path, senses: Senses) -> PreferencePotential:
     return PreferencePotential(network)
 
 
-def _goal_potential(library: bk_goal.GoalLibrary, settings: Settings, senses: Senses) -> GoalPotential:
-    embed, threshold = Embedder(load_encoder(place_of(settings.encoder))), settings.threshold or bk_goal.THRESHOLD
+def _goal_potential(library: bk_goal.GoalLibrary, settings: Settings, senses: ObservationAdapter) -> GoalPotential:
+    embed, threshold = Embedder(load_encoder(resolve_model(settings.encoder))), settings.threshold or bk_goal.THRESHOLD
     potential = GoalPotential(library, embed, threshold, senses.actions, settings.pooling)
     if settings.threshold is None:
         bk_goal.calibrate(potential, _dataset(settings, senses), settings.share)
@@ -293,7 +293,7 @@ def _goal_potential(library: bk_goal.GoalLibrary, settings: Settings, senses: Se
 def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
     """Windows of uniformly random actions, step after step [steps * num_envs]."""
     rng = generator(seed, "random play")
-    senses = senses_of(world)
+    senses = adapter_for(world)
     envs = senses.make(world, num_envs, "same-step")
     history = History(num_envs, horizon, senses.padding)
     layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
@@ -332,7 +332,7 @@ def _worth(bonus: Bonus, windows: Windows, gamma: float) -> float:
 
 def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
     """The test layouts, by likeliest actions and by chance."""
-    players, senses = {"argmax": None, "sampled": generator(seed, "evaluation")}, senses_of(world)
+    players, senses = {"argmax": None, "sampled": generator(seed, "evaluation")}, adapter_for(world)
     play = play_lives if senses is CRAFTER else play_layouts
     return [
         summary(policy, play(world, parse_layouts(layouts), KnowledgePlayer(agent, rng, senses)))

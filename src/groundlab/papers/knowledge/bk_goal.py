@@ -29,7 +29,7 @@ from groundlab.papers.knowledge import bk_code
 from groundlab.papers.knowledge.bk_code import Estimate, growing, pruned, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, sample
-from groundlab.papers.knowledge.observations import GRID, Senses, Windows, senses_of, stacked
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, stacked
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 Pooling = Literal["texts", "sentences"]
@@ -210,14 +210,14 @@ class GoalPotential:
 
     def of_captions(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
         """phi [N] of five observations and four actions each."""
-        return self._counted(self.likeness(told, actions))
+        return self._counted(self.similarity(told, actions))
 
-    def _counted(self, likeness: np.ndarray) -> np.ndarray:
-        phi = np.where(likeness > self.threshold, likeness, 0.0)
+    def _counted(self, similarity: np.ndarray) -> np.ndarray:
+        phi = np.where(similarity > self.threshold, similarity, 0.0)
         self.asked, self.found = self.asked + len(phi), self.found + int((phi > 0).sum())
         return phi
 
-    def likeness(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
+    def similarity(self, told: Sequence[Sequence[str]], actions: Sequence[Sequence[int]]) -> np.ndarray:
         """How near each latest step comes to the nearest goal on offer, -1 .. 1 [N]."""
         return self._likeness(self._read.captions(told, actions))
 
@@ -291,7 +291,7 @@ class Settings(Strict):
     """How replies are read (`replies.goals`)."""
 
 
-def opening(senses: Senses = GRID) -> Messages:
+def opening(senses: ObservationAdapter = GRID) -> Messages:
     """The messages that the conversation begins with."""
     texts = (read_text(f"prompts/knowledge/{name}.txt") for name in ("goals-task", senses.prompt))
     return [{"role": "system", "content": text} for text in texts]
@@ -306,8 +306,8 @@ def stretches(data: Dataset, settings: Settings, seed: int) -> list[str]:
     return told
 
 
-def _senses(data: Dataset) -> Senses:
-    return senses_of(data.card.get("world"))
+def _senses(data: Dataset) -> ObservationAdapter:
+    return adapter_for(data.card.get("world"))
 
 
 def _question(caption: str) -> Messages:

@@ -32,7 +32,7 @@ from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.language import models
 from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
-from groundlab.language.pretraining import place_of
+from groundlab.language.pretraining import resolve_model
 from groundlab.language.scoring import score_actions
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge import bk_code, scripted
@@ -40,7 +40,7 @@ from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment, sample
 from groundlab.papers.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
-from groundlab.papers.knowledge.observations import CRAFTER, GRID, Senses, compact, senses_of
+from groundlab.papers.knowledge.observations import CRAFTER, GRID, ObservationAdapter, adapter_for, compact
 
 LONGEST_EPISODE = 1000  # step numbers with an embedding of their own; later ones share the last
 _SMOOTHING = 0.3
@@ -290,7 +290,7 @@ def _segments(parts: list[Segment]) -> Segments:
     return Segments._make(torch.from_numpy(field) for field in fields)
 
 
-def question(first: Segment, second: Segment, senses: Senses = GRID) -> Messages:
+def question(first: Segment, second: Segment, senses: ObservationAdapter = GRID) -> Messages:
     """What the judge is asked about two segments, the first shown as A."""
     environment = read_text(f"prompts/knowledge/{senses.prompt}.txt")
     system = read_text("prompts/knowledge/preference-task.txt").format(environment=environment)
@@ -310,7 +310,7 @@ def drawn(data: Dataset, settings: LabelSettings, seed: int) -> Iterator[Pair]:
 def _asked(data: Dataset, pair: Pair, length: int) -> Messages:
     one, other = data.segment(*pair.first, length), data.segment(*pair.second, length)
     shown = (other, one) if pair.swapped else (one, other)
-    return question(*shown, senses_of(data.card.get("world")))
+    return question(*shown, adapter_for(data.card.get("world")))
 
 
 def estimate(data: Dataset, settings: LabelSettings, seed: int) -> Estimate:
@@ -358,7 +358,7 @@ def load_labels(file: Path, data: Dataset) -> Judged:
     return judged
 
 
-def scripted_judge(error: float, seed: int, senses: Senses = GRID) -> Scripted:
+def scripted_judge(error: float, seed: int, senses: ObservationAdapter = GRID) -> Scripted:
     """A judge by rule (`merit`), which gives the opposite answer to a share `error` of the questions, drawn by seed.
 
     senses: whose descriptions it reads; those of Crafter by `survival.merit`. Raises GroundlabError for a share
@@ -408,7 +408,7 @@ _SAME = 1e-4  # difference of plausibility below which two segments tie
 
 def model_judge(name: str) -> Scripted:
     """A judge that answers as `judging.judge` expects. Raises GroundlabError when the model is not on this machine."""
-    model, tokenizer = models.load(place_of(name), kind="seq2seq")
+    model, tokenizer = models.load(resolve_model(name), kind="seq2seq")
 
     @cache
     def likelihoods(place: str) -> dict[str, float]:

@@ -23,11 +23,11 @@ from groundlab.core.schema import Strict, parse
 from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
 from groundlab.language.chat.factory import ChatSettings, chat_model
 from groundlab.language.chat.ledger import Account
-from groundlab.language.pretraining import place_of
+from groundlab.language.pretraining import resolve_model
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
 from groundlab.papers.knowledge.dataset import Dataset
-from groundlab.papers.knowledge.observations import CRAFTER, Senses, senses_of
+from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, adapter_for
 from groundlab.papers.knowledge.sandbox import Sandbox
 
 HOME = Path(assets.__file__).parent / "knowledge"
@@ -57,7 +57,7 @@ def ledger(form: str, about: str | Path | None = None) -> Path:
 
 def is_scorer(model: str | None) -> bool:
     """Whether a model reads and scores (a T5) instead of talking: such a one cannot be asked, but can judge."""
-    file = Path(place_of(model or "")) / "config.json"
+    file = Path(resolve_model(model or "")) / "config.json"
     return file.is_file() and bool(json.loads(file.read_text()).get("is_encoder_decoder"))
 
 
@@ -173,7 +173,7 @@ class _Replayed:
         return found
 
 
-def adviser(labelling: Labelling, senses: Senses) -> ChatModel:
+def adviser(labelling: Labelling, senses: ObservationAdapter) -> ChatModel:
     """Who answers, about such worlds. Raises GroundlabError where a model, a ledger or a server is missing."""
     if labelling.maker == "recorded":
         if not labelling.ledger_file.is_file():
@@ -231,9 +231,9 @@ def label(labelling: Labelling, data: Dataset) -> Done:
     return Done(made, spent)
 
 
-def _senses(labelling: Labelling, data: Dataset) -> Senses:
+def _senses(labelling: Labelling, data: Dataset) -> ObservationAdapter:
     """Those of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
-    senses = senses_of(data.card.get("world"))
+    senses = adapter_for(data.card.get("world"))
     if senses is CRAFTER and labelling.form == "code":
         raise GroundlabError("BK-Code has no Crafter form, its prompts are about grids; label preferences or goals")
     return senses

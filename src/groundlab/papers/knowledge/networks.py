@@ -49,7 +49,7 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     return layer
 
 
-class Judgement(NamedTuple):
+class PolicyOutput(NamedTuple):
     """What the agent makes of N observations."""
 
     logits: Tensor  # [N, A]
@@ -90,11 +90,11 @@ class TwoHeadedAgent(nn.Module):
         self.actor = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.01), nn.ReLU(), _linear(HIDDEN, actions, 0.01))
         self.critic_ext, self.critic_int = _linear(HIDDEN, 1, 0.01), _linear(HIDDEN, 1, 0.01)
 
-    def forward(self, observations: Tensor) -> Judgement:
+    def forward(self, observations: Tensor) -> PolicyOutput:
         """observations: float [N, C, H, W], normalised."""
         hidden = self.network(observations)
         features = self.extra_layer(hidden) + hidden if self.extra_layer else hidden
-        return Judgement(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
+        return PolicyOutput(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
 
 
 class RandomDistillation(nn.Module):

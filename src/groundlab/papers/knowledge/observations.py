@@ -132,7 +132,7 @@ WORLDS = (
 )
 
 
-class Senses(NamedTuple):
+class ObservationAdapter(NamedTuple):
     """What differs between the families of worlds."""
 
     shape: tuple[int, int, int]
@@ -168,12 +168,14 @@ def _picture_and_codes(observations: dict[str, Any]) -> np.ndarray:
     return np.concatenate([pictures.reshape(len(pictures), -1), observations["codes"]], 1)
 
 
-GRID = Senses((3, 7, 7), MINIGRID_ACTIONS, DONE, "minigrid", _grids, _image, lambda terminated, info: terminated)
-CRAFTER = Senses(
+GRID = ObservationAdapter(
+    (3, 7, 7), MINIGRID_ACTIONS, DONE, "minigrid", _grids, _image, lambda terminated, info: terminated
+)
+CRAFTER = ObservationAdapter(
     (3, 64, 64), tuple(VERBS), NOOP, "crafter", _crafter, _picture_and_codes, lambda terminated, info: info["done"]
 )  # fmt: skip
 
 
-def senses_of(world: str | None) -> Senses:
+def adapter_for(world: str | None) -> ObservationAdapter:
     """The senses for a world of that name; for none, a grid's."""
     return CRAFTER if world in worlds.CRAFTER_WORLDS else GRID

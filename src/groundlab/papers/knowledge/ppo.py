@@ -26,7 +26,7 @@ from groundlab.learning.returns import gae
 from groundlab.learning.running_stats import RunningMoments
 from groundlab.learning.shaping import Shaper
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
-from groundlab.papers.knowledge.observations import GRID, History, Windows, normalised, senses_of, stacked
+from groundlab.papers.knowledge.observations import GRID, History, Windows, adapter_for, normalised, stacked
 from groundlab.papers.knowledge.potentials import Bonus, Potential, Zero
 from groundlab.papers.knowledge.settings import Settings
 
@@ -42,7 +42,7 @@ class Experience(NamedTuple):
     log_probs: Tensor  # [N]
     values: Tensor  # [N]
     returns: Tensor  # [N]
-    curious_returns: Tensor  # [N]
+    intrinsic_returns: Tensor  # [N]
     advantages: Tensor  # [N]
 
 
@@ -58,7 +58,7 @@ def _beside(chosen: np.ndarray, views: np.ndarray) -> np.ndarray:
     return chosen.reshape(-1, *[1] * (views.ndim - 1))
 
 
-class Curiosity:
+class IntrinsicReward:
     """How new observations are, in units that neither their channels nor the age of the predictor change."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Learner:
         self._bonus = advice if isinstance(advice, Bonus) else None
         self._potential = advice if advice and not isinstance(advice, Bonus) else Zero()
         fidelity, count = settings.fidelity, settings.num_envs
-        self._senses = senses = senses_of(world)
+        self._senses = senses = adapter_for(world)
         with checkpoints.seeded_construction(seed, "knowledge agent"):
             self.agent = TwoHeadedAgent(senses.shape, len(senses.actions), settings.network)
             self._novelty = RandomDistillation(senses.shape, settings.network) if settings.curiosity else None
@@ -122,7 +122,7 @@ class Learner:
         self._learnt = [weights for weights in self.networks.parameters() if weights.requires_grad]
         self._optimizer = torch.optim.Adam(self._learnt, lr=settings.lr, eps=settings.adam_eps)
         gamma = settings.curiosity_gamma
-        self._curiosity = Curiosity(self._novelty, count, gamma, senses.shape) if self._novelty else None
+        self._curiosity = IntrinsicReward(self._novelty, count, gamma, senses.shape) if self._novelty else None
         self._advantages = RunningMoments()
         self._shaper = Shaper(count, settings.gamma, scale, fidelity.quirks)
         padding = None if fidelity.first_action_fills else senses.padding
@@ -175,16 +175,16 @@ class Learner:
         settings = self._settings
         earned = settings.reward_scale * rewards + terms + settings.gamma * follows
         advantages, returns = gae(earned, values, ends, last.value, settings.gamma, settings.lam)
-        advantages, curious_returns = settings.earned * advantages, torch.zeros_like(returns)
+        advantages, intrinsic_returns = settings.earned * advantages, torch.zeros_like(returns)
         if self._curiosity:
             scaled, never = self._curiosity.scaled(novelty), torch.zeros_like(ends)
             gamma, after = settings.curiosity_gamma, last.curiosity_value
-            curious, curious_returns = gae(scaled, curious_values, never, after, gamma, settings.lam)
+            curious, intrinsic_returns = gae(scaled, curious_values, never, after, gamma, settings.lam)
             advantages = advantages + settings.curiosity * curious
             self._advantages.update(advantages)
             advantages = (advantages - self._advantages.mean) / (self._advantages.variance.sqrt() + 1e-8)
             self._curiosity.observations.update(observations)
-        fields = (observations, actions, log_probs, values, returns, curious_returns, advantages.float())
+        fields = (observations, actions, log_probs, values, returns, intrinsic_returns, advantages.float())
         told = {"potential": float(phi.mean()), "shaping": float(terms.abs().mean()), "novelty": float(novelty.mean())}
         return Experience._make(field.flatten(0, 1) for field in fields), told
 
@@ -294,7 +294,7 @@ class Learner:
         value = 0.5 * torch.max((judged.value - part.returns) ** 2, (near - part.returns) ** 2).mean()
         prediction = torch.zeros(())
         if self._curiosity and self._novelty:
-            value = value + 0.5 * (judged.curiosity_value - part.curious_returns).pow(2).mean()
+            value = value + 0.5 * (judged.curiosity_value - part.intrinsic_returns).pow(2).mean()
             predicted, true = self._novelty(self._curiosity.whitened(part.observations))
             kept = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
             prediction = ((predicted - true).pow(2).mean(1) * kept).sum() / kept.sum().clamp(min=1)

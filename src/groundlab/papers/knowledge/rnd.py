@@ -25,7 +25,7 @@ from groundlab.papers.knowledge.agent import examine
 from groundlab.papers.knowledge.captions import readable
 from groundlab.papers.knowledge.dataset import Dataset, Episode, reached, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import CRAFTER, WORLDS, normalised, senses_of  # noqa: F401 - WORLDS is for the registry
+from groundlab.papers.knowledge.observations import CRAFTER, WORLDS, adapter_for, normalised  # noqa: F401 - WORLDS is for the registry
 from groundlab.papers.knowledge.ppo import TRAINING_LAYOUTS_FROM, Learner, draw
 from groundlab.papers.knowledge.settings import COLLECTION
 from groundlab.papers.knowledge.settings import Settings as LearnerSettings
@@ -58,7 +58,7 @@ def schedule(frames: int, batch: int, every: int) -> list[int]:
 @torch.no_grad()
 def record(agent: TwoHeadedAgent, world: str, layouts: list[int], snapshot: int, rng: np.random.Generator):
     """One whole episode of each layout, played with chance: a list of `dataset.Episode`."""
-    senses = senses_of(world)
+    senses = adapter_for(world)
     envs = senses.make(world, len(layouts), "disabled")
     seen = senses.view(envs.reset(seed=layouts)[0])
     views, alive, moves, paid, ends = [readable(seen)], np.ones(len(layouts), bool), [], [], []
@@ -129,7 +129,7 @@ def store(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> None:
     """Write a dataset whose card also says how much of the rooms each snapshot's agents have walked through, and of
     Crafter's what they have achieved."""
     card = write(folder, episodes, about)
-    if senses_of(about["world"]) is CRAFTER:
+    if adapter_for(about["world"]) is CRAFTER:
         storage.write_json(folder / "card.json", {**card, **_reached(about["world"], episodes)})
         return
     visits = dataset.replayed(Dataset(folder))

@@ -17,7 +17,7 @@ from groundlab import worlds
 from groundlab.core.seeding import generator
 from groundlab.papers.mediator.planner import Planner
 from groundlab.papers.mediator.settings import Fidelity
-from groundlab.papers.mediator.skills import Executive, Plan, SkillSettings, SweepMemory
+from groundlab.papers.mediator.skills import Plan, PlanExecutor, SkillSettings, SweepMemory
 from groundlab.papers.mediator.translator import Translator
 
 EPISODE_LIMIT = 100  # steps; an episode that reaches it counts as failed even if the door opens then (Q16)
@@ -66,7 +66,7 @@ class Episode:
         self.translator = Translator(self.rules.planner.world, self.rules.fidelity.carry_inside)
         self.rng = generator(self.rules.seed, "episode", self.layout)
         self._memory = SweepMemory(self.rng)
-        self._executive: Executive | None = None
+        self._executive: PlanExecutor | None = None
         self._plan_done, self._asked, self._repeat = True, False, 0.0
 
     @property
@@ -103,7 +103,7 @@ class Episode:
         reply, plan = self.rules.planner.plan(text, self.translator.coordinates, seed)
         self._repeat = self._repeat_factor(plan)
         self.exchanges.append(Exchange(self.steps, text, reply, plan))
-        self._executive = Executive(plan, self.image, self._memory, self.rules.skills)
+        self._executive = PlanExecutor(plan, self.image, self._memory, self.rules.skills)
 
     def _repeat_factor(self, plan: Plan) -> float:
         """f of spec 5.1: 0 for the first plan, 0.5 for a repeated one, -0.1 for a changed one (J6: 1 for a repeat)."""

@@ -1,6 +1,6 @@
 """Options and their scripted skills: how a plan becomes one primitive action a step.
 
-    executive = Executive(plan, image, memory, skill_settings)
+    executive = PlanExecutor(plan, image, memory, skill_settings)
     action, plan_done = executive.act(image)
 
 `image` is always the memory image [10, 10, 4] of the present step. Sections in the comments are the mediator spec's.
@@ -224,7 +224,7 @@ def start_skill(option: Option, image: np.ndarray, memory: SweepMemory, settings
     return Toggle() if option.action == TOGGLE_OBJECT else None
 
 
-class Executive:
+class PlanExecutor:
     """Carries out a plan, skipping options that have no skill or nothing to do (2.1)."""
 
     def __init__(self, plan: Plan, image: np.ndarray, memory: SweepMemory, settings: SkillSettings):

@@ -20,19 +20,19 @@ from groundlab.core.seeding import generator
 from groundlab.papers.episodes import FIRST_FINISHED, summary
 from groundlab.papers.reasoning.rollouts import Speaks
 from groundlab.papers.reasoning.settings import TalkingSettings
-from groundlab.papers.reasoning.text_env import Conversations, Row
+from groundlab.papers.reasoning.text_env import Row, TextEnv
 from groundlab.worlds import GridVectorEnv
 
 WORLDS = tuple(name for name in worlds.WORLDS if name.startswith("Reasoning-"))
 SAMPLED = "sampled"
 
 
-def open_talks(world: str, count: int, thinks: bool, settings: TalkingSettings) -> Conversations:
+def open_talks(world: str, count: int, thinks: bool, settings: TalkingSettings) -> TextEnv:
     """Conversations in `count` environments that restart when they are told to."""
     envs = GridVectorEnv(
         worlds.find(world), count, autoreset="disabled", kinds="per-episode", num_dists=settings.num_dists
     )
-    return Conversations(envs, thinks, settings)
+    return TextEnv(envs, thinks, settings)
 
 
 def examine(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def play_first_finished(speaker: Speaks, world: str, thinks: bool, settings: Tal
 
 def _round(
     speaker: Speaks,
-    talks: Conversations,
+    talks: TextEnv,
     envs: list[int],
     numbers: np.ndarray,
     scripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),

@@ -29,9 +29,9 @@ _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
 
 def configuration(model: str) -> Any:
     """The configuration of a model that ships, of a folder, or by name. Raises GroundlabError where there is none."""
-    from groundlab.language.pretraining import place_of
+    from groundlab.language.pretraining import resolve_model
 
-    place = place_of(model)
+    place = resolve_model(model)
     try:
         return AutoConfig.from_pretrained(place, local_files_only=True)
     except (OSError, ValueError):

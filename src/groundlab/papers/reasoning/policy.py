@@ -27,7 +27,7 @@ from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, load
 from groundlab.language.token_policy import TokenPolicy, base_of
-from groundlab.language.vllm_backend import Engine, ServedReplies
+from groundlab.language.vllm_backend import VLLMGenerator, VLLMProcess
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
 from groundlab.papers.reasoning.text_env import Message
@@ -45,7 +45,7 @@ class Reply(NamedTuple):
     drawn_log_probs: list[float]  # under the distribution that it was drawn from
 
 
-class Speaker:
+class ChatPolicy:
     """A model that answers conversations. It reads only what it has not read before, until it is told to `forget`."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Speaker:
         tokenizer: Any,
         settings: TalkingSettings,
         *,
-        engine: Engine | None = None,
+        engine: VLLMProcess | None = None,
         without_ends: bool = False,
     ):
         """engine: draws instead of the model. without_ends: it does not see where messages end (quirk Q7)."""
@@ -64,7 +64,7 @@ class Speaker:
             reuse = not settings.fidelity.dropout
             self._generate = ReplyGenerator(model, self._writer.end_tokens, settings.decoding, reuse=reuse)
         else:
-            self._generate = ServedReplies(engine, model, self._writer.end_tokens, settings.decoding)
+            self._generate = VLLMGenerator(engine, model, self._writer.end_tokens, settings.decoding)
         self._without_ends, self.forget = without_ends, self._generate.forget
 
     @property
@@ -103,24 +103,26 @@ def dropping(model: nn.Module, seed: int, *purpose: str | int) -> Iterator[None]
         yield
 
 
-def open_speaker(settings: TalkingSettings) -> Speaker:
+def open_speaker(settings: TalkingSettings) -> ChatPolicy:
     """The model of the settings as it is, for evaluation."""
     model, tokenizer = _open(settings, lora=None, seed=0)
     return evaluation_speaker(model, tokenizer, settings, open_engine(model, settings))
 
 
-def evaluation_speaker(model: Any, tokenizer: Any, settings: TalkingSettings, engine: Engine | None = None) -> Speaker:
+def evaluation_speaker(
+    model: Any, tokenizer: Any, settings: TalkingSettings, engine: VLLMProcess | None = None
+) -> ChatPolicy:
     """A speaker that is tested."""
-    return Speaker(model, tokenizer, settings, engine=engine, without_ends=settings.fidelity.masked_separators)
+    return ChatPolicy(model, tokenizer, settings, engine=engine, without_ends=settings.fidelity.masked_separators)
 
 
-def open_engine(model: Any, settings: TalkingSettings) -> Engine | None:
+def open_engine(model: Any, settings: TalkingSettings) -> VLLMProcess | None:
     """The engine that draws what the model says, where the settings ask for one."""
     if settings.backend == "embedded":
         return None
     name, adapters = base_of(model).name_or_path, getattr(model, "peft_config", {}).values()
     revision = next((config.revision for config in adapters), settings.revision)
-    return Engine(
+    return VLLMProcess(
         Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision, local_files_only=True)),
         settings.dtype,
         device=settings.device,

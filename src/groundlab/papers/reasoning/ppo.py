@@ -32,7 +32,7 @@ from groundlab.learning.token_ppo import KLController
 from groundlab.papers.method import Request
 from groundlab.papers.reasoning.evaluation import WORLDS, examine, open_talks, play_layouts, told
 from groundlab.papers.reasoning.policy import (
-    Speaker,
+    ChatPolicy,
     dropping,
     evaluation_speaker,
     open_engine,
@@ -185,7 +185,7 @@ class Learner:
         self.optimizer = torch.optim.Adam(trained, lr=settings.lr, fused=settings.device == "cpu")
         self.kl = settings.kl_controller()
         self._engine = open_engine(self.policy.model, settings)
-        self._speaker = Speaker(self.policy.model, self.tokenizer, settings, engine=self._engine)
+        self._speaker = ChatPolicy(self.policy.model, self.tokenizer, settings, engine=self._engine)
         talks = open_talks(world, settings.num_envs, self._thinks, settings)
         self._collector = Collector(talks, self._speaker, settings, seed)
 

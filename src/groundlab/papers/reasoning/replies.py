@@ -1,7 +1,7 @@
 """What a reply means: the action it names, or what an invalid one costs.
 
     parse("I see it.\nfinal answer: go forward", thinks=True)     # 2, an index into ACTIONS; None: invalid
-    referee = Referee(num_envs, thinks, settings)
+    referee = ReplyParser(num_envs, thinks, settings)
     referee.start(env)                                            # at the first observation of an episode
     ruling = referee.judge(env, reply)                            # .action, or .error, .penalty and .ends
 
@@ -37,7 +37,7 @@ class ReplySettings(Protocol):
     invalid_limit: int
 
 
-class Ruling(NamedTuple):
+class ParsedReply(NamedTuple):
     """What follows from a reply: an action for the environment, or a penalty in its place."""
 
     action: int | None
@@ -90,7 +90,7 @@ def thought(reply: str, thinks: bool) -> str:
     return reply.rpartition(MARKER)[0].strip() if thinks else ""
 
 
-class Referee:
+class ReplyParser:
     """Judges the replies of B environments, and counts the invalid ones in a row of each."""
 
     def __init__(self, num_envs: int, thinks: bool, settings: ReplySettings):
@@ -102,14 +102,14 @@ class Referee:
         """Environment `env` begins an episode."""
         self._streaks[env] = 0
 
-    def judge(self, env: int, reply: str) -> Ruling:
+    def judge(self, env: int, reply: str) -> ParsedReply:
         """What follows from the reply of environment `env`."""
         action = parse(reply, self._thinks, self._settings.parser)
         self._streaks[env] = 0 if action is not None else self._streaks[env] + 1
         if action is not None:
-            return Ruling(action)
+            return ParsedReply(action)
         ends = self._streaks[env] >= self._settings.invalid_limit
-        return Ruling(None, self._settings.invalid_penalty, self._error, ends)
+        return ParsedReply(None, self._settings.invalid_penalty, self._error, ends)
 
     def state(self) -> list[int]:
         """Invalid replies in a row, one number an environment, for a checkpoint."""

@@ -40,7 +40,7 @@ class Turn(NamedTuple):
     messages: Sequence[Message]  # the prompt as text
 
 
-class Strand(NamedTuple):
+class Segment(NamedTuple):
     """Turns in a row of one episode."""
 
     turns: list[Turn]
@@ -51,12 +51,12 @@ class Strand(NamedTuple):
 class Rollout(NamedTuple):
     """What was collected for one update."""
 
-    strands: list[Strand]
+    strands: list[Segment]
     episodes: list[Row]  # those that ended
 
 
 class Talks(Protocol):
-    """Where replies are acted out: `conversations.Conversations`."""
+    """Where replies are acted out: `conversations.TextEnv`."""
 
     num_envs: int
 
@@ -74,7 +74,7 @@ class Talks(Protocol):
 
 
 class Speaks(Protocol):
-    """Who answers: `model.Speaker`."""
+    """Who answers: `model.ChatPolicy`."""
 
     def prompt(self, messages: Sequence[Message]) -> list[int]: ...
 
@@ -114,7 +114,7 @@ class Collector:
         for env, turns in self._open.items():
             if turns:
                 following = self._speaker.prompt(self._talks.messages(env))
-                self._rollout.strands.append(Strand(turns, following, self._group(env)))
+                self._rollout.strands.append(Segment(turns, following, self._group(env)))
 
     def _whole(self, number: int) -> None:
         self._start_afresh(number)
@@ -163,7 +163,7 @@ class Collector:
         ended = [env for env, outcome in zip(envs, outcomes, strict=True) if outcome.row is not None]
         self._rollout.episodes.extend(outcome.row for outcome in outcomes if outcome.row is not None)
         for env in ended:
-            self._rollout.strands.append(Strand(self._open[env], None, self._group(env)))
+            self._rollout.strands.append(Segment(self._open[env], None, self._group(env)))
             self._open[env] = []
         return ended
 

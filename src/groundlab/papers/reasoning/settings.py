@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from groundlab import worlds
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import files_of, place_of
+from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.sampling import Decoding
 from groundlab.language.vllm_backend import told_tokens
 from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
@@ -125,7 +125,7 @@ class TalkingSettings(Strict):
     @property
     def place(self) -> str:
         """The folder of a model that ships, or the name as given."""
-        return place_of(self.model)
+        return resolve_model(self.model)
 
     @property
     def adapted(self) -> bool:
@@ -134,7 +134,7 @@ class TalkingSettings(Strict):
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
-        return files_of(self.model)
+        return model_files(self.model)
 
 
 class TrainingSettings(TalkingSettings):

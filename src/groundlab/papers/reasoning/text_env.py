@@ -1,6 +1,6 @@
 """B environments in which replies are acted out: what the model reads there, and what its replies come to.
 
-    talks = Conversations(envs, thinks, settings)           # a GridVectorEnv with autoreset "disabled"
+    talks = TextEnv(envs, thinks, settings)           # a GridVectorEnv with autoreset "disabled"
     talks.start([0, 1], seeds=[7, 8])                       # episodes begin; without seeds each stream goes on
     outcomes = talks.act([0, 1], ["go forward", "no"])      # the environment of an invalid reply stands still
     talks.messages(0)
@@ -19,7 +19,7 @@ import numpy as np
 
 from groundlab.core.hashing import digest_bytes
 from groundlab.core.run import Files
-from groundlab.papers.reasoning.replies import Referee, system_prompt
+from groundlab.papers.reasoning.replies import ReplyParser, system_prompt
 from groundlab.papers.reasoning.settings import TalkingSettings
 from groundlab.worlds import GridVectorEnv, text
 
@@ -107,13 +107,13 @@ class Outcome(NamedTuple):
     row: Row | None  # the episode, if it is over: success, return (without penalties), steps, length, invalid
 
 
-class Conversations:
+class TextEnv:
     """See the module docstring; `state` and `load_state` carry open episodes through a checkpoint."""
 
     def __init__(self, envs: GridVectorEnv, thinks: bool, settings: TalkingSettings):
         self.num_envs, self._envs = envs.num_envs, envs
         self._contexts = Contexts(envs.num_envs, thinks, settings)
-        self._referee = Referee(envs.num_envs, thinks, settings)
+        self._referee = ReplyParser(envs.num_envs, thinks, settings)
         self._valid, self._invalid = (np.zeros(envs.num_envs, np.int64) for _ in range(2))
 
     def start(self, envs: Sequence[int], seeds: Sequence[int] | None = None) -> None:

@@ -19,7 +19,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.token_policy import TokenPolicy
 from groundlab.papers.reasoning.evaluation import open_talks, play_layouts, told
-from groundlab.papers.reasoning.policy import Reply, Speaker
+from groundlab.papers.reasoning.policy import ChatPolicy, Reply
 from groundlab.papers.reasoning.replies import ACTIONS, MARKER, parse, thought
 from groundlab.papers.reasoning.rollouts import Turn
 from groundlab.papers.reasoning.settings import DONOR_LAYOUTS, TalkingSettings
@@ -95,7 +95,7 @@ class Divided(NamedTuple):
     marker: Tokens  # "final answer:" and the blanks around it
 
 
-def divided(reply: Reply, speaker: Speaker) -> Divided | None:
+def divided(reply: Reply, speaker: ChatPolicy) -> Divided | None:
     """A reply's thought and marker; None where it has no marker."""
     at = reply.text.rfind(MARKER)
     if at < 0:
@@ -106,7 +106,7 @@ def divided(reply: Reply, speaker: Speaker) -> Divided | None:
     return Divided(reply.tokens[:start], reply.tokens[start:end])
 
 
-def first_prompts(world: str, layouts: Sequence[int], speaker: Speaker, settings: TalkingSettings) -> list[Tokens]:
+def first_prompts(world: str, layouts: Sequence[int], speaker: ChatPolicy, settings: TalkingSettings) -> list[Tokens]:
     """What the reasoning agent reads at the beginning of these episodes (reset seeds)."""
     talks = open_talks(world, len(layouts), True, settings)
     everyone = list(range(len(layouts)))
@@ -114,14 +114,14 @@ def first_prompts(world: str, layouts: Sequence[int], speaker: Speaker, settings
     return [speaker.prompt(talks.messages(env)) for env in everyone]
 
 
-def donated(speaker: Speaker, prompts: Sequence[Tokens], numbers: np.ndarray) -> list[Divided]:
+def donated(speaker: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray) -> list[Divided]:
     """A thought in each of these states; those of replies without a marker are missing."""
     parts = [divided(reply, speaker) for reply in speaker.reply(prompts, numbers)]
     return [part for part in parts if part is not None]
 
 
 def probe(
-    policy: TokenPolicy, speaker: Speaker, prompts: Sequence[Tokens], numbers: np.ndarray
+    policy: TokenPolicy, speaker: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray
 ) -> dict[str, float | int]:
     """The figures of the module docstring; only `probed` where fewer than two states have a thought."""
     parts = [divided(reply, speaker) for reply in speaker.reply(prompts, numbers)]
@@ -150,7 +150,7 @@ def _swapped(parts: list[Divided]) -> tuple[list[Tokens], list[Tokens], list[Tok
 
 
 def _actions(
-    speaker: Speaker, prompts: Sequence[Tokens], begun: Sequence[Tokens], numbers: np.ndarray
+    speaker: ChatPolicy, prompts: Sequence[Tokens], begun: Sequence[Tokens], numbers: np.ndarray
 ) -> list[int | None]:
     """The actions that replies come to which begin like this."""
     replies = speaker.reply([[*prompt, *start] for prompt, start in zip(prompts, begun, strict=True)], numbers)
@@ -176,7 +176,7 @@ def retrieval(policy: TokenPolicy, prompts: Sequence[Tokens], thoughts: Sequence
 class Swapping:
     """Thinks as a speaker does, and then decides after no thought at all, or after a donor's; to be played with."""
 
-    def __init__(self, speaker: Speaker, donors: Sequence[Divided], swap: Swap):
+    def __init__(self, speaker: ChatPolicy, donors: Sequence[Divided], swap: Swap):
         """donors: thoughts from other states; "other" takes the one that a reply's last random number points at."""
         self._speaker, self._donors, self._swap = speaker, donors, swap
         self.prompt, self.forget = speaker.prompt, speaker.forget
@@ -203,7 +203,7 @@ class Swapping:
         return [*self._donors[int(numbers[-1] * len(self._donors))].thought, *part.marker]
 
 
-def play_swapped(speaker: Speaker, world: str, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
+def play_swapped(speaker: ChatPolicy, world: str, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
     """The layouts of the settings, played with every thought left out, and with thoughts from other states."""
     settings = settings.model_copy(update={"transcripts": 0})
     prompts = first_prompts(world, parse_layouts(DONOR_LAYOUTS), speaker, settings)

@@ -5,7 +5,7 @@ part of the map disappears follows the order of a Python set of objects, so thei
 order in which they appeared. Source: crafter 1.8.3, `objects.py` and `env.py`. Read next: `player.py`.
 """
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter.mersenne import below, uniform
 from groundlab.worlds.crafter.rules import ARROW, COW, FURNACE, GRASS, PATH, PLANT, SIZE, SKELETON, TABLE, ZOMBIE
 from groundlab.worlds.crafter.state import (
@@ -52,7 +52,7 @@ def _sign(value):
     return 1 if value > 0 else -1 if value < 0 else 0
 
 
-@called("UniTuple(int64, 2)(int16[:, ::1], int64, bool_)")
+@compiled_for("UniTuple(int64, 2)(int16[:, ::1], int64, bool_)")
 def _toward(objects, row, long_axis):
     """One step to the player along the longer or the shorter axis; (0, 0) when that axis has none to go."""
     x, y = objects[0, X] - objects[row, X], objects[0, Y] - objects[row, Y]
@@ -60,13 +60,13 @@ def _toward(objects, row, long_axis):
     return (_sign(x), 0) if along_x else (0, _sign(y))
 
 
-@called(f"void({_MAP}, int64, int64)")
+@compiled_for(f"void({_MAP}, int64, int64)")
 def _wander(materials, occupants, objects, counters, chunks, random, row, kind):
     way_x, way_y = _way(below(random, 4))
     move(materials, occupants, objects, counters, chunks, row, kind, way_x, way_y)
 
 
-@called(f"void({_MAP}, int64)")
+@compiled_for(f"void({_MAP}, int64)")
 def _update_cow(materials, occupants, objects, counters, chunks, random, row):
     if objects[row, LIFE] <= 0:
         remove(occupants, objects, counters, row)
@@ -74,7 +74,7 @@ def _update_cow(materials, occupants, objects, counters, chunks, random, row):
         _wander(materials, occupants, objects, counters, chunks, random, row, COW)
 
 
-@called(f"void({_MAP}, int64[::1], int64[::1], int64)")
+@compiled_for(f"void({_MAP}, int64[::1], int64[::1], int64)")
 def _update_zombie(materials, occupants, objects, counters, chunks, random, inventory, body, row):
     if objects[row, LIFE] <= 0:
         remove(occupants, objects, counters, row)
@@ -91,7 +91,7 @@ def _update_zombie(materials, occupants, objects, counters, chunks, random, inve
             objects[row, CLOCK] = _ZOMBIE_RESTS
 
 
-@called(f"void({_MAP}, int64)")
+@compiled_for(f"void({_MAP}, int64)")
 def _shoot(materials, occupants, objects, counters, chunks, random, row):
     way_x, way_y = _toward(objects, row, True)
     if objects[row, CLOCK] > 0 or (way_x == 0 and way_y == 0):
@@ -103,7 +103,7 @@ def _shoot(materials, occupants, objects, counters, chunks, random, row):
         objects[row, CLOCK] = _SKELETON_RELOADS
 
 
-@called(f"void({_MAP}, int64)")
+@compiled_for(f"void({_MAP}, int64)")
 def _update_skeleton(materials, occupants, objects, counters, chunks, random, row):
     if objects[row, LIFE] <= 0:
         remove(occupants, objects, counters, row)
@@ -122,7 +122,7 @@ def _update_skeleton(materials, occupants, objects, counters, chunks, random, ro
         _wander(materials, occupants, objects, counters, chunks, random, row, SKELETON)
 
 
-@called(f"void({_MAP}, int64[::1], int64)")
+@compiled_for(f"void({_MAP}, int64[::1], int64)")
 def _update_arrow(materials, occupants, objects, counters, chunks, random, inventory, row):
     way_x, way_y = objects[row, WAY_X], objects[row, WAY_Y]
     x, y = objects[row, X] + way_x, objects[row, Y] + way_y
@@ -138,7 +138,7 @@ def _update_arrow(materials, occupants, objects, counters, chunks, random, inven
         move(materials, occupants, objects, counters, chunks, row, ARROW, way_x, way_y)
 
 
-@called("void(int16[:, ::1], int16[:, ::1], int64[::1], int64)")
+@compiled_for("void(int16[:, ::1], int16[:, ::1], int64[::1], int64)")
 def _update_plant(occupants, objects, counters, row):
     objects[row, CLOCK] += 1
     for number in range(4):
@@ -151,7 +151,7 @@ def _update_plant(occupants, objects, counters, row):
         remove(occupants, objects, counters, row)
 
 
-@called(f"void({_MAP}, int64[::1], int64[::1], int64)")
+@compiled_for(f"void({_MAP}, int64[::1], int64[::1], int64)")
 def update_creature(materials, occupants, objects, counters, chunks, random, inventory, body, row):
     """One step of an object that is not the player."""
     kind = objects[row, KIND]
@@ -167,7 +167,7 @@ def update_creature(materials, occupants, objects, counters, chunks, random, inv
         _update_plant(occupants, objects, counters, row)
 
 
-@called("int64(int16[:, ::1], int64[::1], int64, int64, int64)")
+@compiled_for("int64(int16[:, ::1], int64[::1], int64, int64, int64)")
 def _nth(objects, counters, chunk, kind, wanted):
     """The row of the wanted-th creature of a kind in a chunk; for -1, how many there are."""
     found = 0
@@ -180,7 +180,7 @@ def _nth(objects, counters, chunk, kind, wanted):
     return found
 
 
-@called("UniTuple(int64, 2)(uint8[:, ::1], int64, int64, int64)")
+@compiled_for("UniTuple(int64, 2)(uint8[:, ::1], int64, int64, int64)")
 def _nth_cell(materials, chunk, material, wanted):
     """The wanted-th cell of a material in a chunk, (x, y); for -1, (how many there are, 0)."""
     first_x, first_y = chunk // CHUNKS_ACROSS * CHUNK, chunk % CHUNKS_ACROSS * CHUNK
@@ -194,7 +194,7 @@ def _nth_cell(materials, chunk, material, wanted):
     return found, 0
 
 
-@called(f"void({_MAP}, int64, int64, int64, int64, int64, int64, int64, float64, float64, int64, int64)")
+@compiled_for(f"void({_MAP}, int64, int64, int64, int64, int64, int64, int64, float64, float64, int64, int64)")
 def _balance_kind(
     materials, occupants, objects, counters, chunks, random,
     chunk, kind, life, material, room, spawn_far, despawn_far, spawn_chance, despawn_chance, fewest, most,
@@ -212,7 +212,7 @@ def _balance_kind(
             remove(occupants, objects, counters, row)
 
 
-@called(f"void({_MAP}, float64)")
+@compiled_for(f"void({_MAP}, float64)")
 def balance(materials, occupants, objects, counters, chunks, random, daylight):
     """Creatures come and go, part by part of the map: zombies by night, skeletons on paths, cows by day."""
     zombies, cows = int(3.5 - 3 * daylight), int(1.5 + daylight)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from groundlab.core.compiled import called, compiled, inlined
+from groundlab.core.compiled import compiled, compiled_for, inlined
 from groundlab.worlds.crafter.creatures import balance, update_creature
 from groundlab.worlds.crafter.picture import CODES, PIXELS, draw, draw_codes
 from groundlab.worlds.crafter.player import act
@@ -36,7 +36,7 @@ def empty_shown(count: int) -> Shown:
     return Shown(images, codes, np.zeros(count), *np.zeros((3, count), np.bool_))
 
 
-@called(
+@compiled_for(
     "void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], uint32[::1], int64[::1], "
     "int64[::1], int64[::1], int64, float64, int64, bool_)"
 )
@@ -55,7 +55,7 @@ def _play(
         close_gaps(occupants, objects, counters)
 
 
-@called("float64(int64[::1], int64[::1], int64[::1], bool_[::1], bool_[::1])")
+@compiled_for("float64(int64[::1], int64[::1], int64[::1], bool_[::1], bool_[::1])")
 def _pay(inventory, body, achievements, unlocked, paid):
     """One for anything new that is paid for; where everything is, also a tenth of the change in health."""
     new, everything = False, True
@@ -69,7 +69,7 @@ def _pay(inventory, body, achievements, unlocked, paid):
     return (change / 10 if everything else 0.0) + (1.0 if new else 0.0)
 
 
-@called("bool_(bool_[::1], bool_[::1])")
+@compiled_for("bool_(bool_[::1], bool_[::1])")
 def _all_done(unlocked, paid):
     missing = 0
     for number in range(paid.shape[0]):

@@ -6,7 +6,7 @@ Read next: `terrain.py` and `creatures.py`, which draw with it.
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 
 WORDS = 624
 ROW = WORDS + 1
@@ -18,7 +18,7 @@ _TEMPER_1, _TEMPER_2 = np.uint64(0x9D2C5680), np.uint64(0xEFC60000)
 _MULTIPLIER = np.uint64(1812433253)
 
 
-@called("void(uint32[::1], int64)")
+@compiled_for("void(uint32[::1], int64)")
 def seed_row(row, seed):
     """Write the state of `RandomState(seed)` into a row; 0 <= seed < 2**32."""
     word = np.uint64(seed)
@@ -28,7 +28,7 @@ def seed_row(row, seed):
     row[WORDS] = WORDS
 
 
-@called("void(uint32[::1])")
+@compiled_for("void(uint32[::1])")
 def _refill(row):
     for i in range(WORDS):
         following, far = (i + 1) % WORDS, (i + _SHIFT) % WORDS
@@ -49,14 +49,14 @@ def _next32(row):
     return word ^ (word >> _18)
 
 
-@called("float64(uint32[::1])")
+@compiled_for("float64(uint32[::1])")
 def uniform(row):
     """A float in [0, 1), the draw that `RandomState.uniform()` makes."""
     high, low = _next32(row) >> _5, _next32(row) >> _6
     return (np.float64(high) * 67108864.0 + np.float64(low)) / 9007199254740992.0
 
 
-@called("int64(uint32[::1], int64)")
+@compiled_for("int64(uint32[::1], int64)")
 def below(row, limit):
     """An integer in [0, limit), the draw that `RandomState.randint(0, limit)` makes; 1 <= limit <= 2**32."""
     largest = np.uint64(limit - 1)

@@ -13,7 +13,7 @@ import numpy as np
 from crafter import constants, engine
 from PIL import Image
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter.creatures import RIPE
 from groundlab.worlds.crafter.mersenne import uniform
 from groundlab.worlds.crafter.rules import (
@@ -101,7 +101,7 @@ def _texture(objects, body, row):
     return 1 + _COW_TEXTURE + kind - COW
 
 
-@called("void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1])")
+@compiled_for("void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1])")
 def _find_tiles(materials, occupants, objects, body, found):
     """Which tile each cell [9, 7] of the view shows, a material and what is above it as one number; -1 outside."""
     for column in range(VIEW_WIDTH):
@@ -140,7 +140,7 @@ def _colour(tiles, tile, x, y):
     return np.int64(red), np.int64(green), np.int64(blue)
 
 
-@called("void(int64[:, ::1], float64, bool_, uint8[:, :, :, ::1], uint8[:, ::1], uint8[:, :, ::1])")
+@compiled_for("void(int64[:, ::1], float64, bool_, uint8[:, :, :, ::1], uint8[:, ::1], uint8[:, :, ::1])")
 def _draw_day(found, daylight, asleep, tiles, pale, image):
     """Without noise equal tiles look the same: each is lit where it is met first, and copied from there."""
     first = np.full((tiles.shape[0] + 1, 2), -1)
@@ -165,7 +165,7 @@ def _noisy(channel, mask, noise):
     return np.int64((1 - mask) * channel + mask * noise)
 
 
-@called(
+@compiled_for(
     "void(int64[:, ::1], float64, bool_, uint32[::1], uint8[:, :, :, ::1], uint8[:, ::1], float64[:, ::1], "
     "uint8[:, :, ::1])"
 )
@@ -180,7 +180,7 @@ def _draw_night(found, daylight, asleep, random, tiles, pale, vignette, image):
             _put(image, x, y, (red, green, blue), seen, daylight, asleep, pale)
 
 
-@called("void(int64[::1], uint8[:, :, :, :, ::1], uint8[:, :, ::1])")
+@compiled_for("void(int64[::1], uint8[:, :, :, :, ::1], uint8[:, :, ::1])")
 def _draw_items(inventory, items, image):
     for item in range(inventory.shape[0]):
         left, top = item % VIEW_WIDTH * UNIT, HIGH + item // VIEW_WIDTH * UNIT
@@ -193,7 +193,9 @@ def _draw_items(inventory, items, image):
 _DRAW = "uint8[:, ::1], int16[:, ::1], int16[:, ::1], uint32[::1], int64[::1], int64[::1], float64"
 
 
-@called(f"void({_DRAW}, uint8[:, :, :, ::1], uint8[:, :, :, :, ::1], uint8[:, ::1], float64[:, ::1], uint8[:, :, ::1])")
+@compiled_for(
+    f"void({_DRAW}, uint8[:, :, :, ::1], uint8[:, :, :, :, ::1], uint8[:, ::1], float64[:, ::1], uint8[:, :, ::1])"
+)
 def draw(materials, occupants, objects, random, inventory, body, daylight, tiles, items, pale, vignette, image):
     """Draw the picture [64, 64, 3] that the player sees now; by night this draws noise from `random`."""
     found = np.empty((VIEW_WIDTH, VIEW_HEIGHT), np.int64)
@@ -205,7 +207,7 @@ def draw(materials, occupants, objects, random, inventory, body, daylight, tiles
     _draw_items(inventory, items, image)
 
 
-@called("void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[::1], uint8[::1])")
+@compiled_for("void(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[::1], uint8[::1])")
 def draw_codes(materials, occupants, objects, inventory, body, codes):
     """Write the view in codes [83]: cells (0 outside the map), facing + 1, whether asleep, whether dead, inventory."""
     for column in range(VIEW_WIDTH):

@@ -3,7 +3,7 @@
 Read next: `picture.py` (what it sees), `captions.py` (in words), `vector.py` (the game as a whole).
 """
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter.creatures import RIPE
 from groundlab.worlds.crafter.mersenne import uniform
 from groundlab.worlds.crafter.rules import (
@@ -102,7 +102,7 @@ def _damage(inventory, text):
     return max(damage, 5) if inventory[IRON_SWORD] else damage
 
 
-@called("void(int16[:, ::1], int64[::1], int64[::1], int64[::1], int64, bool_)")
+@compiled_for("void(int16[:, ::1], int64[::1], int64[::1], int64[::1], int64, bool_)")
 def _touch(objects, inventory, body, achievements, row, text):
     """Eat what is ripe, hit what lives."""
     kind = objects[row, KIND]
@@ -121,7 +121,7 @@ def _touch(objects, inventory, body, achievements, row, text):
             body[HALF_HUNGER] = 0
 
 
-@called("void(uint8[:, ::1], uint32[::1], int64[::1], int64[::1], int64[::1], int64, int64, bool_)")
+@compiled_for("void(uint8[:, ::1], uint32[::1], int64[::1], int64[::1], int64[::1], int64, int64, bool_)")
 def _collect(materials, random, inventory, body, achievements, x, y, text):
     material = material_at(materials, x, y)
     if material == WATER:
@@ -138,7 +138,7 @@ def _collect(materials, random, inventory, body, achievements, x, y, text):
     achievements[COLLECT[material, COLLECT_ACHIEVEMENT]] += 1
 
 
-@called(f"void({_MAP}, int64[::1], int64[::1], int64, int64, int64)")
+@compiled_for(f"void({_MAP}, int64[::1], int64[::1], int64, int64, int64)")
 def _place(materials, occupants, objects, counters, chunks, inventory, achievements, what, x, y):
     item, amount = PLACE[what, PLACE_ITEM], PLACE[what, PLACE_AMOUNT]
     if occupant_at(occupants, x, y) >= 0 or not PLACE_ONTO[what, material_at(materials, x, y)]:
@@ -153,7 +153,7 @@ def _place(materials, occupants, objects, counters, chunks, inventory, achieveme
     achievements[PLACE[what, PLACE_ACHIEVEMENT]] += 1
 
 
-@called("bool_(uint8[:, ::1], int64, int64, int64)")
+@compiled_for("bool_(uint8[:, ::1], int64, int64, int64)")
 def _is_near(materials, x, y, wanted):
     """Whether a material is among the nine cells around; never at the left and upper border, as in the package."""
     if x < 1 or y < 1:
@@ -165,7 +165,7 @@ def _is_near(materials, x, y, wanted):
     return False
 
 
-@called("void(uint8[:, ::1], int16[:, ::1], int64[::1], int64[::1], int64)")
+@compiled_for("void(uint8[:, ::1], int16[:, ::1], int64[::1], int64[::1], int64)")
 def _make(materials, objects, inventory, achievements, tool):
     x, y = objects[0, X], objects[0, Y]
     if not _is_near(materials, x, y, TABLE):
@@ -181,7 +181,7 @@ def _make(materials, objects, inventory, achievements, tool):
     achievements[MAKE_ACHIEVEMENT[tool]] += 1
 
 
-@called("void(int64[::1], int64[::1])")
+@compiled_for("void(int64[::1], int64[::1])")
 def _grow_needy(inventory, body):
     """Hunger, thirst and fatigue; asleep, the first two grow half as fast and the third falls."""
     asleep = body[SLEEPING] != 0
@@ -202,7 +202,7 @@ def _grow_needy(inventory, body):
         inventory[ENERGY] -= 1
 
 
-@called("void(int64[::1], int64[::1])")
+@compiled_for("void(int64[::1], int64[::1])")
 def _recover(inventory, body):
     """Health comes back while nothing is lacking, and goes otherwise."""
     asleep = body[SLEEPING] != 0
@@ -218,7 +218,7 @@ def _recover(inventory, body):
         inventory[HEALTH] = max(0, inventory[HEALTH] - 1)
 
 
-@called("int64(int64[::1], int64[::1], int64[::1], int64)")
+@compiled_for("int64(int64[::1], int64[::1], int64[::1], int64)")
 def _sleep_or(inventory, body, achievements, action):
     """What the player does: who sleeps goes on sleeping until rested, and then does what was chosen."""
     if not body[SLEEPING]:
@@ -230,7 +230,7 @@ def _sleep_or(inventory, body, achievements, action):
     return action
 
 
-@called(f"void({_MAP}, uint32[::1], int64[::1], int64[::1], int64[::1], int64, bool_)")
+@compiled_for(f"void({_MAP}, uint32[::1], int64[::1], int64[::1], int64[::1], int64, bool_)")
 def act(materials, occupants, objects, counters, chunks, random, inventory, body, achievements, action, text):
     """One step of the player; `action` is one of the game's 17, `text` says which variant is played."""
     x, y = objects[0, X] + objects[0, WAY_X], objects[0, Y] + objects[0, WAY_Y]  # the cell it faces

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter import mersenne
 from groundlab.worlds.crafter.rules import (
     ACHIEVEMENTS,
@@ -138,7 +138,7 @@ def _visit(counters, chunks, x, y):
         counters[CHUNKS_USED] += 1
 
 
-@called("int64(int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], int64, int64, int64, int64)")
+@compiled_for("int64(int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], int64, int64, int64, int64)")
 def add(occupants, objects, counters, chunks, kind, x, y, life):
     """Put a new object into a cell; returns its row."""
     row = counters[OBJECTS_USED]
@@ -150,7 +150,7 @@ def add(occupants, objects, counters, chunks, kind, x, y, life):
     return row
 
 
-@called("void(int16[:, ::1], int16[:, ::1], int64[::1], int64)")
+@compiled_for("void(int16[:, ::1], int16[:, ::1], int64[::1], int64)")
 def remove(occupants, objects, counters, row):
     """Take an object off the map; its row stays until `close_gaps`."""
     occupants[objects[row, X], objects[row, Y]] = 0
@@ -158,7 +158,7 @@ def remove(occupants, objects, counters, row):
     counters[REMOVED] = 1
 
 
-@called("void(int16[:, ::1], int16[:, ::1], int64[::1])")
+@compiled_for("void(int16[:, ::1], int16[:, ::1], int64[::1])")
 def close_gaps(occupants, objects, counters):
     """Move the remaining objects up to where removed ones were."""
     kept = 0
@@ -173,7 +173,7 @@ def close_gaps(occupants, objects, counters):
     counters[OBJECTS_USED], counters[REMOVED] = kept, 0
 
 
-@called(
+@compiled_for(
     "bool_(uint8[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], int64, int64, int64, int64)"
 )  # fmt: skip
 def move(materials, occupants, objects, counters, chunks, row, kind, way_x, way_y):

@@ -8,7 +8,7 @@ import numpy as np
 from opensimplex.constants import GRADIENTS3
 from opensimplex.internals import _noise3
 
-from groundlab.core.compiled import called, inlined
+from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter import mersenne
 from groundlab.worlds.crafter.mersenne import below, uniform
 from groundlab.worlds.crafter.rules import (
@@ -36,7 +36,7 @@ LIVES = {COW: 3, ZOMBIE: 5, SKELETON: 3}
 _COW_LIFE, _ZOMBIE_LIFE, _SKELETON_LIFE = LIVES[COW], LIVES[ZOMBIE], LIVES[SKELETON]
 
 
-@called("void(int64, int64[::1], int64[::1])")
+@compiled_for("void(int64, int64[::1], int64[::1])")
 def permute(seed, permutation, gradients):
     """OpenSimplex's tables for a seed: a permutation [256] and each one's gradient [256]."""
     source = np.arange(256)
@@ -50,7 +50,7 @@ def permute(seed, permutation, gradients):
         source[drawn] = source[i]
 
 
-@called("float64(float64, float64, float64, int64[::1], int64[::1])")
+@compiled_for("float64(float64, float64, float64, int64[::1], int64[::1])")
 def noise(x, y, z, permutation, gradients):
     """opensimplex's noise3."""
     return _noise3(x, y, z, permutation, gradients)
@@ -61,14 +61,14 @@ def _from_middle(x, y):
     return np.sqrt(np.float64((x - _MIDDLE) ** 2 + (y - _MIDDLE) ** 2))
 
 
-@called("void(int64[::1], int64[::1], float64[:, ::1])")
+@compiled_for("void(int64[::1], int64[::1], float64[:, ::1])")
 def _draw_clearing(permutation, gradients, clearing):
     for x in range(SIZE):
         for y in range(SIZE):
             clearing[x, y] = 4 - _from_middle(x, y) + 2 * noise(x / 3, y / 3, 8, permutation, gradients)
 
 
-@called("int64(int64, int64, float64, float64, uint32[::1], int64[::1], int64[::1])")
+@compiled_for("int64(int64, int64, float64, float64, uint32[::1], int64[::1], int64[::1])")
 def _rock(x, y, mountain, start, random, permutation, gradients):
     """The material of a cell in the mountains; negative for a path in a tunnel."""
     if noise(x / 7, y / 7, 6, permutation, gradients) > 0.15 and mountain > 0.3:  # a cave
@@ -88,7 +88,7 @@ def _rock(x, y, mountain, start, random, permutation, gradients):
     return STONE
 
 
-@called("int64(int64, int64, float64, uint32[::1], int64[::1], int64[::1])")
+@compiled_for("int64(int64, int64, float64, uint32[::1], int64[::1], int64[::1])")
 def _material(x, y, start, random, permutation, gradients):
     """The material of a cell, `start` near 1 close to where the player begins; negative for a path in a tunnel."""
     water = noise(x / 15, y / 15, 3, permutation, gradients)
@@ -109,7 +109,7 @@ def _material(x, y, start, random, permutation, gradients):
     return GRASS
 
 
-@called("void(uint8[:, ::1], bool_[:, ::1], float64[:, ::1], uint32[::1], int64[::1], int64[::1])")
+@compiled_for("void(uint8[:, ::1], bool_[:, ::1], float64[:, ::1], uint32[::1], int64[::1], int64[::1])")
 def _draw_materials(materials, tunnels, starts, random, permutation, gradients):
     for x in range(SIZE):
         for y in range(SIZE):
@@ -117,7 +117,9 @@ def _draw_materials(materials, tunnels, starts, random, permutation, gradients):
             materials[x, y], tunnels[x, y] = abs(material), material < 0
 
 
-@called("void(uint8[:, ::1], bool_[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], uint32[::1])")
+@compiled_for(
+    "void(uint8[:, ::1], bool_[:, ::1], int16[:, ::1], int16[:, ::1], int64[::1], int64[:, ::1], uint32[::1])"
+)
 def _draw_creatures(materials, tunnels, occupants, objects, counters, chunks, random):
     for x in range(SIZE):
         for y in range(SIZE):
