@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.report import load, review
-from groundlab.report.readme import BEGIN, END, claims_block, publish, with_claims
+from groundlab.report import review
+from groundlab.report.readme import BEGIN, END, publish, with_papers
 
 
 def test_the_page_needs_nothing_from_outside(results):
@@ -52,7 +52,7 @@ def test_failed_runs_stand_on_the_page(results):
     assert "the disk was full" in review(results).page.read_text()
 
 
-def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
+def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
@@ -63,14 +63,14 @@ def test_the_readme_block_is_renewed_in_place_and_only_once(results, tmp_path):
     publish(published, tmp_path)
     assert readme.read_text() == once
     assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
-    folded = once.partition("<details><summary>The ")[2].partition("</details>")[0]
-    assert "| Table 1, SimpleDoorKey, always |" in folded
+    assert "[mediator](docs/papers/mediator.md)" in once
+    assert "| Table 1, SimpleDoorKey, always |" in (tmp_path / "docs" / "claims.md").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
 
 
 def test_a_readme_without_markers_is_left_alone(results):
     with pytest.raises(GroundlabError, match="markers"):
-        with_claims("# Title\n", claims_block(load(results), "mediator"))
+        with_papers("# Title\n", "| row |")
 
 
 def test_smoke_results_are_never_published(results, tmp_path):

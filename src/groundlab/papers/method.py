@@ -37,6 +37,8 @@ class Paper:
 
     name: str
     title: str
+    question: str
+    """What it asks, in some ten words."""
     methods: tuple[Method, ...]
     exhibits: tuple[str, ...] = ()
     """Modules, full names, whose `@exhibit` functions draw its tables and figures."""

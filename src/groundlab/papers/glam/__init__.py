@@ -7,6 +7,7 @@ _HERE = "groundlab.papers.glam"
 PAPER = Paper(
     name="glam",
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
+    question="Can a language model be the policy, grounded by online PPO?",
     methods=(
         Method("glam", f"{_HERE}.ppo", "a language model tuned by PPO", learns=True),
         Method("npae", f"{_HERE}.ppo", "its embeddings only, action head, PPO", learns=True),

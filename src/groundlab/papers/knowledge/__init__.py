@@ -7,6 +7,7 @@ _HERE = "groundlab.papers.knowledge"
 PAPER = Paper(
     name="knowledge",
     title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
+    question="Does knowledge given once, before training, save samples?",
     methods=(
         Method("knowledge", f"{_HERE}.agent", "PPO, shaped by knowledge", learns=True, families=(GRID, CRAFTER)),
         Method("rnd", f"{_HERE}.rnd", "curious PPO, records episodes", learns=True, families=(GRID, CRAFTER)),

@@ -7,6 +7,7 @@ _HERE = "groundlab.papers.mediator"
 PAPER = Paper(
     name="mediator",
     title="Enabling intelligent interactions between an agent and an LLM (Hu et al. 2024)",
+    question="When does it pay to ask a language model for a plan?",
     methods=(
         Method(
             "mediator", f"{_HERE}.agent", "learns by PPO when to ask the planner", learns=True, families=(DOOR_KEY,)

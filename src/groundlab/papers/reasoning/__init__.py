@@ -7,6 +7,7 @@ _HERE = "groundlab.papers.reasoning"
 PAPER = Paper(
     name="reasoning",
     title="Grounding and reasoning: thinking in words before acting, under nested PPO (rl-llm 2025)",
+    question="Does thinking in words before each action help?",
     methods=(
         Method("reasoning", f"{_HERE}.ppo", "thinks, then acts; tuned by PPO", learns=True),
         Method("direct", f"{_HERE}.ppo", "answers in words; tuned by PPO", learns=True),

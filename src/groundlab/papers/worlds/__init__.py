@@ -7,6 +7,7 @@ _HERE = "groundlab.papers.worlds"
 PAPER = Paper(
     name="worlds",
     title="The worlds: chance, minigrid's bot, and parity with the minigrid package",
+    question="What do chance and a perfect planner reach, and is every step minigrid's?",
     methods=(
         Method("random", f"{_HERE}.random_agent", "acts uniformly at random", families=(GRID, CRAFTER)),
         Method("bot", f"{_HERE}.bot", "minigrid's planner"),
