@@ -135,15 +135,15 @@ def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
 CHANGES = """
 from pathlib import Path
 import groundlab
-from groundlab.lab import identity
+from groundlab.lab import run_hash
 home = Path(groundlab.__file__).parent
-spec = identity.resolve("always", "KeyInBox", 0, {})
+spec = run_hash.resolve("always", "KeyInBox", 0, {})
 def changed(name):
-    before = identity.hash_run(spec)
-    (home / name).write_text((home / name).read_text() + "# a change" + chr(10))
-    return before != identity.hash_run(spec)
-names = ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "methods/mediator/skills.py")
-print([changed(name) for name in (*names, "lab/view.py", "lab/plan.py")])
+    before = run_hash.hash_run(spec)
+    (home / name).write_text((home / name).read_text() + f"CHANGE = {name!r}" + chr(10))
+    return before != run_hash.hash_run(spec)
+names = ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "papers/mediator/skills.py")
+print([changed(name) for name in (*names, "lab/progress.py", "lab/plan.py")])
 """
 
 

@@ -1,22 +1,32 @@
 """What a run is named by: a hash over everything that its result depends on.
 
-That is the spec with resolved settings, the code that matters (core, worlds, language, learning, the method's own
-files, the pinned versions) and the content of input files. Equal hash, equal result: a finished run is never repeated,
-and a change of any of these makes a new run. The laboratory itself and the report are not part of it.
-Read next: `plan.py` and `worker.py`, the two users.
+    its spec              method, world, seed, and the settings that differ from the method's defaults
+    rows                  of the method and of each world that it plays, as data
+    code                  the import closure of the method's module (import_closure.py), and the pinned versions
+    files                 the text assets that its method declares, and what its settings make it read
+
+Equal hash, equal result: a finished run is never repeated, and a change of any of these makes a new run. A move, a
+comment, a docstring, a new method, world, paper or figure renames no run.
 """
 
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import groundlab
-from groundlab.core.hashing import digest_bytes, digest_files, digest_json
+from groundlab import worlds
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_bytes, digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
+from groundlab.lab import import_closure
 from groundlab.papers import registry
 
 HASH_LENGTH = 16  # hexadecimal digits: short enough to read in a path, 64 bits
-_FLOORS = ("core", "worlds", "language", "learning")
+_NO_RESULT = {"module", "summary", "assets", "families"}
+"""Fields of a row that are prose, say where a method runs, or are hashed by content."""
 
 
 def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpec:
@@ -29,31 +39,77 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
 
 
 def code_digest(method: str, world: str) -> str:
-    """SHA-256 of the code that matters to a run of this method on this world."""
-    package = Path(groundlab.__file__).parent
-    shared = [file for floor in _FLOORS for file in (package / floor).rglob("*.py")]
-    own = sorted((package / "papers").rglob("*.py"))
+    """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
+    starts = (registry.load(method, world).__name__, registry.__name__)
+    packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
     pins = repository_root() / "requirements" / "constraints.txt"
     pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
-    return digest_json([digest_files({*shared, *own}, package), pinned])
+    return digest_json([import_closure.digest(starts, packages), pinned])
+
+
+@cache
+def package_folder(name: str = "groundlab") -> Path:
+    """Where the source of a package is."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise GroundlabError(f"the package {name} has no __init__.py; add one, so that its code can name its runs")
+    return Path(spec.origin).parent
 
 
 def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str, str]:
-    """The files that a run reads (a ledger, say) with their SHA-256, by path: as given, or from the package's folder.
+    """The files that a run reads (prompts, a ledger) with their SHA-256, by path.
 
-    So what ships has the same name in every checkout, image and cluster.
+    The path is as given, or from the package's folder: what ships has the same name in every checkout and image.
     """
-    files = sorted(registry.input_files(method, world, settings))
+    files = sorted({*registry.input_files(method, world, settings), *declared_assets(method, world)})
     return {_name(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
 
 
+def declared_assets(method: str, world: str) -> list[Path]:
+    """The text assets that a method says it reads. Raises GroundlabError for a pattern that fits none."""
+    home, found = package_folder() / "assets", []
+    for pattern in registry.get(method, world).assets:
+        files = sorted(home.glob(pattern))
+        if not files:
+            raise GroundlabError(f"{method} declares the asset {pattern!r}, but {home} has none; mend the method's row")
+        found += files
+    return found
+
+
 def _name(file: Path) -> str:
-    package = Path(groundlab.__file__).parent
+    package = package_folder()
     return file.relative_to(package).as_posix() if file.is_relative_to(package) else str(file)
 
 
 def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
-    inputs = input_digests(spec.method, spec.world, spec.settings)
-    parts = [spec.model_dump(), code or code_digest(spec.method, spec.world), inputs]
+    settings = registry.load(spec.method, spec.world).Settings(**spec.settings)
+    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    parts = [
+        {**spec.model_dump(), "settings": changed},
+        _row(registry.get(spec.method, spec.world)),
+        _world_rows(spec),
+        code or code_digest(spec.method, spec.world),
+        input_digests(spec.method, spec.world, spec.settings),
+    ]
     return digest_json(parts)[:HASH_LENGTH]
+
+
+def _world_rows(spec: RunSpec) -> dict[str, Any]:
+    """The rows of the run's world and of all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")."""
+    words = {word for text in _strings(spec.settings) for word in text.split()}
+    named = {word for word in words if word in worlds.WORLDS or word in worlds.CRAFTER_WORLDS}
+    return {name: _row(worlds.CRAFTER_WORLDS.get(name) or worlds.find(name)) for name in {spec.world, *named}}
+
+
+def _row(entry: Any) -> dict[str, Any]:
+    """An entry of a table as data, without its prose."""
+    return {name: value for name, value in asdict(entry).items() if name not in _NO_RESULT}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)

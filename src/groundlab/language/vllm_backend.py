@@ -5,7 +5,7 @@
     replies = generate([writer.prompt(messages) for messages in contexts], numbers)
 
 vLLM wants other versions of torch, transformers and numba than this package (0.32 and 0.33 do), so it lives in an
-environment of its own, whose Python `GROUNDLAB_VLLM_PYTHON` names, and is spoken with through a pipe (`engine.py`).
+environment of its own, whose Python `GROUNDLAB_VLLM_PYTHON` names, and talks through a pipe (`vllm_worker.py`).
 After each update the adapters are saved in peft's format to a scratch folder and loaded under a new number. The first
 replies after that are read once more by the model itself: the two must agree (`LARGEST_GAP`).
 
@@ -242,7 +242,7 @@ def drawn_log_probs(own: list[float], best: list[list[float]], decoding: Decodin
 def _start() -> subprocess.Popen[str]:
     """Its own session, so that Ctrl-C is told to this process alone, which stops when its step is done."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
-    script = Path(__file__).with_name("engine.py")
+    script = Path(__file__).with_name("vllm_worker.py")
     environment = {**os.environ, **_ENVIRONMENT}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     try:

@@ -3,21 +3,22 @@
 from groundlab.papers.method import Method, Paper
 
 _HERE = "groundlab.papers.glam"
+_PROBES = ("prompts/glam/probes.json",)
 
 PAPER = Paper(
     name="glam",
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
     methods=(
-        Method("glam", f"{_HERE}.ppo", "a language model tuned by PPO", learns=True),
-        Method("npae", f"{_HERE}.ppo", "its embeddings only, action head, PPO", learns=True),
-        Method("npe", f"{_HERE}.ppo", "its embeddings only, PPO", learns=True),
-        Method("npa", f"{_HERE}.ppo", "its architecture only, action head, PPO", learns=True),
-        Method("aflan", f"{_HERE}.ppo", "a language model with an action head, PPO", learns=True),
-        Method("zero-shot", f"{_HERE}.zero_shot", "a language model as it is"),
-        Method("drrn", f"{_HERE}.drrn", "text Q-learning from scratch", learns=True),
+        Method("glam", f"{_HERE}.ppo", "a language model tuned by PPO", learns=True, assets=_PROBES),
+        Method("npae", f"{_HERE}.ppo", "its embeddings only, action head, PPO", learns=True, assets=_PROBES),
+        Method("npe", f"{_HERE}.ppo", "its embeddings only, PPO", learns=True, assets=_PROBES),
+        Method("npa", f"{_HERE}.ppo", "its architecture only, action head, PPO", learns=True, assets=_PROBES),
+        Method("aflan", f"{_HERE}.ppo", "a language model with an action head, PPO", learns=True, assets=_PROBES),
+        Method("zero-shot", f"{_HERE}.zero_shot", "a language model as it is", assets=_PROBES),
+        Method("drrn", f"{_HERE}.drrn", "text Q-learning from scratch", learns=True, assets=("tokenizers/drrn.json",)),
         Method("symbolic", f"{_HERE}.symbolic", "recurrent PPO on the view's codes", learns=True),
-        Method("cloning", f"{_HERE}.cloning", "a language model that imitates the bot", learns=True),
+        Method("cloning", f"{_HERE}.cloning", "a language model that imitates the bot", learns=True, assets=_PROBES),
     ),
     exhibits=(f"{_HERE}.pretraining_exhibits", f"{_HERE}.tables", f"{_HERE}.figures"),
 )

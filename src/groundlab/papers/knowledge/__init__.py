@@ -3,14 +3,29 @@
 from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 
 _HERE = "groundlab.papers.knowledge"
+_PROMPTS = ("prompts/knowledge/*.txt",)
 
 PAPER = Paper(
     name="knowledge",
     title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
     question="Does knowledge given once, before training, save samples?",
     methods=(
-        Method("knowledge", f"{_HERE}.agent", "PPO, shaped by knowledge", learns=True, families=(GRID, CRAFTER)),
-        Method("rnd", f"{_HERE}.rnd", "curious PPO, records episodes", learns=True, families=(GRID, CRAFTER)),
+        Method(
+            "knowledge",
+            f"{_HERE}.agent",
+            "PPO, shaped by knowledge",
+            learns=True,
+            families=(GRID, CRAFTER),
+            assets=_PROMPTS,
+        ),
+        Method(
+            "rnd",
+            f"{_HERE}.rnd",
+            "curious PPO, records episodes",
+            learns=True,
+            families=(GRID, CRAFTER),
+            assets=_PROMPTS,
+        ),
     ),
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables"),
 )
