@@ -1,15 +1,14 @@
 """Background knowledge as a page shows it: what was said, what became of it, and where it is high or low in a room.
 
-    from groundlab.lab import knowledge_gallery
-    knowledge_gallery.program(plan)            # BK-Code: the function that a run of the plan was shaped by
-    knowledge_gallery.preferences(plan)        # BK-Pref: some pairs and their labels
-    knowledge_gallery.goals(plan)              # BK-Goal: some stretches of play and the goals suggested for them
-    knowledge_gallery.potentials(plan)         # every potential of the plan over one room
-    knowledge_gallery.matches(plan)            # BK-Goal: the steps that its potential finds
-    knowledge_gallery.attacks()                # programs that try to leave the sandbox, run now
+    from groundlab.pages import knowledge
+    knowledge.program(plan)            # BK-Code: the function that a run of the plan was shaped by
+    knowledge.preferences(plan)        # BK-Pref: some pairs and their labels
+    knowledge.goals(plan)              # BK-Goal: some stretches of play and the goals suggested for them
+    knowledge.potentials(plan)         # every potential of the plan over one room
+    knowledge.matches(plan)            # BK-Goal: the steps that its potential finds
+    knowledge.attacks()                # programs that try to leave the sandbox, run now
 
-What is shown of a plan is what its finished runs were shaped by. Called from: notebooks/06_knowledge.ipynb. Read next:
-`knowledge_maps.py`; `methods/knowledge/labelling.py`, which wrote the knowledge down.
+What is shown of a plan is what its finished runs were shaped by.
 """
 
 import base64

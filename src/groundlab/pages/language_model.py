@@ -1,12 +1,11 @@
 """Our own language model as a page shows it: what its corpus says and may not say, its curriculum, what it answers.
 
-    from groundlab.lab import language_gallery
-    language_gallery.topics(seed=0)                  # every topic of the corpus with a pair drawn now
-    language_gallery.answers("quick-t5-s0")          # questions that it was not trained on, and what it says
-    language_gallery.action_shares("quick-t5-s0")    # what the temperature of action scores is for
+    from groundlab.pages import language_model
+    language_model.topics(seed=0)                  # every topic of the corpus with a pair drawn now
+    language_model.answers("quick-t5-s0")          # questions that it was not trained on, and what it says
+    language_model.action_shares("quick-t5-s0")    # what the temperature of action scores is for
 
-Each function gives an object that a notebook draws. Called from: notebooks/01_language_model.ipynb.
-Read next: `language/corpus/`, `methods/pretraining.py`, `language/probes.py`.
+Each function gives an object that a notebook draws.
 """
 
 from collections import Counter

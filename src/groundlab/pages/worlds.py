@@ -1,12 +1,11 @@
 """The worlds as a page shows them: pictures beside words, the table of actions, what is hidden, the list of worlds.
 
-    from groundlab.lab import gallery
-    gallery.scene("BabyAI-GoToLocal-v0", seed=3)     # the level, the agent's view, and its text in two languages
-    gallery.listing("BabyAI-Go")                     # worlds by the start of their name
-    gallery.speed("BabyAI-GoToLocal-v0", 256)        # steps a second, now
+    from groundlab.pages import worlds
+    worlds.scene("BabyAI-GoToLocal-v0", seed=3)     # the level, the agent's view, and its text in two languages
+    worlds.listing("BabyAI-Go")                     # worlds by the start of their name
+    worlds.speed("BabyAI-GoToLocal-v0", 256)        # steps a second, now
 
-Each function gives an object that a notebook draws. Called from: notebooks/00_worlds.ipynb.
-Read next: `worlds/render.py` (pictures), `worlds/text.py` (words); `language_gallery.py`, the same for language models.
+Each function gives an object that a notebook draws.
 """
 
 import base64
