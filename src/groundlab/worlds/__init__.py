@@ -8,20 +8,37 @@ Reading order: `codes.py`, `state.py`, `dynamics.py`, `view.py`, `rules.py`, `ro
 `registry.py` lists the worlds by name, `package.py` runs all other minigrid ids. `crafter/` is another game altogether.
 """
 
-from gymnasium.vector import VectorEnv
+from typing import TYPE_CHECKING, Any
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds.crafter.rules import CRAFTER_WORLDS
-from groundlab.worlds.registry import WORLDS, find
-from groundlab.worlds.single import GridEnv, register_worlds
-from groundlab.worlds.vector import GridVectorEnv
+from groundlab.worlds.registry import WORLDS, find, register_worlds
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from groundlab.worlds.single import GridEnv
+    from groundlab.worlds.vector import GridVectorEnv
 
 __all__ = ["CRAFTER_WORLDS", "WORLDS", "GridEnv", "GridVectorEnv", "find", "make"]
 
 register_worlds()
 
 
-def make(id: str, num_envs: int, seed: int | None = None, **options) -> VectorEnv:
+def __getattr__(name: str) -> Any:
+    """The fronts when they are first used: they load the compiled engine, which a list of worlds does without."""
+    if name == "GridEnv":
+        from groundlab.worlds.single import GridEnv
+
+        return GridEnv
+    if name == "GridVectorEnv":
+        from groundlab.worlds.vector import GridVectorEnv
+
+        return GridVectorEnv
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def make(id: str, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
     """A vector environment of `num_envs` copies of the world `id`.
 
     options: `autoreset`, `kinds`, `num_dists` (see GridVectorEnv); Crafter's worlds take `autoreset`, `success` and
@@ -43,5 +60,7 @@ def make(id: str, num_envs: int, seed: int | None = None, **options) -> VectorEn
 
         return CrafterVectorEnv(CRAFTER_WORLDS[id], num_envs, seed, **options)
     if native:
+        from groundlab.worlds.vector import GridVectorEnv  # here, because it loads the compiled engine
+
         return GridVectorEnv(find(id), num_envs, seed, **options)
     return package.PackageVectorEnv(id, num_envs, seed, **options)

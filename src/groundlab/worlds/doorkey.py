@@ -18,11 +18,16 @@ from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, 
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import ANY, FIRST, OPEN, VERB, describe_object, part_column, track
 from groundlab.worlds.pcg64 import integers
+from groundlab.worlds.rules import (
+    COLORED_DOOR_KEY,
+    DOOR_KEY_SIZE,
+    DOOR_KEY_STEPS,
+    KEY_IN_BOX,
+    MOVING_OBSTACLE,
+    RANDOM_BOX_KEY,
+)
 
-SIMPLE_DOOR_KEY, KEY_IN_BOX, RANDOM_BOX_KEY, COLORED_DOOR_KEY, MOVING_OBSTACLE = range(5)
-GRID_SIZE = 10
 SMALLEST_ROOM = 5
-MAX_STEPS = GRID_SIZE * GRID_SIZE
 OBSTACLES = 2
 NOWHERE = -1
 _TRIES = 100  # as MiniGrid's moving obstacles: after so many occupied draws an obstacle stays
@@ -30,8 +35,8 @@ _TRIES = 100  # as MiniGrid's moving obstacles: after so many occupied draws an 
 
 @compiled_for("void(uint8[:, :, ::1], int64, int64)")
 def _build_room(cells, width, height):
-    for x in range(GRID_SIZE):
-        for y in range(GRID_SIZE):
+    for x in range(DOOR_KEY_SIZE):
+        for y in range(DOOR_KEY_SIZE):
             inside = x < width and y < height
             if inside and (x in (0, width - 1) or y in (0, height - 1)):
                 put(cells, x, y, WALL, GREY, 0)
@@ -120,8 +125,8 @@ def _place_objects(cells, contents, agent, random, level, width, height, colour,
 @compiled_for("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64)")
 def _draw_level(cells, contents, agent, mission, random, level):
     """Draw a new layout (spec mediator 1.2)."""
-    width = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
-    height = integers(random, SMALLEST_ROOM, GRID_SIZE + 1)
+    width = integers(random, SMALLEST_ROOM, DOOR_KEY_SIZE + 1)
+    height = integers(random, SMALLEST_ROOM, DOOR_KEY_SIZE + 1)
     _build_room(cells, width, height)
     colour, front_x, front_y = _build_door(cells, random, width, height)
     agent[0], agent[1] = NOWHERE, NOWHERE
@@ -139,7 +144,7 @@ def generate(grids, env, level):
     cells, mission = grids.cells[env], grids.missions[env]
     _draw_level(cells, grids.contents[env], grids.agents[env], mission, grids.random[env], level)
     track(cells, mission, grids.tracked[env])
-    grids.max_steps[env] = MAX_STEPS
+    grids.max_steps[env] = DOOR_KEY_STEPS
 
 
 @compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64)")
@@ -157,10 +162,10 @@ def _move_obstacle(cells, agent, random, x, y):
 @compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1])")
 def move_obstacles(cells, agent, random):
     """Every ball wanders, before the agent acts (as MiniGrid's DynamicObstacles); touching one ends nothing."""
-    places = np.empty((GRID_SIZE * GRID_SIZE, 2), np.int64)
+    places = np.empty((DOOR_KEY_SIZE * DOOR_KEY_SIZE, 2), np.int64)
     found = 0
-    for x in range(1, GRID_SIZE - 1):
-        for y in range(1, GRID_SIZE - 1):
+    for x in range(1, DOOR_KEY_SIZE - 1):
+        for y in range(1, DOOR_KEY_SIZE - 1):
             if cells[x, y, 0] == BALL:
                 places[found, 0], places[found, 1] = x, y
                 found += 1

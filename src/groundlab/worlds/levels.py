@@ -9,11 +9,10 @@ from numba import prange
 
 from groundlab.core.compiled import compiled, compiled_for, compiled_parallel, inlined
 from groundlab.worlds import babyai, doorkey
-from groundlab.worlds.doorkey import MOVING_OBSTACLE
 from groundlab.worlds.dynamics import act
 from groundlab.worlds.missions import verify
 from groundlab.worlds.pcg64 import integers
-from groundlab.worlds.rules import DOOR_KEY, FAMILY, PER_EPISODE, VARIANT
+from groundlab.worlds.rules import DOOR_KEY, FAMILY, MOVING_OBSTACLE, PER_EPISODE, VARIANT
 from groundlab.worlds.view import draw_memory, draw_view, remember_view
 
 MEMORY_VIEW = 3  # the door-key worlds: three cells across, the agent's row and two rows ahead

@@ -9,8 +9,10 @@ Read next: `rules.py` (the rows), `vector.py` and `single.py` (the two fronts), 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import gymnasium as gym
+
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.worlds import doorkey, rules
+from groundlab.worlds import rules
 from groundlab.worlds.codes import AGENT, BALL, BLUE, BOX, GREEN, KEY, PURPLE, RED
 from groundlab.worlds.crafter.rules import CRAFTER_WORLDS
 from groundlab.worlds.rules import Rules
@@ -41,18 +43,18 @@ class World:
     def width(self) -> int:
         """Width of the canvas in cells: that of the widest level."""
         if self.is_door_key:
-            return doorkey.GRID_SIZE
+            return rules.DOOR_KEY_SIZE
         return max((level.room_size - 1) * level.columns + 1 for level in self.levels)
 
     @property
     def height(self) -> int:
         """Height of the canvas in cells."""
-        return doorkey.GRID_SIZE if self.is_door_key else self.levels[0].room_size
+        return rules.DOOR_KEY_SIZE if self.is_door_key else self.levels[0].room_size
 
     @property
     def max_steps(self) -> int:
         """The longest time limit of its levels, in steps."""
-        return doorkey.MAX_STEPS if self.is_door_key else max(_limit(level) for level in self.levels)
+        return rules.DOOR_KEY_STEPS if self.is_door_key else max(_limit(level) for level in self.levels)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -75,12 +77,12 @@ def _door_key(name: str, variant: int, summary: str) -> World:
 
 
 def _door_key_worlds() -> Iterator[World]:
-    yield _door_key("SimpleDoorKey", doorkey.SIMPLE_DOOR_KEY, "the key lies in the room")
-    yield _door_key("KeyInBox", doorkey.KEY_IN_BOX, "the key lies in a box")
-    yield _door_key("RandomBoxKey", doorkey.RANDOM_BOX_KEY, "the key lies in a box, or beside an empty one")
-    yield _door_key("ColoredDoorKey", doorkey.COLORED_DOOR_KEY, "two keys, the one of the door's colour fits")
+    yield _door_key("SimpleDoorKey", rules.SIMPLE_DOOR_KEY, "the key lies in the room")
+    yield _door_key("KeyInBox", rules.KEY_IN_BOX, "the key lies in a box")
+    yield _door_key("RandomBoxKey", rules.RANDOM_BOX_KEY, "the key lies in a box, or beside an empty one")
+    yield _door_key("ColoredDoorKey", rules.COLORED_DOOR_KEY, "two keys, the one of the door's colour fits")
     own = "SimpleDoorKey with two wandering balls (our own definition)"
-    yield _door_key("MovingObstacle", doorkey.MOVING_OBSTACLE, own)
+    yield _door_key("MovingObstacle", rules.MOVING_OBSTACLE, own)
 
 
 _GO_TO, _PICK_UP, _PUT_NEXT = "go to a/the C T", "pick up a/the C T", "put a/the C T next to a/the C T"
@@ -259,3 +261,10 @@ def with_distractors(world: World, num_dists: int) -> World:
     own = {rules.GO_TO: 1, rules.PICK_UP: 1, rules.OPEN: 0}
     levels = tuple(level._replace(objects=num_dists + own.get(level.task, 2)) for level in world.levels)
     return replace(world, levels=levels)
+
+
+def register_worlds() -> None:
+    """Make every world known to `gymnasium.make`."""
+    for world in WORLDS.values():
+        if world.gym_id not in gym.registry and "/" not in world.name:
+            gym.register(id=world.gym_id, entry_point="groundlab.worlds.single:GridEnv", kwargs={"world": world.name})

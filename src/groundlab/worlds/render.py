@@ -2,17 +2,19 @@
 
 `as_picture` and `as_text` draw what a door-key agent has seen (unseen cells are grey, or blank). `level_picture` and
 `level_text` draw a whole BabyAI level with the agent's view lit; `view_picture` draws the 7x7 view alone.
-Called from: `single.py`, `methods/mediator/recording.py`, `groundlab play`, notebook 00.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from minigrid.core.grid import Grid
-from minigrid.core.world_object import WorldObj
 
 from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, NORTH, TYPES, UNSEEN, WALL
 from groundlab.worlds.registry import VIEW
 from groundlab.worlds.state import Grids
 from groundlab.worlds.view import agent_pose, remember_view
+
+if TYPE_CHECKING:
+    from minigrid.core.grid import Grid
 
 TILE = 32  # pixels
 VIEW_SIZE = VIEW[0]
@@ -22,8 +24,11 @@ _ARROWS = (">", "V", "<", "^")
 _DOOR_LETTERS = ("_", "d", "L")  # open, closed, locked
 
 
-def _as_minigrid(cells: np.ndarray, agent: tuple[int, int]) -> Grid:
+def _as_minigrid(cells: np.ndarray, agent: tuple[int, int]) -> "Grid":
     """Minigrid's grid of `cells` [W, H, 3 or more], without what lies under the agent."""
+    from minigrid.core.grid import Grid  # here, because minigrid takes a third of a second to import
+    from minigrid.core.world_object import WorldObj
+
     grid = Grid(*cells.shape[:2])
     for x, y in np.argwhere(cells[:, :, 0] > EMPTY).tolist():
         if cells[x, y, 0] != AGENT and (x, y) != agent:

@@ -23,6 +23,11 @@ AGENT_FIRST, AGENT_LAST = range(2)
 
 DRAWN = -1  # a target of which nothing is fixed
 
+# The door-key worlds: which one, the side of their grid, and their time limit.
+SIMPLE_DOOR_KEY, KEY_IN_BOX, RANDOM_BOX_KEY, COLORED_DOOR_KEY, MOVING_OBSTACLE = range(5)
+DOOR_KEY_SIZE = 10
+DOOR_KEY_STEPS = DOOR_KEY_SIZE * DOOR_KEY_SIZE
+
 
 class Rules(NamedTuple):
     """One level. Sizes in cells, walls included; targets are type and colour codes."""

@@ -16,7 +16,7 @@ from groundlab.worlds.codes import ACTIONS
 from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
-from groundlab.worlds.registry import WORLDS, find
+from groundlab.worlds.registry import find
 from groundlab.worlds.state import empty_grids
 from groundlab.worlds.vector import check_actions, configure, observation_space, spread_seeds
 
@@ -82,10 +82,3 @@ class GridEnv(gym.Env):
             draw = render.as_picture if self.render_mode == "rgb_array" else render.as_text
             return draw(self._images[0])
         return render.level_picture(self.grids) if self.render_mode == "rgb_array" else render.level_text(self.grids)
-
-
-def register_worlds() -> None:
-    """Make every world known to `gymnasium.make`."""
-    for world in WORLDS.values():
-        if world.gym_id not in gym.registry and "/" not in world.name:
-            gym.register(id=world.gym_id, entry_point="groundlab.worlds.single:GridEnv", kwargs={"world": world.name})
