@@ -1,7 +1,7 @@
 """`groundlab methods`: every method of every paper, and all there is to know of one before it is run.
 
-    groundlab methods
-    groundlab methods mediator        its worlds; its settings with type, default, the value at scale `paper`, meaning
+groundlab methods
+groundlab methods mediator        its worlds; its settings with type, default, the value at scale `paper`, meaning
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +39,8 @@ def _list_all(wide: Console) -> None:
 
     table = _table("method", "paper", "worlds", "what it is")
     for paper, method in registry.methods():
-        table.add_row(method.name, paper, ", ".join(method.families), method.summary)
+        worlds = f"{len(registry.worlds_of(method))} {', '.join(method.families)}"
+        table.add_row(method.name, paper, worlds, method.summary)
     wide.print(table)
     wide.print("groundlab methods METHOD shows its settings", highlight=False)
 

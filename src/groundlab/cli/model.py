@@ -1,8 +1,8 @@
 """Language models on the command line: pretraining, what tuning takes, uploads, and the account of a ledger.
 
-    groundlab pretrain smoke-t5 --out out/lm
-    groundlab model memory quick-llama-chat-s0 --set lora_rank=32
-    groundlab ledger replies.jsonl
+groundlab pretrain smoke-t5 --out out/lm
+groundlab model memory quick-llama-chat-s0 --set lora_rank=32
+groundlab ledger replies.jsonl
 """
 
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The commands that run experiments and show what came of them.
 
-    groundlab reproduce --only mediator --scale quick
-    groundlab run mediator --world SimpleDoorKey --out out/mediator
-    groundlab evaluate mediator --world SimpleDoorKey --checkpoint out/mediator --json test.json
-    groundlab review
+groundlab reproduce --only mediator --scale quick
+groundlab run mediator --world SimpleDoorKey --out out/mediator
+groundlab evaluate mediator --world SimpleDoorKey --checkpoint out/mediator --json test.json
+groundlab review
 """
 
 from pathlib import Path

@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -138,7 +139,9 @@ def shown(value: Any) -> str:
 def _type_name(field: FieldInfo) -> str:
     """`int >= 1`, `strict | lenient`, `text or none`."""
     marks = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    bounds = [f"{mark} {getattr(each, key)}" for each in field.metadata for key, mark in marks.items() if hasattr(each, key)]
+    bounds = [
+        f"{mark} {getattr(each, key)}" for each in field.metadata for key, mark in marks.items() if hasattr(each, key)
+    ]
     return " ".join([_named(field.annotation), ", ".join(bounds)]).strip()
 
 
@@ -170,7 +173,7 @@ def _below_fields(body: ast.stmt) -> dict[str, str]:
     statements = body.body if isinstance(body, ast.ClassDef) else []
     return {
         field.target.id: " ".join(text.value.value.split())
-        for field, text in zip(statements, statements[1:], strict=False)
+        for field, text in pairwise(statements)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }

@@ -35,6 +35,7 @@ PAPER = Paper(
             "learns by PPO which option to run",
             learns=True,
             families=(DOOR_KEY,),
+            worlds=("SimpleDoorKey",),
             assets=_PROMPTS,
         ),
     ),
