@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from groundlab import cli
+from groundlab.cli.runs import versions_in
 
 
 @pytest.fixture
@@ -96,8 +97,8 @@ def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_o
     for name, created, alone in (("a", "2026-01-02", []), ("b", "2026-01-01", []), ("c", "2026-01-03", ["row"])):
         (tmp_path / name).mkdir()
         (tmp_path / name / "manifest.json").write_text(json.dumps({"created": created, "alone": alone}))
-    assert [folder.name for folder in cli._versions(tmp_path)] == ["b", "a"]
-    assert cli._versions(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
+    assert [folder.name for folder in versions_in(tmp_path)] == ["b", "a"]
+    assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
 
 
 def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
@@ -136,10 +137,12 @@ def test_all_worlds_are_listed_with_what_they_ask(groundlab):
 
 
 def test_every_world_is_in_one_group():
-    from groundlab.cli.play import GROUPS
+    from groundlab.cli.play import GROUPS, group_of
     from groundlab.worlds import WORLDS
 
-    assert all(sum(belongs(world) for belongs in GROUPS.values()) == 1 for world in WORLDS.values())
+    groups = [group_of(world) for world in WORLDS.values()]
+    assert set(groups) == set(GROUPS) - {"worlds of other packages"}
+    assert groups.count("levels of the knowledge paper") == sum(name.startswith("BabyAI-Text-") for name in WORLDS)
 
 
 def test_the_packages_worlds_are_listed_on_request(groundlab):

@@ -8,8 +8,10 @@ import pytest
 
 from groundlab import worlds
 from groundlab.core.run import Run, RunSpec
+from groundlab.papers import registry
 from groundlab.papers.registry import Request
 from groundlab.papers.worlds import bot
+from groundlab.papers.worlds.settings import BotSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "babyai_text.json"
 # Mean length and raw return of 300 episodes of the original's bot (spec glam-environment 11.14).
@@ -66,7 +68,7 @@ def test_the_bot_solves_every_training_kind_as_fast_as_the_originals(kind):
     assert np.mean([row["return"] for row in rows]) == pytest.approx(game_return, abs=0.01)
 
 
-@pytest.mark.parametrize("world", bot.WORLDS)
+@pytest.mark.parametrize("world", registry.worlds_of(registry.named("bot")[0][1]))
 def test_the_bot_solves_every_level(world):
     assert all(row["success"] for row in bot.play(world, list(range(5))))
 
@@ -90,7 +92,7 @@ def test_fewer_objects_are_an_option_of_the_reasoning_levels():
 
 
 def test_a_run_stores_what_an_evaluation_gives(tmp_path):
-    settings = bot.Settings(layouts="5-7").model_dump()
+    settings = BotSettings(layouts="5-7").model_dump()
     spec = RunSpec(method="bot", world="BabyAI-GoToLocal-v0", seed=0, settings=settings)
     bot.execute(Run(tmp_path, spec))
     stored = json.loads((tmp_path / "evaluation.json").read_text())
@@ -101,4 +103,4 @@ def test_a_run_stores_what_an_evaluation_gives(tmp_path):
 
 def test_layouts_must_be_a_range():
     with pytest.raises(ValueError, match="is no range"):
-        bot.Settings(layouts="7-3")
+        BotSettings(layouts="7-3")

@@ -1,45 +1,50 @@
-"""The command line's options for a language model that is really asked: which one, where it is, what it may cost.
+"""Language models on the command line: pretraining, what tuning takes, uploads, and the account of a ledger.
 
-`run` and `evaluate` (cli.py) share them. Also what `groundlab ledger`, `groundlab model memory` and `push` print.
-Read next: `language/chat/reach.py`, the same by environment variables.
+groundlab pretrain smoke-t5 --out out/lm
+groundlab model memory quick-llama-chat-s0 --set lora_rank=32
+groundlab ledger replies.jsonl
 """
 
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
+from groundlab.cli.options import Seed, Set, parse_settings
 from groundlab.core.errors import GroundlabError
 
-Planner = Annotated[str | None, typer.Option("--planner", help="Who plans: scripted, recorded, openai or local.")]
-Model = Annotated[str | None, typer.Option("--model", help="The language model that plans.")]
-LedgerFile = Annotated[str | None, typer.Option("--ledger", help="File where its replies are kept.")]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Its OpenAI-compatible server, http://HOST:PORT/v1.")]
-Prices = Annotated[str | None, typer.Option("--prices", help="Per million tokens: PROMPT,COMPLETION.")]
-Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger may come to hold: tokens=N,cost=X.")]
+app = typer.Typer(no_args_is_help=True, help="Language models: the memory that tuning takes, and uploads.")
+console = Console()
 
 
-def settings(
-    planner: str | None,
-    model: str | None,
-    ledger: str | None,
-    base_url: str | None,
-    prices: str | None,
-    budget: str | None,
-) -> dict[str, Any]:
-    """What of the options belongs to a run, as settings; the rest goes to the environment, also of workers."""
-    from groundlab.language.chat import connection
+def pretrain(
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe, e.g. quick-t5, or smoke-t5 to try it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the model; the same command continues it.")],
+    seed: Seed = 0,
+) -> None:
+    """Pretrain a small language model on the corpus of grid-world language that the package draws."""
+    from groundlab.lab.worker import stop_on_signals
+    from groundlab.language import pretraining
 
-    reached = {connection.ADDRESS: base_url, connection.PRICES: prices, connection.BUDGET: budget}
-    os.environ.update({name: value for name, value in reached.items() if value is not None})
-    return {"planner": planner, "ledger": ledger, "chat.model": model}
+    checked = pretraining.load_recipe(recipe, seed=seed)
+    with stop_on_signals() as stop, Progress(console=console, transient=True) as view:
+        bar = view.add_task(f"{recipe}, seed {seed}", total=None)
+        facts = pretraining.pretrain(
+            checked,
+            out,
+            report=lambda news: view.update(bar, completed=news.step, total=news.total),
+            stop=stop.is_set,
+        )
+    accuracy = ", ".join(f"{topic} {share:.2f}" for topic, share in facts["probes"].items())
+    console.print(f"{recipe}, seed {seed}, accuracy by topic: {accuracy}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {out}: {facts['parameters']:,} parameters", soft_wrap=True, highlight=False)
 
 
-def print_accounts(console: Console, file: Path) -> None:
-    """What the replies of a ledger took, by model. Raises GroundlabError when there is no such file."""
+def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -> None:
+    """What the replies of a ledger took: tokens and cost of each model."""
     from groundlab.language.chat import Ledger
 
     if not file.is_file():
@@ -53,25 +58,36 @@ def print_accounts(console: Console, file: Path) -> None:
     console.print(table)
 
 
-def print_memory(console: Console, model: str, given: dict[str, Any], context: int) -> None:
-    """What tuning a model takes, by purpose. Raises GroundlabError for a model or settings that are unknown."""
+@app.command()
+def memory(
+    name: Annotated[str, typer.Argument(help="A model that ships, a folder, or a name on this machine.")],
+    context: Annotated[int, typer.Option("--context", min=1, help="Tokens of the longest prompt.")] = 512,
+    set_: Set = [],  # noqa: B006
+) -> None:
+    """Estimate the memory of tuning a model, e.g. --set dtype=bfloat16 --set device=cuda --set lora_rank=32."""
     from groundlab.core.schema import parse
-    from groundlab.papers.reasoning import memory
+    from groundlab.papers.reasoning import memory as tuning
     from groundlab.papers.reasoning.settings import TrainingSettings
 
-    settings = parse(TrainingSettings, {**given, "model": model}, "settings")
-    plan = memory.estimate(memory.configuration(model), settings, context)
+    settings = parse(TrainingSettings, {**parse_settings(set_), "model": name}, "settings")
+    plan = tuning.estimate(tuning.configuration(name), settings, context)
     table = Table()
     table.add_column("memory")
     table.add_column("GB", justify="right")
-    for name, size in plan.items():
+    for purpose, size in plan.items():
         if size:
-            table.add_row(name, f"{size / 1e9:,.3f}", end_section=name == list(plan)[-2])
+            table.add_row(purpose, f"{size / 1e9:,.3f}", end_section=purpose == list(plan)[-2])
     console.print(table)
 
 
-def push(console: Console, folder: Path, repo: str, private: bool, agreed: bool) -> None:
-    """Tell what would be uploaded of a run, ask unless it is agreed, upload. Raises GroundlabError where refused."""
+@app.command()
+def push(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `reasoning` or `direct`.")],
+    repo: Annotated[str, typer.Argument(help="Its name on the Hugging Face hub, ACCOUNT/NAME.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Upload without asking.")] = False,
+) -> None:
+    """Upload a trained agent to the Hugging Face hub, with a card that says how it was made and what it does."""
     from groundlab.lab import hub
 
     files, card = hub.model_files(folder), hub.card(folder)
@@ -79,5 +95,5 @@ def push(console: Console, folder: Path, repo: str, private: bool, agreed: bool)
     for file in files:
         console.print(f"{file.name}  {file.stat().st_size:,} bytes", highlight=False, soft_wrap=True)
     console.print(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
-    if agreed or typer.confirm("Upload them?"):
+    if yes or typer.confirm("Upload them?"):
         console.print(f"uploaded: {hub.push(folder, repo, private)}", highlight=False, soft_wrap=True)

@@ -4,50 +4,62 @@
     groundlab play BabyAI-MixedTrainLocal-v0 --seed 3
 
 Left is the whole level, with floor dotted where the agent sees it; right is what a language model would read of it.
-Called from: `cli.py`. Read next: `worlds/render.py` (the drawing), `worlds/text.py` (the sentences).
 """
 
 import sys
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
+from groundlab.cli.options import Seed
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds import CRAFTER_WORLDS, WORLDS, GridEnv, find, render, text
-from groundlab.worlds.crafter.rules import LENGTH, SIZE
-from groundlab.worlds.registry import World
 
-GROUPS: dict[str, Callable[[World], bool]] = {
-    "door-key worlds (mediator)": lambda world: world.is_door_key,
-    "BabyAI and BabyAI-Text (GLAM)": lambda world: world.name.startswith("BabyAI-") and not _is_knowledge(world),
-    "levels of the reasoning paper": lambda world: world.name.startswith("Reasoning-"),
-    "levels of the knowledge paper": lambda world: _is_knowledge(world),
-}
-_PIPE_WIDTH = 100  # columns, where there is no terminal to ask
+if TYPE_CHECKING:
+    from groundlab.worlds import GridEnv
+    from groundlab.worlds.registry import World
+
+GROUPS = (
+    "door-key worlds (mediator)",
+    "BabyAI and BabyAI-Text (GLAM)",
+    "levels of the reasoning paper",
+    "levels of the knowledge paper",
+    "worlds of other packages",
+)
+PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _KEYS = {"a": 0, "d": 1, "w": 2, "p": 3, "x": 4, "t": 5, "n": 6}
 _HELP = "a left, d right, w forward, p pick up, x drop, t toggle, n nothing, q quit"
 _SEEN_FLOOR, _UNSEEN_FLOOR = ". ", "  "
+console = Console()
 
 
-def _is_knowledge(world: World) -> bool:
-    return world.name.startswith("BabyAI-Text-")
+def worlds(
+    package: Annotated[bool, typer.Option("--all", help="Also the ids that run through minigrid, slower.")] = False,
+) -> None:
+    """List the worlds: grid, time limit, missions."""
+    list_worlds(console, package)
 
 
 def list_worlds(console: Console, package: bool = False) -> None:
     """Print all native worlds by group; with `package`, also the ids that run through minigrid."""
+    from groundlab.worlds import CRAFTER_WORLDS, WORLDS
+    from groundlab.worlds.crafter.rules import LENGTH, SIZE
+
     if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
+        console = Console(width=PIPE_WIDTH)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("world", "grid", "limit", "missions (C a colour, T a type; X, Y objects)"):
         table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
-    for group, belongs in GROUPS.items():
-        members = [world for world in WORLDS.values() if belongs(world)]
+    for group in GROUPS:
+        members = [world for world in WORLDS.values() if group_of(world) == group]
+        if not members:
+            continue
         table.add_row(f"[bold]{group}: {len(members)}[/bold]")
         for world in members:
             grid = f"{world.width}x{world.height}"
@@ -63,13 +75,23 @@ def list_worlds(console: Console, package: bool = False) -> None:
         console.print(Columns(others), highlight=False)
 
 
+def group_of(world: "World") -> str:
+    """The heading of GROUPS that a grid world is listed under."""
+    starts = {"BabyAI-Text-": 3, "Reasoning-": 2, "BabyAI-": 1}
+    number = next((number for start, number in starts.items() if world.name.startswith(start)), 4)
+    return GROUPS[0 if world.is_door_key else number]
+
+
 def _package_only() -> list[str]:
+    from groundlab.worlds import WORLDS
     from groundlab.worlds.package import package_ids  # here, because minigrid's levels take a second to import
 
     return [name for name in package_ids() if name not in WORLDS]
 
 
-def _environment(world: str) -> GridEnv:
+def _environment(world: str) -> "GridEnv":
+    from groundlab.worlds import WORLDS, GridEnv, find
+
     if world not in WORLDS and world in _package_only():
         raise GroundlabError(
             f"{world} runs through the minigrid package; play one of those that `groundlab worlds` lists"
@@ -78,16 +100,16 @@ def _environment(world: str) -> GridEnv:
     return GridEnv(world, render_mode="ansi", kinds=kinds)
 
 
-def play(console: Console, world: str, seed: int) -> None:
-    """Play one episode; keys come from the terminal or, one character each, from a pipe. Raises GroundlabError."""
+def play(world: Annotated[str, typer.Argument(help="A world, e.g. BabyAI-GoToLocal-v0.")], seed: Seed = 0) -> None:
+    """Play one episode in the terminal, beside what an agent would read of it."""
     env = _environment(world)
     screen = _door_key_screen(env) if env.world.is_door_key else _babyai_screen(env)
     observation, _ = env.reset(seed=seed)
     terminated = truncated = False
     steps, reward = 0, 0.0
-    _say(console, f"{world}, layout {seed}: {observation['mission']}\n{_HELP}")
+    _say(f"{world}, layout {seed}: {observation['mission']}\n{_HELP}")
     while not (terminated or truncated):
-        _say(console, f"\n{screen(observation)}\nstep {steps} of {env.grids.max_steps[0]}, reward {reward:g}")
+        _say(f"\n{screen(observation)}\nstep {steps} of {env.grids.max_steps[0]}, reward {reward:g}")
         key = _read_key()
         if key in ("q", ""):
             break
@@ -95,19 +117,19 @@ def play(console: Console, world: str, seed: int) -> None:
             observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
             steps += 1
         else:
-            _say(console, _HELP)
+            _say(_HELP)
     end = f"mission done, reward {reward:.3f}" if terminated else "time is up" if truncated else "stopped"
-    _say(console, f"{end} after {steps} step{'s' * (steps != 1)}")
+    _say(f"{end} after {steps} step{'s' * (steps != 1)}")
 
 
-def _say(console: Console, words: str) -> None:
+def _say(words: str) -> None:
     console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 Screen = Callable[[dict[str, Any]], str]
 
 
-def _door_key_screen(env: GridEnv) -> Screen:
+def _door_key_screen(env: "GridEnv") -> Screen:
     """What was seen of the room, and the line that the mediator's planner reads."""
     from groundlab.papers.mediator.translator import Translator
 
@@ -115,8 +137,9 @@ def _door_key_screen(env: GridEnv) -> Screen:
     return lambda observation: f"{env.render()}\n{translator.describe(observation['image'])}"
 
 
-def _babyai_screen(env: GridEnv) -> Screen:
+def _babyai_screen(env: "GridEnv") -> Screen:
     """The level beside the mission and the sentences about the view."""
+    from groundlab.worlds import text
 
     def draw(observation: dict[str, Any]) -> str:
         sentences = text.describe_batch(observation["image"][None], env.world.language)[0]
@@ -128,8 +151,10 @@ def _babyai_screen(env: GridEnv) -> Screen:
     return draw
 
 
-def _level_rows(env: GridEnv) -> Iterator[str]:
+def _level_rows(env: "GridEnv") -> Iterator[str]:
     """The level's rows, two characters a cell; floor that the agent does not see is blank."""
+    from groundlab.worlds import render
+
     lit = render.lit_cells(env.grids)
     for y, row in enumerate(render.level_text(env.grids).splitlines()):
         cells = (row.ljust(2 * len(lit))[2 * x : 2 * x + 2] for x in range(len(lit)))

@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterable
 
 UNFINISHED_EXIT_CODE = 75  # sysexits' EX_TEMPFAIL: "run me again"
+_LISTED = 30  # names in one line, at most
 
 
 class GroundlabError(Exception):
@@ -28,9 +29,13 @@ def first_line(error: BaseException) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> GroundlabError:
-    """The error for a name that is none of `known`: suggests the nearest one, and `hint` says what lists them all."""
+    """The error for a name that is none of `known`: suggests the nearest one, and `hint` says what lists them all.
+
+    Without a near one all are named, unless they are many and there is a hint.
+    """
     names = sorted(known)
     lowered = {candidate.lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    suggestion = f"; did you mean {lowered[close[0]]!r}?" if close else f"; known: {', '.join(names)}"
+    listed = "" if hint and len(names) > _LISTED else f"; known: {', '.join(names)}"
+    suggestion = f"; did you mean {lowered[close[0]]!r}?" if close else listed
     return GroundlabError(f"unknown {kind} {name!r}{suggestion}" + (f" ({hint})" if hint else ""))

@@ -1,14 +1,21 @@
 """Data from people checked against a pydantic schema, with one line that names the fix.
 
-`parse` is the only door: config files (lab/config.py) and the settings of methods (methods/registry.py) go through it,
-so a misspelt key is answered the same way everywhere.
+`parse` is the only door: config files (lab/config.py) and the settings of methods (papers/registry.py) go through it,
+so a misspelt key is answered the same way everywhere. `describe` tells what a schema holds, for people.
 """
 
+import ast
+import inspect
 import re
+import sys
+import textwrap
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from groundlab.core.errors import GroundlabError, unknown_name
 
@@ -94,3 +101,79 @@ def _checked(text: str) -> str:
 
 Layouts = Annotated[str, AfterValidator(_checked)]
 """Test layouts, "first-last": the reset seeds of an evaluation."""
+
+
+class FieldRow(NamedTuple):
+    """One key of a schema, in words."""
+
+    name: str
+    """With the keys that it lies in: `fidelity.dropout`."""
+    type: str
+    default: str
+    meaning: str
+    """The docstring below the field; empty where it has none."""
+
+
+def describe(schema: type[BaseModel], prefix: str = "") -> list[FieldRow]:
+    """Every key of a schema, nested ones after the key that holds them."""
+    meanings, rows = _meanings(schema), []
+    for name, field in schema.model_fields.items():
+        key, inner = prefix + (field.alias or name), field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            rows += describe(inner, f"{key}.")
+        else:
+            default = "required" if field.is_required() else shown(field.get_default(call_default_factory=True))
+            rows.append(FieldRow(key, _type_name(field), default, meanings.get(name, "")))
+    return rows
+
+
+def shown(value: Any) -> str:
+    """A value as people write it after `--set key=`; of a long list how many there are."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    if isinstance(value, list | tuple) and len(value) > 3:
+        return f"({len(value)} values)"
+    return ", ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _type_name(field: FieldInfo) -> str:
+    """`int >= 1`, `strict | lenient`, `text or none`."""
+    marks = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [
+        f"{mark} {getattr(each, key)}" for each in field.metadata for key, mark in marks.items() if hasattr(each, key)
+    ]
+    return " ".join([_named(field.annotation), ", ".join(bounds)]).strip()
+
+
+def _named(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _named(parts[0])
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin in (Union, UnionType):
+        return " or ".join("none" if part is type(None) else _named(part) for part in parts)
+    if origin in (list, tuple, dict):
+        return f"{origin.__name__} of {_named(parts[-1])}"
+    return {str: "text", bool: "true | false"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _meanings(schema: type[BaseModel]) -> dict[str, str]:
+    """The docstrings below the fields of a schema and of those it extends, read from their source."""
+    found: dict[str, str] = {}
+    for owner in reversed(schema.__mro__):
+        if owner.__module__ in sys.modules and issubclass(owner, BaseModel) and owner not in (BaseModel, Strict):
+            (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+            found |= _below_fields(body)
+    return found
+
+
+def _below_fields(body: ast.stmt) -> dict[str, str]:
+    """Field name -> the string that follows its declaration, in the body of a class."""
+    statements = body.body if isinstance(body, ast.ClassDef) else []
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in pairwise(statements)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }

@@ -163,7 +163,8 @@ def _names(statements: list[ast.stmt]) -> set[str]:
 
 
 def _is_table(name: str, tables: set[str]) -> bool:
-    return name in tables or re.fullmatch("__.*__", name) is not None
+    """Whether a name is that of a table, or a dunder; `__getattr__` imports what a module offers late."""
+    return name in tables or (re.fullmatch("__.*__", name) is not None and name != "__getattr__")
 
 
 def _imports(node: ast.AST, package: str) -> Iterator[Import]:

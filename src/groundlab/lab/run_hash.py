@@ -25,7 +25,7 @@ from groundlab.lab import import_closure
 from groundlab.papers import registry
 
 HASH_LENGTH = 16  # hexadecimal digits: short enough to read in a path, 64 bits
-_NO_RESULT = {"module", "summary", "assets", "families"}
+_NO_RESULT = {"module", "settings", "summary", "assets", "families", "worlds"}
 """Fields of a row that are prose, say where a method runs, or are hashed by content."""
 
 
@@ -40,7 +40,8 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
 
 def code_digest(method: str, world: str) -> str:
     """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
-    starts = (registry.load(method, world).__name__, registry.__name__)
+    row = registry.get(method, world)
+    starts = (row.module, registry.schema_of(row).__module__, registry.__name__)
     packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
     pins = repository_root() / "requirements" / "constraints.txt"
     pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
@@ -83,11 +84,11 @@ def _name(file: Path) -> str:
 
 def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
-    settings = registry.load(spec.method, spec.world).Settings(**spec.settings)
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    method = registry.get(spec.method, spec.world)
+    changed = registry.schema_of(method)(**spec.settings).model_dump(mode="json", exclude_defaults=True)
     parts = [
         {**spec.model_dump(), "settings": changed},
-        _row(registry.get(spec.method, spec.world)),
+        _row(method),
         _world_rows(spec),
         code or code_digest(spec.method, spec.world),
         input_digests(spec.method, spec.world, spec.settings),

@@ -1,9 +1,10 @@
 """What a paper and a method are, as data: a paper's package offers one `PAPER`, which lists its methods and exhibits.
 
-A method's module offers `Settings` (a pydantic schema), `WORLDS` (the worlds it runs on), and
+A method's module offers
 
     make_learner(spec, run=None) -> Learner      where it learns (training.py)
     evaluate(request) -> evaluations             where it follows a rule
+    Settings                                     its pydantic schema, unless its row names another (`Method.settings`)
 """
 
 from collections.abc import Callable
@@ -26,7 +27,11 @@ class Method:
     summary: str
     learns: bool = False
     families: tuple[str, ...] = (GRID,)
-    """Families of worlds. One name may stand for two methods of different families (`random`)."""
+    """Families of worlds that it runs on. One name may stand for two methods of different families (`random`)."""
+    worlds: tuple[str, ...] = ()
+    """Patterns of names: only what fits one ("Reasoning-*"), and nothing that fits one after a "!"; none: all."""
+    settings: str = ""
+    """Its schema, "module:Class", where that is not the module's `Settings`: plans read it without loading torch."""
     assets: tuple[str, ...] = ()
     """Text that it reads, as patterns below groundlab/assets: part of what names its runs."""
 

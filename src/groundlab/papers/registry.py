@@ -1,6 +1,7 @@
 """Papers and methods by name, groundlab's own and those that other packages add (entry points `groundlab.papers`)."""
 
 import importlib
+from fnmatch import fnmatchcase
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -9,7 +10,7 @@ from groundlab import worlds
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Run, RunSpec
-from groundlab.core.schema import parse
+from groundlab.core.schema import Strict, parse
 from groundlab.papers.method import CRAFTER, DOOR_KEY, GRID, Method, Paper, Request
 from groundlab.papers.training import Evaluation, evaluate_once, train
 
@@ -25,13 +26,18 @@ def methods() -> tuple[tuple[str, Method], ...]:
     return tuple((name, method) for name, paper in papers().items() for method in paper.methods)
 
 
-def get(name: str, world: str) -> Method:
-    """The method of that name on that world. Raises GroundlabError for unknown ones, naming the nearest."""
-    known = [method for _, method in methods() if method.name == name]
+def named(name: str) -> list[tuple[str, Method]]:
+    """(paper's name, method) of that name. Raises GroundlabError for an unknown one, naming the nearest."""
+    known = [(paper, method) for paper, method in methods() if method.name == name]
     if not known:
         hint = "groundlab methods lists all"
         raise unknown_name("method", name, {method.name for _, method in methods()}, hint)
-    family = family_of(world)
+    return known
+
+
+def get(name: str, world: str) -> Method:
+    """The method of that name on that world. Raises GroundlabError for unknown ones, naming the nearest."""
+    known, family = [method for _, method in named(name)], family_of(world)
     return next((method for method in known if family in method.families), known[0])
 
 
@@ -48,26 +54,46 @@ def paper_of(name: str, world: str) -> str:
     return next(paper for paper, each in methods() if each is method)
 
 
+def worlds_of(method: Method) -> tuple[str, ...]:
+    """The names of the worlds that a method runs on."""
+    left_out = [pattern[1:] for pattern in method.worlds if pattern.startswith("!")]
+    only = [pattern for pattern in method.worlds if not pattern.startswith("!")] or ["*"]
+    names = (name for name in (*worlds.WORLDS, *worlds.CRAFTER_WORLDS) if family_of(name) in method.families)
+    return tuple(name for name in names if _fits(name, only) and not _fits(name, left_out))
+
+
+def _fits(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def load(name: str, world: str) -> ModuleType:
     """The module that implements a method on a world."""
     return importlib.import_module(get(name, world).module)
 
 
+def schema_of(method: Method) -> type[Strict]:
+    """The schema of a method's settings."""
+    module, _, name = (method.settings or f"{method.module}:Settings").partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def resolve_settings(name: str, world: str, given: dict[str, Any]) -> dict[str, Any]:
     """All settings of a method, defaults filled in. Raises GroundlabError for an unknown or ill-typed key."""
-    return parse(load(name, world).Settings, given, f"settings of {name}").model_dump(mode="json")
+    return parse(schema_of(get(name, world)), given, f"settings of {name}").model_dump(mode="json")
 
 
 def input_files(name: str, world: str, settings: dict[str, Any]) -> list:
     """The files that a run with these settings reads, such as a ledger of recorded replies."""
-    return load(name, world).Settings(**settings).input_files()
+    return schema_of(get(name, world))(**settings).input_files()
 
 
 def check_world(name: str, world: str) -> None:
     """Raises GroundlabError for an unknown world, or one that the method does not run on."""
-    supported = load(name, world).WORLDS
-    if world not in supported and (world in worlds.CRAFTER_WORLDS or worlds.find(world).name not in supported):
-        raise GroundlabError(f"{name} does not run on {world}; it runs on {', '.join(supported)}")
+    known = worlds_of(get(name, world))
+    if world in known or (world not in worlds.CRAFTER_WORLDS and worlds.find(world).name in known):
+        return
+    listed = ", ".join(known) if len(known) <= 8 else f"{len(known)} others (groundlab methods {name})"
+    raise GroundlabError(f"{name} does not run on {world}; it runs on {listed}")
 
 
 def execute(run: Run) -> None:

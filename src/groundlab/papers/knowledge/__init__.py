@@ -3,6 +3,7 @@
 from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 
 _HERE = "groundlab.papers.knowledge"
+_WORLDS = ("!Crafter-Reward",)  # of Crafter, the text variants
 _PROMPTS = ("prompts/knowledge/*.txt",)
 
 PAPER = Paper(
@@ -16,6 +17,7 @@ PAPER = Paper(
             "PPO, shaped by knowledge",
             learns=True,
             families=(GRID, CRAFTER),
+            worlds=_WORLDS,
             assets=_PROMPTS,
         ),
         Method(
@@ -24,6 +26,7 @@ PAPER = Paper(
             "curious PPO, records episodes",
             learns=True,
             families=(GRID, CRAFTER),
+            worlds=_WORLDS,
             assets=_PROMPTS,
         ),
     ),

@@ -36,6 +36,7 @@ PAPER = Paper(
             "learns by PPO which option to run",
             learns=True,
             families=(DOOR_KEY,),
+            worlds=("SimpleDoorKey",),
             assets=_PROMPTS,
         ),
     ),

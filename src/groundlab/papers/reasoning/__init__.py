@@ -3,6 +3,7 @@
 from groundlab.papers.method import Method, Paper
 
 _HERE = "groundlab.papers.reasoning"
+_WORLDS = ("Reasoning-*",)
 _PROMPTS = ("prompts/reasoning/*.txt",)
 
 PAPER = Paper(
@@ -10,10 +11,16 @@ PAPER = Paper(
     title="Grounding and reasoning: thinking in words before acting, under nested PPO (rl-llm 2025)",
     question="Does thinking in words before each action help?",
     methods=(
-        Method("reasoning", f"{_HERE}.ppo", "thinks, then acts; tuned by PPO", learns=True, assets=_PROMPTS),
-        Method("direct", f"{_HERE}.ppo", "answers in words; tuned by PPO", learns=True, assets=_PROMPTS),
-        Method("reasoning-zero-shot", f"{_HERE}.zero_shot", "thinks, then acts, untuned", assets=_PROMPTS),
-        Method("direct-zero-shot", f"{_HERE}.zero_shot", "answers in words, untuned", assets=_PROMPTS),
+        Method(
+            "reasoning", f"{_HERE}.ppo", "thinks, then acts; tuned by PPO", learns=True, worlds=_WORLDS, assets=_PROMPTS
+        ),
+        Method(
+            "direct", f"{_HERE}.ppo", "answers in words; tuned by PPO", learns=True, worlds=_WORLDS, assets=_PROMPTS
+        ),
+        Method(
+            "reasoning-zero-shot", f"{_HERE}.zero_shot", "thinks, then acts, untuned", worlds=_WORLDS, assets=_PROMPTS
+        ),
+        Method("direct-zero-shot", f"{_HERE}.zero_shot", "answers in words, untuned", worlds=_WORLDS, assets=_PROMPTS),
     ),
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables", f"{_HERE}.thought_figures"),
 )

@@ -1,17 +1,29 @@
 """The worlds by themselves: the random agent, minigrid's bot, and the comparison with the minigrid package."""
 
-from groundlab.papers.method import CRAFTER, GRID, Method, Paper
+from groundlab.papers.method import Method, Paper
 
 _HERE = "groundlab.papers.worlds"
+_MINIGRID = (  # those that minigrid has under the same name
+    *("BabyAI-GoToRedBall*", "BabyAI-GoToObj*", "BabyAI-GoToLocal*", "BabyAI-PutNextLocal*"),
+    "!BabyAI-GoToLocalS8N16-v0",
+)
 
 PAPER = Paper(
     name="worlds",
     title="The worlds: chance, minigrid's bot, and parity with the minigrid package",
     question="What do chance and a perfect planner reach, and is every step minigrid's?",
     methods=(
-        Method("random", f"{_HERE}.random_agent", "acts uniformly at random", families=(GRID, CRAFTER)),
-        Method("bot", f"{_HERE}.bot", "minigrid's planner"),
-        Method("facts", f"{_HERE}.minigrid_parity", "counts differences from minigrid"),
+        Method(
+            "random", f"{_HERE}.random_agent", "acts uniformly at random", settings=f"{_HERE}.settings:RandomSettings"
+        ),
+        Method("bot", f"{_HERE}.bot", "minigrid's planner", settings=f"{_HERE}.settings:BotSettings"),
+        Method(
+            "facts",
+            f"{_HERE}.minigrid_parity",
+            "counts differences from minigrid",
+            worlds=_MINIGRID,
+            settings=f"{_HERE}.settings:FactsSettings",
+        ),
     ),
     exhibits=(f"{_HERE}.exhibits",),
 )

@@ -8,12 +8,11 @@ It succeeds on every BabyAI level here, so it is also the source of demonstratio
 from typing import Any
 
 from groundlab import worlds
-from groundlab.core.schema import Layouts, Strict, parse_layouts
+from groundlab.core.schema import parse_layouts
 from groundlab.papers.episodes import summary
 from groundlab.papers.method import Request
+from groundlab.papers.worlds.settings import BotSettings
 from groundlab.worlds.bot import Bot
-
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 
 
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
@@ -36,16 +35,8 @@ def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
     return {**row, "kind": env.world.kinds[0]} if env.world.kinds else row
 
 
-class Settings(Strict):
-    """What the bot takes."""
-
-    layouts: Layouts = "0-99"
-    num_dists: int | None = None
-    """Objects besides the mission's own, of Reasoning-* and Mixed* worlds; their own number where it is not given."""
-
-
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """The bot on the test layouts: one evaluation, policy "bot"."""
-    settings = Settings(**request.settings)
+    settings = BotSettings(**request.settings)
     rows = play(request.world, parse_layouts(settings.layouts), settings.num_dists)
     return [summary("bot", rows)]

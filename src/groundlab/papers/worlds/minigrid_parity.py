@@ -16,26 +16,16 @@ import gymnasium as gym
 import numpy as np
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
 from minigrid.core.world_object import WorldObj
-from pydantic import Field
 
 from groundlab import worlds
-from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.papers.method import Request
-from groundlab.worlds.package import package_ids
+from groundlab.papers.worlds.settings import FactsSettings
 
-__all__ = ["WORLDS", "Settings", "compare", "evaluate"]
+__all__ = ["compare", "evaluate"]
 
-WORLDS = tuple(sorted({name for name, world in worlds.WORLDS.items() if not world.is_door_key} & set(package_ids())))
 FIELDS = ("grid", "image", "direction", "mission", "reward", "end")
 _ACTION_WEIGHTS = (0.13, 0.13, 0.36, 0.16, 0.14, 0.06, 0.02)  # left, right, forward, pickup, drop, toggle, done
-
-
-class Settings(Strict):
-    """What a comparison takes."""
-
-    states: int = Field(5000, ge=1)
-    """How many states are compared, those after a reset among them."""
 
 
 def _code(thing: WorldObj | None) -> tuple[int, int, int]:
@@ -99,5 +89,5 @@ def compare(world: str, states: int, seed: int = 0) -> dict[str, int]:
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """The comparison as an evaluation of one row: policy "facts"."""
-    counts = compare(request.world, Settings(**request.settings).states, request.seed)
+    counts = compare(request.world, FactsSettings(**request.settings).states, request.seed)
     return [{"policy": "facts", "mean": counts, "rows": [{"layout": 0, **counts}]}]

@@ -11,17 +11,14 @@ Read next: `bot.py`, the agent at the other end of the scale.
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
-from groundlab import worlds
-from groundlab.core.schema import Layouts, Strict, parse_layouts
+from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.papers.episodes import FIRST_FINISHED, Memoryless, play_first_finished, play_layouts, summary
 from groundlab.papers.method import Request
+from groundlab.papers.worlds.settings import RandomSettings
 
-__all__ = ["WORLDS", "RandomPlayer", "Settings", "evaluate"]
-
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
+__all__ = ["RandomPlayer", "evaluate"]
 
 
 class RandomPlayer(Memoryless):
@@ -35,22 +32,9 @@ class RandomPlayer(Memoryless):
         return self._rng.integers(0, self._actions, len(active))
 
 
-class Settings(Strict):
-    """What the random agent takes."""
-
-    layouts: Layouts = "0-1999"
-    actions: int = Field(6, ge=1, le=7)
-    """How many of left, right, forward, pickup, drop, toggle, done it uses (the paper's canonical space: 6)."""
-    num_dists: int | None = None
-    """Objects besides the mission's own, of Reasoning-* and Mixed* worlds."""
-    first_finished: int = Field(0, ge=0)
-    """Also count so many episodes as they finish, over `num_envs` restarting environments; 0: not."""
-    num_envs: int = Field(20, ge=1)
-
-
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """Policy "random" over the layouts, and "first-finished" where asked."""
-    settings = Settings(**request.settings)
+    settings = RandomSettings(**request.settings)
     player = RandomPlayer(settings.actions, generator(request.seed, "random actions"))
     rows = play_layouts(request.world, parse_layouts(settings.layouts), player, settings.num_dists)
     results = [summary("random", rows)]

@@ -1,0 +1,88 @@
+"""`groundlab methods`: every method of every paper, and all there is to know of one before it is run.
+
+groundlab methods
+groundlab methods mediator        its worlds; its settings with type, default, the value at scale `paper`, meaning
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from groundlab.cli.play import PIPE_WIDTH
+from groundlab.core.errors import GroundlabError
+
+if TYPE_CHECKING:
+    from groundlab.papers.method import Method
+
+_NAMED = 8  # worlds that are named one by one
+console = Console()
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Only this one, with its settings.")] = None,
+) -> None:
+    """List the methods of all papers; of one, its worlds and its settings with defaults and meaning."""
+    wide = console if console.is_terminal else Console(width=PIPE_WIDTH)
+    if name is None:
+        return _list_all(wide)
+    from groundlab.papers import registry
+
+    for paper, method in registry.named(name):
+        _describe(wide, paper, method)
+
+
+def _list_all(wide: Console) -> None:
+    from groundlab.papers import registry
+
+    table = _table("method", "paper", "worlds", "what it is")
+    for paper, method in registry.methods():
+        worlds = f"{len(registry.worlds_of(method))} {', '.join(method.families)}"
+        table.add_row(method.name, paper, worlds, method.summary)
+    wide.print(table)
+    wide.print("groundlab methods METHOD shows its settings", highlight=False)
+
+
+def _describe(wide: Console, paper: str, method: "Method") -> None:
+    from groundlab.core.schema import describe
+    from groundlab.papers import registry
+
+    worlds = registry.worlds_of(method)
+    families = f"{len(worlds)} worlds ({', '.join(method.families)}): groundlab worlds"
+    wide.print(f"[bold]{method.name}[/bold] ({paper}): {method.summary}", highlight=False)
+    wide.print(f"worlds: {', '.join(worlds) if len(worlds) <= _NAMED else families}", highlight=False)
+    published = _paper_values(paper, method.name)
+    table = _table("setting", "type", "default", "paper", "meaning")
+    for row in describe(registry.schema_of(method)):
+        table.add_row(row.name, row.type, row.default, published.get(row.name, ""), row.meaning)
+    wide.print(table)
+
+
+def _paper_values(paper: str, method: str) -> dict[str, str]:
+    """The settings of the method's first runs at scale `paper`; none where the paper has no such config."""
+    from groundlab.lab import config
+
+    try:
+        entries = [entry for entry in config.load(paper, "paper").runs if entry.method == method]
+    except GroundlabError:
+        return {}
+    return dict(_flat(entries[0].settings)) if entries else {}
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """`{"fidelity": {"dropout": True}}` as `[("fidelity.dropout", "true")]`."""
+    from groundlab.core.schema import shown
+
+    pairs = []
+    for key, value in settings.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, shown(value))]
+    return pairs
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading in ("method", "setting"), overflow="fold")
+    return table

@@ -1,0 +1,72 @@
+"""The options that several commands share, each defined once, and `--set KEY=VALUE` as nested settings."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from groundlab.core.errors import GroundlabError, first_line
+
+Method = Annotated[str, typer.Argument(help="A method; `groundlab methods` lists all.")]
+World = Annotated[str, typer.Option("--world", help="A world; `groundlab worlds` lists all.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; `groundlab methods METHOD` lists a method's."),
+]
+Results = Annotated[Path | None, typer.Option("--results", help="Results folder, or one version in it.")]
+Track = Annotated[str | None, typer.Option("--track", help="Also mirror what runs write: wandb.")]
+
+# What the mediator's methods are asked for most; each is a setting too.
+Plans = Annotated[str | None, typer.Option("--plans", help="As --set plans=: head or first-commit (mediator).")]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="As --set epsilon=: the planner's error rate.")]
+Planner = Annotated[
+    str | None, typer.Option("--planner", help="As --set planner=: scripted, recorded, openai or local.")
+]
+
+# A language model that is really asked: which one, where it is, what it may cost.
+Model = Annotated[str | None, typer.Option("--model", help="The language model that is asked.")]
+LedgerFile = Annotated[str | None, typer.Option("--ledger", help="File where its replies are kept.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Its OpenAI-compatible server, http://HOST:PORT/v1.")]
+Prices = Annotated[str | None, typer.Option("--prices", help="Per million tokens: PROMPT,COMPLETION.")]
+Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger may come to hold: tokens=N,cost=X.")]
+
+
+def parse_settings(pairs: list[str], **named: Any) -> dict[str, Any]:
+    """`["lr=0.1", "fidelity.explore_avoid=true"]` as nested settings; named options that are not None win.
+
+    Raises GroundlabError for a pair without a value, a value that is no YAML, and a key inside a plain value.
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator:
+            raise GroundlabError(f"--set {pair!r} has no value; write --set key=value")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise GroundlabError(f"--set {pair!r} is not valid YAML ({first_line(error)}); quote the value") from None
+        _put(settings, key, value)
+    for key, value in named.items():
+        if value is not None:
+            _put(settings, key, value)
+    return settings
+
+
+def _put(settings: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        settings = settings.setdefault(part, {})
+        if not isinstance(settings, dict):
+            raise GroundlabError(f"--set {key} reaches into {part}, which another --set gives a plain value; drop one")
+    settings[last] = value
+
+
+def connect(base_url: str | None, prices: str | None, budget: str | None) -> None:
+    """Hand where a language model is and what it may cost to this process and its workers, by the environment."""
+    from groundlab.language.chat import connection
+
+    variables = {connection.ADDRESS: base_url, connection.PRICES: prices, connection.BUDGET: budget}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})

@@ -1,0 +1,304 @@
+"""The commands that run experiments and show what came of them.
+
+groundlab reproduce --only mediator --scale quick
+groundlab run mediator --world SimpleDoorKey --out out/mediator
+groundlab evaluate mediator --world SimpleDoorKey --checkpoint out/mediator --json test.json
+groundlab review
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from groundlab.cli import options
+from groundlab.cli.options import (
+    BaseUrl,
+    Budget,
+    Epsilon,
+    LedgerFile,
+    Method,
+    Model,
+    Planner,
+    Plans,
+    Prices,
+    Results,
+    Seed,
+    Set,
+    Track,
+    World,
+)
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, unknown_name
+
+console = Console()
+
+
+def _agent_settings(
+    set_: list[str],
+    plans: str | None,
+    epsilon: float | None,
+    planner: str | None,
+    model: str | None,
+    ledger: str | None,
+    **connection: str | None,
+) -> dict[str, Any]:
+    """The settings that `run` and `evaluate` were given, by --set and by options of their own."""
+    options.connect(**connection)  # type: ignore[arg-type]
+    named = {"plans": plans, "epsilon": epsilon, "planner": planner, "ledger": ledger, "chat.model": model}
+    return options.parse_settings(set_, **named)
+
+
+def reproduce(
+    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    figure: Annotated[str | None, typer.Option("--figure", help="Only what one figure or table needs.")] = None,
+    experiment: Annotated[list[str], typer.Option("--experiment", help="Only runs of these, by their names.")] = [],  # noqa: B006
+    scale: Annotated[str, typer.Option("--scale", help="smoke, quick, full or paper.")] = "quick",
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds a run, instead of the scale's.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; one a core by default.")] = None,
+    results: Results = None,
+    executor: Annotated[str, typer.Option("--executor", help="Where runs are executed: local or slurm.")] = "local",
+    slurm: Annotated[Path | None, typer.Option("--slurm", help="Slurm's settings, as in configs/slurm.yaml.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Slurm: watch the tasks, or return at once.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    track: Track = None,
+) -> None:
+    """Run the experiments of the papers and regenerate their tables, figures and the review page."""
+    from groundlab import lab
+    from groundlab.lab import tracking
+
+    tracking.ask_for(track)
+    methods = None
+    if figure is not None:
+        if only:
+            raise GroundlabError(f"--figure {figure} names its paper already; leave out --only")
+        paper, methods = _needed_by(figure)
+        only = [paper]
+    cluster = {"executor": executor, "slurm_file": slurm, "wait": wait}
+    raise typer.Exit(
+        lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, experiments=experiment, **cluster)
+    )
+
+
+def _needed_by(figure: str) -> tuple[str, list[str]]:
+    """The paper of a table or figure, and the methods whose runs it shows."""
+    from groundlab import report
+
+    exhibits = report.exhibits()
+    if figure not in exhibits:
+        raise unknown_name("table or figure", figure, exhibits)
+    if not exhibits[figure].methods:
+        raise GroundlabError(f"{figure} shows what ships and needs no run; it is redrawn by: groundlab figures")
+    return exhibits[figure].paper, [*exhibits[figure].methods, *exhibits[figure].beside]
+
+
+def run(
+    method: Method,
+    world: World,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues it.")],
+    seed: Seed = 0,
+    set_: Set = [],  # noqa: B006
+    track: Track = None,
+    plans: Plans = None,
+    epsilon: Epsilon = None,
+    planner: Planner = None,
+    model: Model = None,
+    ledger: LedgerFile = None,
+    base_url: BaseUrl = None,
+    prices: Prices = None,
+    budget: Budget = None,
+) -> None:
+    """Train (or play) one method on one world with one seed."""
+    from groundlab import lab
+    from groundlab.lab import run_hash, tracking
+
+    tracking.ask_for(track)
+    where = {"base_url": base_url, "prices": prices, "budget": budget}
+    settings = _agent_settings(set_, plans, epsilon, planner, model, ledger, **where)
+    spec = run_hash.resolve(method, world, seed, settings)
+    if lab.run_one(spec, out) is None:
+        return  # another process of the same run tells the results
+    for result in storage.read_json(out / "evaluation.json"):
+        _print_means(f"{spec.label}, {result['policy']}", result["mean"])
+
+
+def evaluate(
+    method: Method,
+    world: World,
+    layouts: Annotated[str, typer.Option("--layouts", help="Test layouts (reset seeds), first-last.")] = "0-99",
+    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Run folder of a trained agent.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of sampled decisions.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write means and rows.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the dialogue with the planner.")] = False,
+    record: Annotated[Path | None, typer.Option("--record", help="Folder for GIFs and dialogues.")] = None,
+    set_: Set = [],  # noqa: B006
+    plans: Plans = None,
+    epsilon: Epsilon = None,
+    planner: Planner = None,
+    model: Model = None,
+    ledger: LedgerFile = None,
+    base_url: BaseUrl = None,
+    prices: Prices = None,
+    budget: Budget = None,
+) -> None:
+    """Play test layouts and report interactions, steps, success and return."""
+    from groundlab.papers import registry
+    from groundlab.papers.mediator.recording import Dialogue, Recorder
+
+    registry.check_world(method, world)
+    where = {"base_url": base_url, "prices": prices, "budget": budget}
+    settings = {**_agent_settings(set_, plans, epsilon, planner, model, ledger, **where), "layouts": layouts}
+    trained = _load_agent(method, world, checkpoint)
+    if trained is not None:
+        settings = {**trained.spec.settings, **settings}
+    dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
+    watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
+    request = registry.Request(
+        method=method,
+        world=world,
+        seed=seed if seed is not None else trained.spec.seed if trained else 0,
+        settings=registry.resolve_settings(method, world, settings),
+        checkpoint=trained,
+        watch=(lambda policy, episodes: [watch(policy, episodes) for watch in watchers]) if watchers else None,
+    )
+    results = registry.evaluate(request)
+    if dialogue:
+        console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)
+    if recorder:
+        for gif in recorder.write():
+            console.print(f"recorded {gif}", soft_wrap=True)
+    for row in results[0]["rows"]:
+        _print_conversation(row)
+    for result in results:
+        _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
+    if json_file:
+        storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
+        console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
+
+
+def _print_conversation(row: dict[str, Any]) -> None:
+    """An episode word by word, where an agent that answers in words was asked for it (`--set transcripts=1`)."""
+    if "told" not in row:
+        return
+    lines = [f"layout {row['layout']}: {row['mission']}"]
+    for turn in row["told"]:
+        lines += [f"  {line}" for line in turn["seen"].splitlines()]
+        lines += [f"    > {line}" for line in turn["said"].splitlines() or [""]]
+    lines.append(f"  {'reached' if row['success'] else 'not reached'} after {row['length']} replies")
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _load_agent(method: str, world: str, folder: Path | None):
+    """The checkpoint that a learning method needs; None for a method that follows a rule."""
+    from groundlab.core.run import load_checkpoint
+    from groundlab.papers import registry
+
+    if not registry.get(method, world).learns:
+        if folder is not None:
+            raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
+        return None
+    if folder is None:
+        raise GroundlabError(f"{method} needs a trained agent; give --checkpoint FOLDER of `groundlab run {method}`")
+    trained = load_checkpoint(folder)
+    for name, wanted in (("method", method), ("world", world)):
+        actual = getattr(trained.spec, name)
+        if actual != wanted:
+            raise GroundlabError(
+                f"{folder} is a checkpoint of {name} {actual}, not {wanted}; give --{name} {actual} or another"
+            )
+    return trained
+
+
+def _print_means(title: str, mean: dict[str, float]) -> None:
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in mean.items())
+    console.print(f"{title}: {figures}", highlight=False, soft_wrap=True)
+
+
+def figures(
+    results: Results = None,
+    publish: Annotated[bool, typer.Option("--publish", help="Make this the reference that the README shows.")] = False,
+) -> None:
+    """Redraw every table and figure from stored results, without training."""
+    from groundlab import lab, report
+    from groundlab.core.paths import repository_root
+
+    versions = versions_in(results)
+    for folder in versions:
+        for drawn in report.draw_all(folder):
+            console.print(str(drawn), highlight=False, soft_wrap=True)
+    if publish:
+        newest = versions[-1]
+        lab.publish(newest.name, newest.parent)
+        for path in report.publish(newest, repository_root()):
+            console.print(f"published {path}", highlight=False, soft_wrap=True)
+
+
+def compare(
+    fresh: Annotated[Path, typer.Argument(help="A results folder, or one version in it.")],
+    reference: Annotated[Path, typer.Argument(help="What it is compared with.")],
+) -> None:
+    """Compare the runs of two results folders byte for byte; exit code 1 when any pair differs."""
+    from groundlab.lab.compare import compare as compare_runs
+
+    comparison = compare_runs(fresh, reference)
+    for line in comparison.lines():
+        console.print(line, highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if comparison.differing else 0)
+
+
+def review(results: Results = None) -> None:
+    """Judge every claim from stored results and write the review page; exit code 1 if an exact claim fails."""
+    from groundlab import report
+
+    folder = versions_in(results)[-1]
+    verdicts = report.review(folder)
+    console.print(f"review page: {folder / 'review.html'}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1 if verdicts.exact_failed else 0)
+
+
+def versions_in(results: Path | None) -> list[Path]:
+    """The versions in a results folder, oldest first; or the one version that `results` is.
+
+    Experiments that stand alone are left out: they are no version of their paper.
+    """
+    from groundlab.core.paths import repository_root
+
+    base = results or repository_root() / "results"
+    if (base / "manifest.json").is_file():
+        return [base]
+    folders = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
+    if not folders:
+        raise GroundlabError(
+            f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER "
+            "(smoke results and single figures lie in results/.scratch)"
+        )
+    manifests = {folder: storage.read_json(folder / "manifest.json") for folder in folders}
+    whole = [folder for folder in folders if not manifests[folder].get("alone")]
+    return sorted(whole or folders, key=lambda folder: manifests[folder]["created"])
+
+
+def bench(
+    subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
+    only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
+    first_use: Annotated[
+        bool, typer.Option("--first-use", help="Also compile all worlds afresh, half a minute.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
+) -> None:
+    """Measure the speed of the hot paths on this machine."""
+    from groundlab import bench as benchmark
+    from groundlab.lab import machine
+
+    measured = benchmark.bench(subject, only, first_use)
+    hardware = machine.hardware()
+    table = Table(title=f"{hardware['cpu']}, {hardware['cores']} cores")
+    for heading, side in (("what", "left"), ("value", "right"), ("unit", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for each in measured:
+        table.add_row(each.name, f"{each.value:,.2f}" if each.value < 100 else f"{each.value:,.0f}", each.unit)
+    console.print(table)
+    if json_file:
+        content = {"hardware": hardware, "figures": [each._asdict() for each in measured]}
+        storage.write_json(json_file, content)
