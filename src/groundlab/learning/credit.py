@@ -91,8 +91,8 @@ def assign(episodes: Sequence[Episode], settings: CreditSettings) -> list[Credit
     for episode in episodes:
         _check(episode, settings.estimator)
     if settings.estimator in CRITIC_FREE:
-        return _compared(episodes, settings)
-    return [_alone(episode, settings) for episode in episodes]
+        return _group_relative(episodes, settings)
+    return [_per_episode(episode, settings) for episode in episodes]
 
 
 def _check(episode: Episode, estimator: str) -> None:
@@ -105,7 +105,7 @@ def _check(episode: Episode, estimator: str) -> None:
         raise GroundlabError(f"estimator={estimator} reads how an episode ended; collect with episodes=whole")
 
 
-def _alone(episode: Episode, settings: CreditSettings) -> Credit:
+def _per_episode(episode: Episode, settings: CreditSettings) -> Credit:
     """Estimators that look at one episode: scores at the ends of responses, then GAE over the tokens."""
     estimator, ends = settings.estimator, episode.ends
     everything = torch.ones_like(ends)
@@ -150,7 +150,7 @@ def outer_values(episode: Episode, where: OuterValue) -> Tensor:
     return episode.values[last if where == "before-last-token" else last + 1 - episode.lengths]
 
 
-def _compared(episodes: Sequence[Episode], settings: CreditSettings) -> list[Credit]:
+def _group_relative(episodes: Sequence[Episode], settings: CreditSettings) -> list[Credit]:
     """Estimators that compare episodes: one advantage a step, the same for all tokens of its response."""
     rewards = [episode.rewards + _sums(episode.penalties, episode.lengths) for episode in episodes]
     totals, groups = torch.stack([reward.sum() for reward in rewards]), [episode.group for episode in episodes]

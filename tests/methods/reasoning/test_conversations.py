@@ -5,28 +5,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.papers.reasoning.evaluation import open_talks
+from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.replies import ACTIONS
-from groundlab.papers.reasoning.settings import TalkingSettings
+from groundlab.papers.reasoning.settings import ReplySettings
 from groundlab.papers.reasoning.text_env import HIDDEN
 from groundlab.worlds import text
 
 from .conftest import WORLD
 
-SETTINGS = TalkingSettings(num_dists=3, context_window=3)
+SETTINGS = ReplySettings(num_dists=3, context_window=3)
 
 
 def play(replies_of, envs=6, world=WORLD):
     """(rows, all rewards) of one episode an environment; `replies_of(env, number)` says what is answered."""
-    talks = open_talks(world, envs, False, SETTINGS)
-    talks.start(range(envs), range(envs))
+    text_env = make_env(world, envs, False, SETTINGS)
+    text_env.reset(range(envs), range(envs))
     rows, rewards, active, number = {}, [[] for _ in range(envs)], list(range(envs)), 0
     while active:
-        outcomes = talks.act(active, [replies_of(env, number) for env in active])
-        for env, outcome in zip(active, outcomes, strict=True):
-            rewards[env].append(outcome.reward)
-            if outcome.row is not None:
-                rows[env] = outcome.row
+        results = text_env.step(active, [replies_of(env, number) for env in active])
+        for env, result in zip(active, results, strict=True):
+            rewards[env].append(result.reward)
+            if result.row is not None:
+                rows[env] = result.row
         active, number = [env for env in active if env not in rows], number + 1
     return [rows[env] for env in range(envs)], rewards
 
@@ -74,12 +74,12 @@ def test_the_reward_of_a_success_is_the_worlds_own():
 
 
 def test_the_model_reads_what_its_environment_shows():
-    talks = open_talks(WORLD, 2, False, SETTINGS)
-    talks.start([0, 1], [3, 4])
-    talks.act([0, 1], ["turn left", "go forward please"])
-    envs = talks._envs  # the same worlds, looked at without conversations
+    text_env = make_env(WORLD, 2, False, SETTINGS)
+    text_env.reset([0, 1], [3, 4])
+    text_env.step([0, 1], ["turn left", "go forward please"])
+    envs = text_env._envs  # the same worlds, looked at without conversations
     shown = text.describe_batch(envs.save()["images"])
-    first, second = talks.messages(0), talks.messages(1)
+    first, second = text_env.messages(0), text_env.messages(1)
     assert [message["role"] for message in first] == ["system", "user", "assistant", "user"]
     assert first[2]["content"] == "turn left" and first[3]["content"] == "\n".join(shown[0])
     assert second[2]["content"] == HIDDEN and second[3]["content"].startswith("Invalid")
@@ -87,47 +87,47 @@ def test_the_model_reads_what_its_environment_shows():
 
 
 def test_an_episode_that_begins_forgets_the_one_before():
-    talks = open_talks(WORLD, 2, False, SETTINGS)
-    talks.start([0, 1], [3, 4])
-    before = talks.messages(1)
-    talks.act([0, 1], ["?", "?"])
-    talks.start([0])
-    assert len(talks.messages(0)) == 2 and len(talks.messages(1)) == len(before) + 2
-    outcomes = [talks.act([0, 1], ["?", "?"]) for _ in range(5)]
-    ended = [[outcome.row is not None for outcome in both] for both in outcomes]
+    text_env = make_env(WORLD, 2, False, SETTINGS)
+    text_env.reset([0, 1], [3, 4])
+    before = text_env.messages(1)
+    text_env.step([0, 1], ["?", "?"])
+    text_env.reset([0])
+    assert len(text_env.messages(0)) == 2 and len(text_env.messages(1)) == len(before) + 2
+    results = [text_env.step([0, 1], ["?", "?"]) for _ in range(5)]
+    ended = [[result.row is not None for result in both] for both in results]
     assert [place for place, (first, _) in enumerate(ended) if first] == [4]
     assert next(place for place, (_, second) in enumerate(ended) if second) == 3
 
 
 def test_open_episodes_go_on_from_what_was_stored():
-    whole, resumed = (open_talks(WORLD, 3, True, SETTINGS) for _ in range(2))
-    whole.start([0, 1, 2], [5, 6, 7])
-    whole.act([0, 1, 2], ["final answer: turn left", "hm", "final answer: go forward"])
+    whole, resumed = (make_env(WORLD, 3, True, SETTINGS) for _ in range(2))
+    whole.reset([0, 1, 2], [5, 6, 7])
+    whole.step([0, 1, 2], ["final answer: turn left", "hm", "final answer: go forward"])
     resumed.load_state(whole.state())
-    for talks in (whole, resumed):
-        talks.act([1, 2], ["hm", "final answer: turn right"])
-        talks.start([2])
+    for text_env in (whole, resumed):
+        text_env.step([1, 2], ["hm", "final answer: turn right"])
+        text_env.reset([2])
     assert whole.state()["conversations.json"] == resumed.state()["conversations.json"]
-    assert whole.states() == resumed.states()
+    assert whole.state_digests() == resumed.state_digests()
     assert [whole.messages(env) for env in range(3)] == [resumed.messages(env) for env in range(3)]
 
 
 def test_equal_states_have_equal_names_and_time_does_not_count():
-    talks = open_talks(WORLD, 3, False, SETTINGS)
-    talks.start([0, 1, 2], [5, 5, 6])
-    first, second, other = talks.states()
+    text_env = make_env(WORLD, 3, False, SETTINGS)
+    text_env.reset([0, 1, 2], [5, 5, 6])
+    first, second, other = text_env.state_digests()
     assert first == second != other
-    talks.act([0], ["turn left"])
-    assert talks.states()[0] != first
-    talks.act([0], ["turn right"])
-    assert talks.states()[:2] == [first, second]
+    text_env.step([0], ["turn left"])
+    assert text_env.state_digests()[0] != first
+    text_env.step([0], ["turn right"])
+    assert text_env.state_digests()[:2] == [first, second]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(st.characters(), max_size=40), min_size=2, max_size=2), st.booleans())
 def test_no_reply_stops_a_conversation(said, thinks):
-    talks = open_talks(WORLD, 2, thinks, SETTINGS)
-    talks.start([0, 1], [1, 2])
+    text_env = make_env(WORLD, 2, thinks, SETTINGS)
+    text_env.reset([0, 1], [1, 2])
     for _ in range(3):
-        talks.act([0, 1], said)
-    assert all(message["content"] is not None for env in (0, 1) for message in talks.messages(env))
+        text_env.step([0, 1], said)
+    assert all(message["content"] is not None for env in (0, 1) for message in text_env.messages(env))

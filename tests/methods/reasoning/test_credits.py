@@ -7,9 +7,9 @@ import torch
 from groundlab.core.errors import GroundlabError
 from groundlab.learning.token_ppo import KLController
 from groundlab.papers.reasoning import ppo
-from groundlab.papers.reasoning.evaluation import open_talks
+from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.policy import ChatPolicy, open_policy
-from groundlab.papers.reasoning.ppo import assigned, drawing_gap, learn, read
+from groundlab.papers.reasoning.ppo import logprob_mismatch, make_batch, read_rollout, update_policy
 from groundlab.papers.reasoning.rollouts import Collector
 from groundlab.papers.reasoning.settings import TrainingSettings
 
@@ -25,9 +25,9 @@ class Played:
         with torch.no_grad():
             for parameter in self.policy.model.parameters():
                 parameter.mul_(1.05)
-        self.speaker = ChatPolicy(self.policy.model, tokenizer, settings)
-        talks = open_talks(WORLD, settings.num_envs, False, settings)
-        self.rollout = Collector(talks, self.speaker, settings, 0).collect(1)
+        self.chat_policy = ChatPolicy(self.policy.model, tokenizer, settings)
+        text_env = make_env(WORLD, settings.num_envs, False, settings)
+        self.rollout = Collector(text_env, self.chat_policy, settings, 0).collect(1)
 
 
 @pytest.fixture
@@ -52,18 +52,20 @@ def written_out(played, beta):
     settings, policy = played.settings, played.policy
     gamma, lam, inner = settings.gamma, settings.lam, settings.lam_token
     advantages, returns = [], []
-    for strand in played.rollout.strands:
-        read_ = [log_probs_and_values(policy, policy.model, t.prompt, t.reply.tokens) for t in strand.turns]
-        known = [log_probs_and_values(policy, policy._reference[0], t.prompt, t.reply.tokens)[0] for t in strand.turns]
+    for segment in played.rollout.segments:
+        read_ = [log_probs_and_values(policy, policy.model, t.prompt, t.reply.tokens) for t in segment.steps]
+        references = [
+            log_probs_and_values(policy, policy._reference[0], t.prompt, t.reply.tokens)[0] for t in segment.steps
+        ]
         last = 0.0
-        if strand.following is not None:
-            last = log_probs_and_values(policy, policy.model, strand.following, [played.speaker.end])[1][0]
+        if segment.next_prompt is not None:
+            last = log_probs_and_values(policy, policy.model, segment.next_prompt, [played.chat_policy.end_token])[1][0]
         scores, seen, next_value = [], last, last
-        for turn, (_, values) in reversed(list(zip(strand.turns, read_, strict=True))):
+        for step, (_, values) in reversed(list(zip(segment.steps, read_, strict=True))):
             future = gamma * (1 - lam) * next_value + gamma * lam * seen
-            scores.insert(0, turn.reward + future)
-            seen, next_value = max(turn.reward, 0.0) + future, values[0]
-        for score, (own, values), reference in zip(scores, read_, known, strict=True):
+            scores.insert(0, step.reward + future)
+            seen, next_value = max(step.reward, 0.0) + future, values[0]
+        for score, (own, values), reference in zip(scores, read_, references, strict=True):
             following, found = 0.0, []
             for m in reversed(range(len(own))):
                 reward = -beta * (own[m] - reference[m]) + (score if m == len(own) - 1 else 0.0)
@@ -77,11 +79,11 @@ def written_out(played, beta):
 
 def test_nested_credit_is_the_papers_token_by_token(played):
     rolled = played(lr=1e-3)
-    said = read(rolled.policy, rolled.rollout, rolled.settings, rolled.speaker.end)
-    batch = assigned(rolled.rollout, said, 0.2, rolled.settings)
+    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
+    batch = make_batch(rolled.rollout, estimates, 0.2, rolled.settings)
     advantages, returns = written_out(rolled, 0.2)
-    assert any(strand.following for strand in rolled.rollout.strands)
-    assert float((said.reading.log_probs - said.reference).abs().max()) > 1e-3, "the KL has something to say"
+    assert any(segment.next_prompt for segment in rolled.rollout.segments)
+    assert float((estimates.reading.log_probs - estimates.reference).abs().max()) > 1e-3, "the KL has something to say"
     torch.testing.assert_close(batch.advantages, advantages, atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(batch.returns, returns, atol=2e-5, rtol=1e-4)
 
@@ -89,34 +91,40 @@ def test_nested_credit_is_the_papers_token_by_token(played):
 @pytest.mark.parametrize("given", [{}, {"temperature": 0.7}, {"top_k": 5, "top_p": 0.8}, {"lora_rank": 2}])
 def test_tokens_are_learnt_from_with_the_probabilities_that_they_were_drawn_with(played, given):
     rolled = played(**given)
-    said = read(rolled.policy, rolled.rollout, rolled.settings, rolled.speaker.end)
-    gap = drawing_gap(rolled.rollout, said.reading, rolled.settings)
+    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
+    gap = logprob_mismatch(rolled.rollout, estimates.reading, rolled.settings)
     assert gap is not None and gap < 1e-5
 
 
 @pytest.mark.parametrize("given", [{"temperature": 0.7, "top_k": 5}, {"fidelity": {"dropout": True}}])
 def test_where_the_distributions_differ_by_intent_there_is_no_gap_to_check(played, given):
     rolled = played(**given)
-    said = read(rolled.policy, rolled.rollout, rolled.settings, rolled.speaker.end)
-    assert drawing_gap(rolled.rollout, said.reading, rolled.settings) is None
+    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
+    assert logprob_mismatch(rolled.rollout, estimates.reading, rolled.settings) is None
 
 
-def test_a_speaker_that_is_not_the_learner_is_found_out(played):
+def test_a_policy_other_than_the_learner_is_noticed(played):
     rolled = played()
     with torch.no_grad():
         rolled.policy.model.get_input_embeddings().weight.mul_(1.1)
     optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
     given = (rolled.policy, optimizer, KLController(0.2), rolled.rollout, rolled.settings, np.random.default_rng(0))
     with pytest.raises(GroundlabError, match="drawn with other probabilities"):
-        learn(*given, end=rolled.speaker.end, checked=True)
+        update_policy(*given, end_token=rolled.chat_policy.end_token, check_mismatch=True)
 
 
 def test_the_first_ratios_are_one_and_the_coefficient_moves_after_the_update(played):
     rolled = played(minibatch_size=16, kl_target=1e-6)
     optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
     kl = rolled.settings.kl_controller()
-    figures = learn(
-        rolled.policy, optimizer, kl, rolled.rollout, rolled.settings, np.random.default_rng(0), rolled.speaker.end
+    figures = update_policy(
+        rolled.policy,
+        optimizer,
+        kl,
+        rolled.rollout,
+        rolled.settings,
+        np.random.default_rng(0),
+        rolled.chat_policy.end_token,
     )
     assert figures["ratio"] == pytest.approx(1, abs=1e-5) and figures["approx_kl"] == pytest.approx(0, abs=1e-8)
     assert figures["kl_coefficient"] == 0.2
@@ -126,9 +134,9 @@ def test_the_first_ratios_are_one_and_the_coefficient_moves_after_the_update(pla
 def test_without_a_kl_there_is_no_reference_to_pay_for(played, monkeypatch):
     rolled = played(kl="none")
     monkeypatch.setattr(ppo.TokenPolicy, "reference", lambda *_: pytest.fail("the reference was read"))
-    said = read(rolled.policy, rolled.rollout, rolled.settings, rolled.speaker.end)
+    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
     assert rolled.policy._reference == []
-    batch = assigned(rolled.rollout, said, rolled.settings.kl_controller().coefficient, rolled.settings)
+    batch = make_batch(rolled.rollout, estimates, rolled.settings.kl_controller().coefficient, rolled.settings)
     assert torch.equal(batch.reference, batch.log_probs)
 
 
@@ -143,8 +151,16 @@ def test_dropping_unfinished_learns_from_a_random_choice_of_exactly_so_many_repl
     )
     optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
     kl = rolled.settings.kl_controller()
-    learn(rolled.policy, optimizer, kl, rolled.rollout, rolled.settings, np.random.default_rng(0), rolled.speaker.end)
-    assert sum(len(strand.turns) for strand in rolled.rollout.strands) > 13
+    update_policy(
+        rolled.policy,
+        optimizer,
+        kl,
+        rolled.rollout,
+        rolled.settings,
+        np.random.default_rng(0),
+        rolled.chat_policy.end_token,
+    )
+    assert sum(len(segment.steps) for segment in rolled.rollout.segments) > 13
     assert len(sizes[0].lengths) == 13
     assert float(sizes[0].advantages.mean()) == pytest.approx(0, abs=1e-5)
     assert float(sizes[0].advantages.std()) == pytest.approx(1, abs=1e-3)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.credit import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
 from groundlab.papers import registry
-from groundlab.papers.reasoning.evaluation import examine, open_talks, play_layouts
-from groundlab.papers.reasoning.policy import ChatPolicy, open_policy, open_speaker
-from groundlab.papers.reasoning.ppo import Learner, learn
+from groundlab.papers.reasoning.evaluation import evaluate, make_env, play_layouts
+from groundlab.papers.reasoning.policy import ChatPolicy, open_chat_policy, open_policy
+from groundlab.papers.reasoning.ppo import make_learner, update_policy
 from groundlab.papers.reasoning.rollouts import Collector
-from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 
 from .conftest import WORLD
 
@@ -93,9 +94,9 @@ def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
     given = {"estimator": estimator, "num_envs": 4, "group_size": 2, "steps": 8, "lr": 1e-3}
     if estimator in WHOLE_EPISODES:
         given["episodes"] = "whole"
-    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
+    learner = make_learner(spec(resolved, **given))
     before = learner.policy.read([[5, 6]], [[7, 1]]).log_probs
-    records = [learner.improve(number) for number in (1, 2)]
+    records = [learner.train_step(number) for number in (1, 2)]
     assert all(np.isfinite([record[name] for name in FIGURES]).all() for record in records)
     assert records[-1]["grad_norm"] > 0
     assert not before.equal(learner.policy.read([[5, 6]], [[7, 1]]).log_probs)
@@ -104,8 +105,8 @@ def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
 @pytest.mark.parametrize("kl", ["fixed", "loss", "none"])
 def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
     given = {"kl": kl, "kl_estimator": "k3" if kl == "loss" else "k1", "lr": 1e-2, "epochs": 2}
-    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
-    records = [learner.improve(number) for number in (1, 2, 3)]
+    learner = make_learner(spec(resolved, **given))
+    records = [learner.train_step(number) for number in (1, 2, 3)]
     assert [record["kl_coefficient"] for record in records] == [0.2 if kl == "fixed" else 0.0] * 3
     assert (records[-1]["kl"] != 0) == (kl != "none")
 
@@ -113,8 +114,8 @@ def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
 def test_an_agent_learns_to_answer_in_the_demanded_form(resolved):
     """Invalid replies cost 1: with 25 updates of 64 replies, all but a few are valid, and were not before."""
     given = {"num_envs": 8, "steps": 64, "minibatch_size": 16, "lr": 3e-3, "kl": "none"}
-    learner = Learner("direct", WORLD, 0, TrainingSettings(**resolved(**given)))
-    valid = [learner.improve(number)["valid"] for number in range(1, 26)]
+    learner = make_learner(spec(resolved, **given))
+    valid = [learner.train_step(number)["valid"] for number in range(1, 26)]
     assert np.mean(valid[:2]) < 0.8
     assert np.mean(valid[-3:]) > 0.95
 
@@ -151,23 +152,21 @@ def test_an_untuned_agent_is_evaluated_as_a_run(method, resolved, tmp_path):
 
 
 def test_a_layouts_row_does_not_depend_on_which_others_are_played(resolved):
-    settings = TalkingSettings(**resolved("direct-zero-shot"))
-    speaker = open_speaker(settings)
-    few, many = (play_layouts(speaker, WORLD, layouts, False, settings, 0) for layouts in ([4, 2], range(8)))
+    settings = ReplySettings(**resolved("direct-zero-shot"))
+    chat_policy = open_chat_policy(settings)
+    few, many = (play_layouts(chat_policy, WORLD, layouts, False, settings, 0) for layouts in ([4, 2], range(8)))
     assert few == [many[4], many[2]]
-    assert play_layouts(speaker, WORLD, [4, 2], False, settings, 1) != few
+    assert play_layouts(chat_policy, WORLD, [4, 2], False, settings, 1) != few
 
 
 def test_the_evaluation_shows_invalid_replies_only_where_the_original_does(resolved):
     seen = {}
     for shown in (False, True):
-        settings = TalkingSettings(
-            **resolved("direct-zero-shot", fidelity={"shown_in_evaluation": shown}, layouts="0-5")
-        )
-        speaker, told = open_speaker(settings), []
-        prompt = speaker.prompt
-        speaker.prompt = lambda messages: told.extend(messages) or prompt(messages)  # noqa: B023
-        examine(speaker, WORLD, False, settings, 0)
+        settings = ReplySettings(**resolved("direct-zero-shot", fidelity={"shown_in_evaluation": shown}, layouts="0-5"))
+        chat_policy, told = open_chat_policy(settings), []
+        prompt = chat_policy.prompt
+        chat_policy.prompt = lambda messages: told.extend(messages) or prompt(messages)  # noqa: B023
+        evaluate(chat_policy, WORLD, False, settings, 0)
         seen[shown] = [message["content"] for message in told if message["role"] == "assistant"]
     assert "Generated invalid action" in seen[False] and "Generated invalid action" not in seen[True]
 
@@ -189,22 +188,23 @@ def test_no_reply_stops_a_run(thinks, resolved):
     """Empty, endless, in another script, of control characters: all are invalid, and learnt from."""
     settings = TrainingSettings(**resolved(steps=64, invalid_limit=5))
     policy, tokenizer = open_policy(settings, seed=0)
-    speaker, said = ChatPolicy(policy.model, tokenizer, settings), iter(GARBAGE * 100)
-    whole = speaker.reply
-    speaker.reply = lambda *given: [reply._replace(text=next(said)) for reply in whole(*given)]
-    talks = open_talks(WORLD, 4, thinks, settings)
-    rollout = Collector(talks, speaker, settings, 0).collect(1)
-    assert not any(turn.valid for strand in rollout.strands for turn in strand.turns)
+    chat_policy, said = ChatPolicy(policy.model, tokenizer, settings), iter(GARBAGE * 100)
+    whole = chat_policy.reply
+    chat_policy.reply = lambda *given: [reply._replace(text=next(said)) for reply in whole(*given)]
+    text_env = make_env(WORLD, 4, thinks, settings)
+    rollout = Collector(text_env, chat_policy, settings, 0).collect(1)
+    assert not any(step.valid for step in rollout.steps)
     assert {row["length"] for row in rollout.episodes} == {5}
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
-    figures = learn(
-        policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0), speaker.end
+    figures = update_policy(
+        policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0), chat_policy.end_token
     )
     assert np.isfinite(figures["loss"])
 
 
-def test_dialogues_are_asked_of_other_methods(resolved):
-    for method in ("direct", "direct-zero-shot"):
-        request = registry.Request(method, WORLD, 0, resolved(method), watch=lambda *_: None)
+def test_dialogues_are_asked_of_other_methods(resolved, tmp_path):
+    registry.execute(Run(tmp_path, spec(resolved, iterations=1)))
+    for method, checkpoint in (("direct", load_checkpoint(tmp_path)), ("direct-zero-shot", None)):
+        request = registry.Request(method, WORLD, 0, resolved(method, **({"iterations": 1} if checkpoint else {})))
         with pytest.raises(GroundlabError, match="not --show"):
-            registry.evaluate(request)
+            registry.evaluate(replace(request, checkpoint=checkpoint, watch=lambda *_: None))

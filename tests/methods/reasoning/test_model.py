@@ -10,9 +10,15 @@ from transformers import AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat_format import DialogueWriter
-from groundlab.papers.reasoning.policy import dropping, evaluation_speaker, open_policy, open_speaker, save_policy
-from groundlab.papers.reasoning.replies import MARKER, parse
-from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.policy import (
+    adapter_dropout,
+    evaluation_policy,
+    open_chat_policy,
+    open_policy,
+    save_policy,
+)
+from groundlab.papers.reasoning.replies import MARKER, parse_action
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 
 PROMPTS, RESPONSES = [[5, 9, 11, 30], [7, 8]], [[12, 13, 1], [40, 1]]
 MESSAGES = [{"role": "system", "content": "go"}, {"role": "user", "content": "You see a wall 2 steps left"}]
@@ -52,12 +58,12 @@ def test_peft_alone_opens_the_adapters(resolved, tmp_path, model_folder):
         assert torch.equal(stock(input_ids=ids).logits, policy.model(input_ids=ids).logits)
 
 
-def test_the_speaker_of_a_saved_adapter_says_what_the_policy_says(resolved, tmp_path):
+def test_the_policy_of_a_saved_adapter_says_what_the_policy_says(resolved, tmp_path):
     settings, policy, tokenizer = trained(resolved, lora_rank=4)
     save_policy(policy, tokenizer, tmp_path)
-    own = evaluation_speaker(policy.model, tokenizer, settings)
-    saved = open_speaker(TalkingSettings(model=str(tmp_path), max_new_tokens=6))
-    untrained = open_speaker(TalkingSettings(model=settings.model, max_new_tokens=6))
+    own = evaluation_policy(policy.model, tokenizer, settings)
+    saved = open_chat_policy(ReplySettings(model=str(tmp_path), max_new_tokens=6))
+    untrained = open_chat_policy(ReplySettings(model=settings.model, max_new_tokens=6))
     numbers = np.random.default_rng(0).random((8, 6))
     prompts = [own.prompt(MESSAGES)] * 8
     assert own.reply(prompts, numbers) == saved.reply(prompts, numbers) != untrained.reply(prompts, numbers)
@@ -66,15 +72,15 @@ def test_the_speaker_of_a_saved_adapter_says_what_the_policy_says(resolved, tmp_
 def test_a_thought_without_an_end_is_cut_at_exactly_the_limit_and_invalid(resolved):
     settings = TrainingSettings(**resolved("reasoning", max_new_tokens=20))
     policy, tokenizer = open_policy(settings, seed=0)
-    speaker = evaluation_speaker(policy.model, tokenizer, settings)
+    chat_policy = evaluation_policy(policy.model, tokenizer, settings)
     unsaid = [*DialogueWriter(tokenizer).end_tokens, *tokenizer(MARKER, add_special_tokens=False)["input_ids"]]
-    prompts, numbers = [speaker.prompt(MESSAGES)] * 32, np.random.default_rng(0).random((32, 20))
-    answered = speaker.reply(prompts, numbers)
+    prompts, numbers = [chat_policy.prompt(MESSAGES)] * 32, np.random.default_rng(0).random((32, 20))
+    answered = chat_policy.reply(prompts, numbers)
     head = policy.model.get_output_embeddings()
     head.register_forward_hook(lambda _, given, logits: logits.index_fill(-1, torch.tensor(unsaid), -torch.inf))
-    endless = speaker.reply(prompts, numbers)
-    assert any(parse(reply.text, True, settings.parser) is not None for reply in answered)
-    assert not any(parse(reply.text, True, settings.parser) is not None for reply in endless)
+    endless = chat_policy.reply(prompts, numbers)
+    assert any(parse_action(reply.text, True, settings.parser) is not None for reply in answered)
+    assert not any(parse_action(reply.text, True, settings.parser) is not None for reply in endless)
     assert [len(reply.tokens) for reply in endless] == [20] * 32 and not any(reply.ended for reply in endless)
 
 
@@ -106,7 +112,7 @@ def test_adapters_drop_only_inside_and_by_their_seed(resolved):
         with torch.no_grad():
             if not seed:
                 return policy.model(input_ids=ids).logits
-            with dropping(policy.model, *seed):
+            with adapter_dropout(policy.model, *seed):
                 return policy.model(input_ids=ids).logits
 
     before, state = logits(), torch.get_rng_state()
@@ -118,13 +124,13 @@ def test_adapters_drop_only_inside_and_by_their_seed(resolved):
 
 def test_hidden_separators_are_as_if_they_were_not_there(model_folder):
     """Quirk Q7: masked tokens, as transformers counts positions from the mask, equal tokens that are left out."""
-    plain = open_speaker(TalkingSettings(model=str(model_folder)))
-    hiding = open_speaker(TalkingSettings(model=str(model_folder), fidelity={"masked_separators": True}))  # type: ignore[arg-type]
+    plain = open_chat_policy(ReplySettings(model=str(model_folder)))
+    hiding = open_chat_policy(ReplySettings(model=str(model_folder), fidelity={"masked_separators": True}))  # type: ignore[arg-type]
     whole, hidden = plain.prompt(MESSAGES), hiding.prompt(MESSAGES)
-    assert hidden == [token for token in whole if token != plain.end] and len(whole) == len(hidden) + 2
+    assert hidden == [token for token in whole if token != plain.end_token] and len(whole) == len(hidden) + 2
     model = AutoModelForCausalLM.from_pretrained(model_folder).eval()
     ids = torch.tensor([whole])
-    mask = (ids != plain.end).long()
+    mask = (ids != plain.end_token).long()
     with torch.no_grad():
         masked = model(input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0)).logits
         left_out = model(input_ids=torch.tensor([hidden])).logits

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.papers.reasoning.replies import ACTIONS, ReplyParser, error_text, parse, system_prompt, thought
-from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.replies import (
+    ACTIONS,
+    ReplyParser,
+    error_text,
+    extract_thought,
+    parse_action,
+    system_prompt,
+)
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 
-SETTINGS = TalkingSettings()
+SETTINGS = ReplySettings()
 REPLIES = st.one_of(
     st.text(st.characters()),  # halves of characters and control characters too
     st.lists(
@@ -34,7 +41,7 @@ REPLIES = st.one_of(
 
 
 def test_a_reasoning_episode_is_judged_as_by_the_original():
-    referee = ReplyParser(1, True, SETTINGS)
+    parser = ReplyParser(1, True, SETTINGS)
     for reply, valid, streak in [
         ("I go.\nfinal answer: go forward", True, 0),
         ("final answer: Go Forward", False, 1),
@@ -44,40 +51,40 @@ def test_a_reasoning_episode_is_judged_as_by_the_original():
         ("final answer: x final answer: turn left  ", True, 0),
         ("final answer:turn left", True, 0),
     ]:
-        ruling = referee.judge(0, reply)
-        assert (ruling.valid, ruling.penalty, ruling.ends) == (valid, 0.0 if valid else -1.0, False), reply
-        assert referee.state() == [streak]
+        parsed = parser.parse(0, reply)
+        assert (parsed.valid, parsed.penalty, parsed.ends) == (valid, 0.0 if valid else -1.0, False), reply
+        assert parser.state() == [streak]
 
 
 def test_a_direct_reply_is_an_action_to_the_letter():
     for reply in ("go forward", "toggle", "drop", "turn left", "turn right", "pick up"):
-        assert ACTIONS[parse(reply, thinks=False)] == reply
+        assert ACTIONS[parse_action(reply, thinks=False)] == reply
     for reply in (" go forward", "Go forward", "done", "go forward.", "go  forward", "", "go forward\n"):
-        assert parse(reply, thinks=False) is None
+        assert parse_action(reply, thinks=False) is None
 
 
 def test_the_fifth_invalid_reply_in_a_row_ends_the_episode():
-    referee = ReplyParser(2, False, SETTINGS)
-    rulings = [referee.judge(1, "done") for _ in range(5)]
-    assert [ruling.ends for ruling in rulings] == [False] * 4 + [True]
-    assert {ruling.penalty for ruling in rulings} == {-1.0}
-    assert referee.state() == [0, 5]
-    referee.start(1)
-    assert not referee.judge(1, "done").ends
+    parser = ReplyParser(2, False, SETTINGS)
+    replies = [parser.parse(1, "done") for _ in range(5)]
+    assert [parsed.ends for parsed in replies] == [False] * 4 + [True]
+    assert {parsed.penalty for parsed in replies} == {-1.0}
+    assert parser.state() == [0, 5]
+    parser.reset(1)
+    assert not parser.parse(1, "done").ends
 
 
 def test_limit_and_penalty_are_settings():
-    referee = ReplyParser(1, False, TalkingSettings(invalid_penalty=-0.1, invalid_limit=1))
-    ruling = referee.judge(0, "?")
-    assert (ruling.penalty, ruling.ends) == (-0.1, True)
+    parser = ReplyParser(1, False, ReplySettings(invalid_penalty=-0.1, invalid_limit=1))
+    parsed = parser.parse(0, "?")
+    assert (parsed.penalty, parsed.ends) == (-0.1, True)
 
 
 def test_streaks_go_through_a_checkpoint():
     first, second = ReplyParser(2, True, SETTINGS), ReplyParser(2, True, SETTINGS)
     for _ in range(4):
-        first.judge(0, "")
+        first.parse(0, "")
     second.load_state(first.state())
-    assert second.judge(0, "").ends and not second.judge(1, "").ends
+    assert second.parse(0, "").ends and not second.parse(1, "").ends
     with pytest.raises(ValueError, match="of 1 environments, not of 2"):
         first.load_state([0])
 
@@ -101,34 +108,36 @@ def test_streaks_go_through_a_checkpoint():
     ],
 )
 def test_the_lenient_parser_takes_what_a_person_would(reply, thinks, action):
-    found = parse(reply, thinks, "lenient")
+    found = parse_action(reply, thinks, "lenient")
     assert (None if found is None else ACTIONS[found]) == action
 
 
 @settings(deadline=None)
 @given(REPLIES, st.booleans(), st.sampled_from(["strict", "lenient"]))
 def test_any_string_is_judged(reply, thinks, parser):
-    ruling = ReplyParser(1, thinks, TalkingSettings(parser=parser)).judge(0, reply)
-    assert ruling.valid == (ruling.action in range(6)) == (ruling.error == "")
+    parsed = ReplyParser(1, thinks, ReplySettings(parser=parser)).parse(0, reply)
+    assert parsed.valid == (parsed.action in range(6)) == (parsed.error == "")
 
 
 @settings(deadline=None)
 @given(REPLIES, st.booleans())
 def test_what_the_strict_parser_takes_the_lenient_takes_alike(reply, thinks):
-    strict = parse(reply, thinks)
-    assert strict is None or parse(reply, thinks, "lenient") == strict
+    strict = parse_action(reply, thinks)
+    assert strict is None or parse_action(reply, thinks, "lenient") == strict
 
 
 @settings(deadline=None)
 @given(st.sampled_from(["a", "final answer: ", "go forward ", "\n", "日"]), st.booleans())
 def test_an_endless_reply_is_judged_at_once(part, thinks):
     for parser in ("strict", "lenient"):
-        parse(part * 200_000, thinks, parser)
+        parse_action(part * 200_000, thinks, parser)
 
 
 def test_a_thought_is_what_comes_before_the_last_answer():
-    assert thought("It is left.\nfinal answer: x final answer: turn left", True) == "It is left.\nfinal answer: x"
-    assert thought("It is left.", True) == thought("turn left", False) == ""
+    assert (
+        extract_thought("It is left.\nfinal answer: x final answer: turn left", True) == "It is left.\nfinal answer: x"
+    )
+    assert extract_thought("It is left.", True) == extract_thought("turn left", False) == ""
 
 
 @pytest.mark.parametrize("thinks", [False, True])
@@ -189,7 +198,7 @@ def test_what_the_update_reads_follows_from_the_settings():
     assert (loss.kl_controller().coefficient, loss.kl_loss_coefficient) == (0.0, 0.1)
     assert TrainingSettings(kl="fixed").kl_controller().target is None
     grouped = TrainingSettings(estimator="rloo", episodes="whole")
-    assert grouped.compares and grouped.critic_coefficient == 0.0 < adaptive.critic_coefficient
+    assert grouped.is_critic_free and grouped.critic_coefficient == 0.0 < adaptive.critic_coefficient
     tempered = {"temperature": 0.7}
     assert TrainingSettings(**tempered).learning_temperature == 0.7
     assert TrainingSettings(**tempered, fidelity={"untempered": True}).learning_temperature == 1.0

@@ -1,4 +1,4 @@
-"""What thoughts tell of states and decide: against plain computations, and with speakers whose answers are known."""
+"""What thoughts tell of states and decide: against plain computations, and with policies whose answers are known."""
 
 import json
 
@@ -9,9 +9,9 @@ import torch
 from groundlab.core.run import Run, RunSpec
 from groundlab.language.token_policy import TokenPolicy
 from groundlab.papers import registry
-from groundlab.papers.reasoning.policy import Reply, open_policy, open_speaker
-from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
-from groundlab.papers.reasoning.thoughts import Divided, Swapping, divided, probe, retrieval
+from groundlab.papers.reasoning.policy import Reply, open_chat_policy, open_policy
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
+from groundlab.papers.reasoning.thoughts import ReplyParts, probe, reply_with_swap, retrieval, split_reply
 
 from .conftest import WORLD
 
@@ -21,9 +21,6 @@ WORDS = {1: "left", 2: "right", 3: "turn ", 4: "i see", MARKER: "final answer: "
 
 class Parrot:
     """Thinks its prompt's first token, and turns as the thought says; without a thought, left."""
-
-    def __init__(self):
-        self.forget = self.prompt = None
 
     def text(self, tokens):
         return "".join(WORDS[token] for token in tokens)
@@ -41,11 +38,11 @@ class Parrot:
 
 
 def test_a_reply_is_divided_at_its_marker():
-    speaker = Parrot()
-    [reply] = speaker.reply([[2]], [0])
-    part = divided(reply, speaker)
-    assert part == Divided([4, 2, NEWLINE], [MARKER])
-    assert divided(Reply([4, 1], "i seeleft", True, [], []), speaker) is None
+    chat_policy = Parrot()
+    [reply] = chat_policy.reply([[2]], [0])
+    part = split_reply(reply, chat_policy)
+    assert part == ReplyParts([4, 2, NEWLINE], [MARKER])
+    assert split_reply(Reply([4, 1], "i seeleft", True, [], []), chat_policy) is None
 
 
 def test_swaps_change_the_actions_that_heed_thoughts():
@@ -106,20 +103,20 @@ def test_information_equals_a_plain_computation_one_pair_at_a_time(resolved):
 
 
 def test_in_play_a_thought_is_left_out_or_replaced_and_the_action_follows():
-    donors = [Divided([4, 2, NEWLINE], [MARKER])]
+    donors = [ReplyParts([4, 2, NEWLINE], [MARKER])]
     numbers = np.zeros((2, 3))
-    empty, other = (Swapping(Parrot(), donors, swap).reply([[1], [2]], numbers) for swap in ("empty", "other"))
+    empty, other = (reply_with_swap(Parrot(), donors, swap, [[1], [2]], numbers) for swap in ("empty", "other"))
     assert [reply.text for reply in empty] == ["final answer: turn left"] * 2
     assert [reply.text for reply in other] == ["i seeright\nfinal answer: turn right"] * 2
 
 
-def test_a_real_speaker_keeps_its_format_when_its_thoughts_are_swapped(resolved):
-    speaker = open_speaker(TalkingSettings(**resolved("reasoning-zero-shot")))
+def test_a_real_policy_keeps_its_format_when_its_thoughts_are_swapped(resolved):
+    chat_policy = open_chat_policy(ReplySettings(**resolved("reasoning-zero-shot")))
     prompts = [
-        speaker.prompt([{"role": "system", "content": "go"}, {"role": "user", "content": text}]) for text in "ab"
+        chat_policy.prompt([{"role": "system", "content": "go"}, {"role": "user", "content": text}]) for text in "ab"
     ]
     numbers = np.random.default_rng(0).random((2, 6))
-    own, swapped = speaker.reply(prompts, numbers), Swapping(speaker, [], "empty").reply(prompts, numbers)
+    own, swapped = chat_policy.reply(prompts, numbers), reply_with_swap(chat_policy, [], "empty", prompts, numbers)
     marked = [
         ("final answer:" in before.text, after.text.startswith("final answer:"))
         for before, after in zip(own, swapped, strict=True)

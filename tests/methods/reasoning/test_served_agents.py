@@ -69,9 +69,10 @@ def test_full_weights_quantized_models_and_dropped_activations_are_refused_with_
 
 
 @pytest.mark.parametrize("method", ["reasoning", "direct-zero-shot"])
-def test_runs_without_vllm_are_named_as_before_there_was_a_choice(method):
+def test_settings_name_the_backend_and_those_stored_before_there_was_a_choice_mean_the_model_itself(method):
     settings = spec(method).settings
-    assert "backend" not in settings and "engine_gb" not in settings
-    assert spec(method, backend="embedded", engine_gb=9) == spec(method)
+    assert settings["backend"] == "embedded"
+    earlier = {name: value for name, value in settings.items() if name not in ("backend", "engine_gb")}
+    assert spec(method, **earlier).settings == settings
     served = spec(method, **({} if method.endswith("zero-shot") else {"lora_rank": 4}), backend="vllm").settings
     assert served["backend"] == "vllm" and served["engine_gb"] == 4

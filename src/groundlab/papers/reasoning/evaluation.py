@@ -1,58 +1,75 @@
-"""Agents that answer in words on a fixed list of layouts, each to its end; or on whichever episodes finish first.
+"""Evaluation of agents that answer in words: fixed layouts, each to its end, or whichever episodes finish first.
 
-    results = examine(speaker, "Reasoning-GoTo-v0", thinks=True, settings=settings, seed=0)
+    results = evaluate(chat_policy, "Reasoning-GoTo-v0", thinks=True, settings=settings, seed=0)
 
-A row tells success, return (the environment's reward, without penalties), steps of the environment, length (replies,
-those that were invalid included) and invalid. A layout's replies are drawn from its own generator, so its row does not
+A row holds success, return (the environment's reward, without penalties), steps of the environment, length (replies,
+invalid ones included) and invalid. The replies of a layout are sampled from its own generator, so its row does not
 depend on which others are played. "first-finished" counts as the original did (quirk Q9): short episodes come first.
-Source: spec reasoning-agents 5. Called from: `learner.py`, `zero_shot.py`.
+Source: spec reasoning-agents 5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from groundlab import worlds
+from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.papers.episodes import FIRST_FINISHED, summary
-from groundlab.papers.reasoning.rollouts import Speaks
-from groundlab.papers.reasoning.settings import TalkingSettings
+from groundlab.papers.reasoning.policy import ChatPolicy, Reply
+from groundlab.papers.reasoning.settings import DONOR_LAYOUTS, ReplySettings
 from groundlab.papers.reasoning.text_env import Row, TextEnv
+from groundlab.papers.reasoning.thoughts import SWAPPED, reply_with_swap, split_replies
+from groundlab.papers.training import Evaluation
 from groundlab.worlds import GridVectorEnv
 
 WORLDS = tuple(name for name in worlds.WORLDS if name.startswith("Reasoning-"))
 SAMPLED = "sampled"
+ReplyFn = Callable[[Sequence[Sequence[int]], np.ndarray], list[Reply]]
+"""What `ChatPolicy.reply` does: prompts and their random numbers to replies."""
 
 
-def open_talks(world: str, count: int, thinks: bool, settings: TalkingSettings) -> TextEnv:
-    """Conversations in `count` environments that restart when they are told to."""
+def make_env(world: str, count: int, thinks: bool, settings: ReplySettings) -> TextEnv:
+    """`count` environments of a world, to be acted in by replies."""
     envs = GridVectorEnv(
         worlds.find(world), count, autoreset="disabled", kinds="per-episode", num_dists=settings.num_dists
     )
     return TextEnv(envs, thinks, settings)
 
 
-def examine(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
-    """[{"policy", "mean", "rows"}, ...]: the layouts of the settings there, and whatever else they ask for.
+def refuse_watch(method: str, watch: Any) -> None:
+    """Raises GroundlabError where episodes are to be watched: these agents write transcripts instead."""
+    if watch:
+        raise GroundlabError(f"{method} asks nobody; to read it, give --set transcripts=3, not --show")
 
-    Policies are "sampled", "first-finished", and the names of the other worlds of `settings.tests`.
+
+def evaluate(chat_policy: ChatPolicy, world: str, thinks: bool, settings: ReplySettings, seed: int) -> list[Evaluation]:
+    """The layouts of the settings, and whatever else they ask for.
+
+    Policies are "sampled", the names of the other worlds of `settings.tests`, "first-finished", and the two of
+    `play_swapped`.
     """
-    if settings.fidelity.shown_in_evaluation:
-        settings = settings.model_copy(update={"hide_invalid": False})
-    speaker.forget()
+    shown = settings.fidelity.shown_in_evaluation
+    in_context = settings.model_copy(update={"hide_invalid": False}) if shown else settings
+    chat_policy.forget()
     layouts = parse_layouts(settings.layouts)
-    plain = settings.model_copy(update={"transcripts": 0})
-    results = [told(SAMPLED, play_layouts(speaker, world, layouts, thinks, settings, seed))]
-    results += [told(test, play_layouts(speaker, test, layouts, thinks, plain, seed)) for test in settings.tests]
+    results = [summarise(SAMPLED, play_layouts(chat_policy, world, layouts, thinks, in_context, seed))]
+    plain = in_context.model_copy(update={"transcripts": 0})
+    for test in settings.tests:
+        results.append(summarise(test, play_layouts(chat_policy, test, layouts, thinks, plain, seed)))
     if settings.first_finished:
-        results.append(told(FIRST_FINISHED, play_first_finished(speaker, world, thinks, settings, seed)))
+        rows = play_first_finished(chat_policy, world, thinks, in_context, seed)
+        results.append(summarise(FIRST_FINISHED, rows))
+    if thinks and settings.swapped:
+        results += play_swapped(chat_policy, world, settings, seed)
     return results
 
 
-def told(policy: str, rows: list[Row]) -> dict[str, Any]:
+def summarise(policy: str, rows: list[Row]) -> Evaluation:
     """An evaluation of these rows."""
     result = summary(policy, rows)
     result["mean"] |= {name: float(np.mean([row[name] for row in rows])) for name in ("length", "invalid")}
@@ -60,51 +77,93 @@ def told(policy: str, rows: list[Row]) -> dict[str, Any]:
 
 
 def play_layouts(
-    speaker: Speaks, world: str, layouts: Sequence[int], thinks: bool, settings: TalkingSettings, seed: int
+    chat_policy: ChatPolicy,
+    world: str,
+    layouts: Sequence[int],
+    thinks: bool,
+    settings: ReplySettings,
+    seed: int,
+    reply: ReplyFn | None = None,
 ) -> list[Row]:
-    """Play each layout (a reset seed) once, to its end; rows in the order of the layouts."""
-    talks = open_talks(world, len(layouts), thinks, settings)
+    """Play each layout (a reset seed) once, to its end; rows in the order of the layouts.
+
+    reply: another way to answer than the policy's own, such as one with swapped thoughts.
+    """
+    text_env = make_env(world, len(layouts), thinks, settings)
     rngs = [generator(seed, "evaluation", layout) for layout in layouts]
     active = list(range(len(layouts)))
-    talks.start(active, list(layouts))
+    text_env.reset(active, list(layouts))
     rows: list[Row] = [{} for _ in layouts]
-    scripts = {env: {"mission": talks.goal(env), "told": []} for env in active[: settings.transcripts]}
+    transcripts = {env: {"mission": text_env.mission(env), "told": []} for env in active[: settings.transcripts]}
     while active:
         numbers = np.stack([rngs[env].random(settings.max_new_tokens) for env in active])
-        ended = _round(speaker, talks, active, numbers, scripts)
+        ended = _step(chat_policy, reply or chat_policy.reply, text_env, active, numbers, transcripts)
         for env, row in ended.items():
-            rows[env] = {"layout": layouts[env], **row, **scripts.get(env, {})}
+            rows[env] = {"layout": layouts[env], **row, **transcripts.get(env, {})}
         active = [env for env in active if env not in ended]
     return rows
 
 
-def play_first_finished(speaker: Speaks, world: str, thinks: bool, settings: TalkingSettings, seed: int) -> list[Row]:
-    """The first `first_finished` episodes that end among `num_envs` environments, which restart by themselves."""
-    talks, rng = open_talks(world, settings.num_envs, thinks, settings), generator(seed, "evaluation", FIRST_FINISHED)
-    everyone = list(range(settings.num_envs))
-    talks.start(everyone, everyone)
+def play_first_finished(
+    chat_policy: ChatPolicy, world: str, thinks: bool, settings: ReplySettings, seed: int
+) -> list[Row]:
+    """The first `first_finished` episodes that end among `num_envs` environments, which restart at once."""
+    text_env, rng = make_env(world, settings.num_envs, thinks, settings), generator(seed, "evaluation", FIRST_FINISHED)
+    envs = list(range(settings.num_envs))
+    text_env.reset(envs, envs)
     rows: list[Row] = []
     while len(rows) < settings.first_finished:
-        ended = _round(speaker, talks, everyone, rng.random((len(everyone), settings.max_new_tokens)))
+        numbers = rng.random((len(envs), settings.max_new_tokens))
+        ended = _step(chat_policy, chat_policy.reply, text_env, envs, numbers)
         rows += [{"layout": env, **row} for env, row in ended.items()]
         if ended:
-            talks.start(list(ended))
+            text_env.reset(list(ended))
     return rows[: settings.first_finished]
 
 
-def _round(
-    speaker: Speaks,
-    talks: TextEnv,
+def play_swapped(chat_policy: ChatPolicy, world: str, settings: ReplySettings, seed: int) -> list[Evaluation]:
+    """The layouts of the settings, played with every thought left out, and with thoughts from other states."""
+    settings = settings.model_copy(update={"transcripts": 0})
+    prompts = initial_prompts(world, chat_policy, settings)
+    donors = split_replies(chat_policy, prompts, probe_numbers(settings, seed))
+    donors = [parts for parts in donors if parts is not None]
+    results = []
+    for swap, policy in SWAPPED.items():
+        chat_policy.forget()
+        reply = partial(reply_with_swap, chat_policy, donors, swap)
+        rows = play_layouts(chat_policy, world, parse_layouts(settings.layouts), True, settings, seed, reply)
+        results.append(summarise(policy, rows))
+    return results
+
+
+def initial_prompts(world: str, chat_policy: ChatPolicy, settings: ReplySettings) -> list[list[int]]:
+    """What the reasoning agent reads at the beginning of the 24 episodes whose thoughts are probed."""
+    layouts = parse_layouts(DONOR_LAYOUTS)
+    text_env = make_env(world, len(layouts), True, settings)
+    envs = list(range(len(layouts)))
+    text_env.reset(envs, layouts)
+    return [chat_policy.prompt(text_env.messages(env)) for env in envs]
+
+
+def probe_numbers(settings: ReplySettings, seed: int) -> np.ndarray:
+    """The random numbers [24, max_new_tokens] for replies to `initial_prompts`: the same at every update."""
+    return generator(seed, "probe").random((len(parse_layouts(DONOR_LAYOUTS)), settings.max_new_tokens))
+
+
+def _step(
+    chat_policy: ChatPolicy,
+    reply: ReplyFn,
+    text_env: TextEnv,
     envs: list[int],
     numbers: np.ndarray,
-    scripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),
+    transcripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),
 ) -> dict[int, Row]:
-    """One reply in each of these environments, written into their scripts; the episodes that are over."""
-    read = [talks.messages(env) for env in envs]
-    replies = speaker.reply([speaker.prompt(messages) for messages in read], numbers)
-    outcomes = talks.act(envs, [reply.text for reply in replies])
-    for env, messages, reply, outcome in zip(envs, read, replies, outcomes, strict=True):
-        if env in scripts:
-            said = {"seen": messages[-1]["content"], "said": reply.text, "valid": outcome.valid}
-            scripts[env]["told"].append(said)
-    return {env: outcome.row for env, outcome in zip(envs, outcomes, strict=True) if outcome.row is not None}
+    """One reply in each of these environments, added to their transcripts; the episodes that are over."""
+    conversations = [text_env.messages(env) for env in envs]
+    replies = reply([chat_policy.prompt(messages) for messages in conversations], numbers)
+    results = text_env.step(envs, [each.text for each in replies])
+    for env, messages, each, result in zip(envs, conversations, replies, results, strict=True):
+        if env in transcripts:
+            line = {"seen": messages[-1]["content"], "said": each.text, "valid": result.valid}
+            transcripts[env]["told"].append(line)
+    return {env: result.row for env, result in zip(envs, results, strict=True) if result.row is not None}

@@ -6,8 +6,7 @@
 Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
 for a layer of Llama's kind (two norms, rotary attention, a gated feed-forward block), with whole rows and no beginning
 shared: within 15 % of what PyTorch measures on small models (`tests/lab/test_memory.py`). Not counted: the
-program itself (about 0.5 GB, with CUDA 1 GB more) and what an allocator wastes.
-Called from: `cli.py` (`groundlab model memory`). Read next: `language/tokens.py`, whose update is planned here.
+program itself (about 0.5 GB, with CUDA 1 GB more) and what an allocator wastes. `groundlab model memory` prints it.
 """
 
 from pathlib import Path
@@ -19,6 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
+from groundlab.language.pretraining import resolve_model
 from groundlab.papers.reasoning.settings import TrainingSettings
 
 ADAM_STATES = 2
@@ -29,14 +29,12 @@ _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
 
 def configuration(model: str) -> Any:
     """The configuration of a model that ships, of a folder, or by name. Raises GroundlabError where there is none."""
-    from groundlab.language.pretraining import resolve_model
-
-    place = resolve_model(model)
+    path = resolve_model(model)
     try:
-        return AutoConfig.from_pretrained(place, local_files_only=True)
+        return AutoConfig.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError):
-        told = "give a folder with config.json" if Path(place).exists() else f"fetch it with: hf download {model}"
-        raise GroundlabError(f"{model} has no configuration on this machine; {told}") from None
+        fix = "give a folder with config.json" if Path(path).exists() else f"fetch it with: hf download {model}"
+        raise GroundlabError(f"{model} has no configuration on this machine; {fix}") from None
 
 
 def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str, int]:
@@ -46,17 +44,17 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         parts = _weights(model, settings)
         adapters = _adapters(model, settings) * _FLOAT
     head = _value_head(config, settings) * _FLOAT
-    trained = (adapters or parts["weights"]) + head
+    trainable = (adapters or parts["weights"]) + head
     tokens, replies = _tokens_at_once(settings, context)
     vocabulary = _vocabulary(config, settings, replies)
     plan = {
         **parts,
         "adapters and value head": adapters + head,
-        "gradients": trained,
-        "Adam's states": ADAM_STATES * trained,
+        "gradients": trainable,
+        "Adam's states": ADAM_STATES * trainable,
         "reference": 0 if adapters or settings.kl == "none" else parts["weights"],
         "keys and values": 0 if settings.backend == "vllm" else _cache(config, settings, context),
-        "vLLM's weights and cache": _engine(parts["weights"], settings),
+        "vLLM's weights and cache": _vllm(parts["weights"], settings),
         "vocabulary": vocabulary,
         "activations": _activations(config, settings, tokens, vocabulary),
     }
@@ -75,7 +73,7 @@ def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
     return {"weights": count * size, "weights in oneDNN's form": extra}
 
 
-def _engine(weights: int, settings: TrainingSettings) -> int:
+def _vllm(weights: int, settings: TrainingSettings) -> int:
     """The second copy of the model and its keys and values, where vLLM draws; not what it compiles and captures."""
     return weights + int(settings.engine_gb * 1e9) if settings.backend == "vllm" else 0
 
@@ -90,7 +88,7 @@ def _adapters(model: Any, settings: TrainingSettings) -> int:
 
 def _value_head(config: Any, settings: TrainingSettings) -> int:
     size = config.hidden_size
-    if settings.compares:
+    if settings.is_critic_free:
         return 0
     return size + 1 + (2 * size * (size + 1) if settings.value_head == "mlp" else 0)
 
@@ -118,7 +116,7 @@ def _cache(config: Any, settings: TrainingSettings, context: int) -> int:
 
 def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabulary: int) -> int:
     """What the layers keep for the gradient; checkpointed ones their inputs, and one of them all of it for a moment."""
-    layer = tokens * _kept(config, settings)
+    layer = tokens * _layer_bytes(config, settings)
     if not settings.gradient_checkpointing:
         return config.num_hidden_layers * layer
     width, _, _, hidden = _shape(config)
@@ -127,8 +125,8 @@ def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabular
     return config.num_hidden_layers * tokens * width * size + max(0, layer + moment - vocabulary)
 
 
-def _kept(config: Any, settings: TrainingSettings) -> int:
-    """Bytes that one layer keeps of one token.
+def _layer_bytes(config: Any, settings: TrainingSettings) -> int:
+    """Bytes that one layer keeps of one token for the gradient.
 
     Of its two norms what they read, in float32, their norm and what they make; rotated queries, keys and values of
     every head, and what attention makes; of the feed-forward block the gate, its activation, the other half, and their
@@ -149,7 +147,7 @@ def _bytes(settings: TrainingSettings) -> int:
 
 
 def _packs(settings: TrainingSettings) -> bool:
-    """Whether oneDNN multiplies (`language/products.py`)."""
+    """Whether oneDNN multiplies (`language/onednn_linear.py`)."""
     return settings.device == "cpu" and settings.dtype == "float32"
 
 

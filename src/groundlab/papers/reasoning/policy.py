@@ -1,12 +1,12 @@
-"""The model behind the replies: opened with or without adapters, drawn from, and saved in peft's own format.
+"""The language model that answers: opened with or without adapters, sampled from, and saved in peft's own format.
 
-    policy, tokenizer = open_policy(settings, seed)              # to be trained: adapters or all weights, a value head
-    speaker = open_speaker(settings)                             # to be listened to
-    replies = speaker.reply(prompts, numbers)                    # numbers: uniform, [prompts, max_new_tokens]
-    save_policy(policy, tokenizer, folder)                       # setting model=folder opens it again
+    policy, tokenizer = open_policy(settings, seed)          # to be trained: adapters or all weights, a value head
+    chat_policy = open_chat_policy(settings)                 # to be evaluated as it is
+    replies = chat_policy.reply(prompts, numbers)            # numbers: uniform, [prompts, max_new_tokens]
+    save_policy(policy, tokenizer, folder)                   # setting model=folder opens it again
 
 A saved folder holds `adapter_model.safetensors` and `adapter_config.json` (or a whole model), the tokenizer, and
-`value_head.safetensors`. Read next: `conversations.py`, where replies meet the worlds.
+`value_head.safetensors`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from groundlab.language.models import Lora, load
 from groundlab.language.token_policy import TokenPolicy, base_of
 from groundlab.language.vllm_backend import VLLMGenerator, VLLMProcess
 from groundlab.learning.checkpoints import seeded_construction
-from groundlab.papers.reasoning.settings import TalkingSettings, TrainingSettings
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 from groundlab.papers.reasoning.text_env import Message
 
 VALUE_HEAD = "value_head.safetensors"
@@ -42,33 +42,33 @@ class Reply(NamedTuple):
     text: str
     ended: bool  # not cut off by the limit of new tokens
     log_probs: list[float]  # of each token, at temperature 1 and untruncated
-    drawn_log_probs: list[float]  # under the distribution that it was drawn from
+    sampling_log_probs: list[float]  # under the distribution that it was sampled from
 
 
 class ChatPolicy:
-    """A model that answers conversations. It reads only what it has not read before, until it is told to `forget`."""
+    """A model that answers conversations. It reads only what it has not read before, until `forget` is called."""
 
     def __init__(
         self,
         model: Any,
         tokenizer: Any,
-        settings: TalkingSettings,
+        settings: ReplySettings,
         *,
-        engine: VLLMProcess | None = None,
-        without_ends: bool = False,
+        vllm: VLLMProcess | None = None,
+        hide_end_tokens: bool = False,
     ):
-        """engine: draws instead of the model. without_ends: it does not see where messages end (quirk Q7)."""
+        """vllm: samples instead of the model. hide_end_tokens: prompts are read without them (quirk Q7)."""
         self._writer = DialogueWriter(tokenizer)
-        if engine is None:
+        if vllm is None:
             # What was read with other activations dropped is of no use.
             reuse = not settings.fidelity.dropout
             self._generate = ReplyGenerator(model, self._writer.end_tokens, settings.decoding, reuse=reuse)
         else:
-            self._generate = VLLMGenerator(engine, model, self._writer.end_tokens, settings.decoding)
-        self._without_ends, self.forget = without_ends, self._generate.forget
+            self._generate = VLLMGenerator(vllm, model, self._writer.end_tokens, settings.decoding)
+        self._hide_end_tokens, self.forget = hide_end_tokens, self._generate.forget
 
     @property
-    def end(self) -> int:
+    def end_token(self) -> int:
         """The token that ends a reply."""
         return self._writer.end_tokens[0]
 
@@ -80,44 +80,70 @@ class ChatPolicy:
         """The tokens that the next reply follows."""
         tokens = self._writer.prompt(messages)
         # A token that attention hides, and that counts for no position, is as if it were not there.
-        return [token for token in tokens if token != self.end] if self._without_ends else tokens
+        return [token for token in tokens if token != self.end_token] if self._hide_end_tokens else tokens
 
     def reply(self, prompts: Sequence[Sequence[int]], numbers: np.ndarray) -> list[Reply]:
-        """A reply to each prompt; row by row, `numbers` [prompts, max_new_tokens] in [0, 1) decide what is drawn."""
-        drawn = self._generate(prompts, torch.from_numpy(numbers))
-        texts = [self._writer.text(tokens) for tokens in drawn.tokens]
-        return [Reply(*each) for each in zip(drawn.tokens, texts, drawn.ended, *drawn[1:3], strict=True)]
+        """A reply to each prompt; row by row, `numbers` [prompts, max_new_tokens] in [0, 1) decide what is sampled."""
+        replies = self._generate(prompts, torch.from_numpy(numbers))
+        texts = [self._writer.text(tokens) for tokens in replies.tokens]
+        return [Reply(*each) for each in zip(replies.tokens, texts, replies.ended, *replies[1:3], strict=True)]
 
 
 @contextmanager
-def dropping(model: nn.Module, seed: int, *purpose: str | int) -> Iterator[None]:
+def adapter_dropout(model: nn.Module, seed: int, *purpose: str | int) -> Iterator[None]:
     """Adapters drop activations inside, though the model is in evaluation mode (quirk Q4)."""
 
-    def dropped(module: Any, given: tuple[Any, ...], _: Any) -> torch.Tensor:
-        return nn.functional.dropout(given[0], module.p)
+    def drop(module: Any, inputs: tuple[Any, ...], _: Any) -> torch.Tensor:
+        return nn.functional.dropout(inputs[0], module.p)
 
     with seeded_construction(seed, *purpose), ExitStack() as hooks:
         for module in model.modules():
             if isinstance(module, nn.Dropout) and module.p > 0:
-                hooks.callback(module.register_forward_hook(dropped).remove)
+                hooks.callback(module.register_forward_hook(drop).remove)
         yield
 
 
-def open_speaker(settings: TalkingSettings) -> ChatPolicy:
+def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any]:
+    """The model of the settings with a value head, to be trained, and its tokenizer.
+
+    Where the model is a folder of `save_policy`, its adapters and value head are trained on. New adapters and a new
+    value head are initialised from the seed. Raises GroundlabError for a value head of another kind.
+    """
+    targets = tuple(settings.lora_targets) or None
+    sizes = Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets)
+    model, tokenizer = _open(settings, sizes if settings.lora_rank else None, seed, settings.gradient_checkpointing)
+    policy = TokenPolicy(
+        model,
+        "none" if settings.is_critic_free else settings.value_head,
+        temperature=settings.learning_temperature,
+        token_budget=settings.token_budget,
+        keep_reference=settings.kl != "none",
+        seed=seed,
+    )
+    file = Path(settings.model_path) / VALUE_HEAD
+    if policy.value_head is not None and file.is_file():
+        try:
+            policy.value_head.load_state_dict(load_file(file))
+        except RuntimeError:
+            raise GroundlabError(f"{file} is of another kind than value_head={settings.value_head}") from None
+    return policy, tokenizer
+
+
+def open_chat_policy(settings: ReplySettings) -> ChatPolicy:
     """The model of the settings as it is, for evaluation."""
     model, tokenizer = _open(settings, lora=None, seed=0)
-    return evaluation_speaker(model, tokenizer, settings, open_engine(model, settings))
+    return evaluation_policy(model, tokenizer, settings, start_vllm(model, settings))
 
 
-def evaluation_speaker(
-    model: Any, tokenizer: Any, settings: TalkingSettings, engine: VLLMProcess | None = None
+def evaluation_policy(
+    model: Any, tokenizer: Any, settings: ReplySettings, vllm: VLLMProcess | None = None
 ) -> ChatPolicy:
-    """A speaker that is tested."""
-    return ChatPolicy(model, tokenizer, settings, engine=engine, without_ends=settings.fidelity.masked_separators)
+    """A model as it answers in evaluations."""
+    return ChatPolicy(model, tokenizer, settings, vllm=vllm, hide_end_tokens=settings.fidelity.masked_separators)
 
 
-def open_engine(model: Any, settings: TalkingSettings) -> VLLMProcess | None:
-    """The engine that draws what the model says, where the settings ask for one."""
+def start_vllm(model: Any, settings: ReplySettings) -> VLLMProcess | None:
+    """The process that samples with the model's weights, where the settings ask for one."""
     if settings.backend == "embedded":
         return None
     name, adapters = base_of(model).name_or_path, getattr(model, "peft_config", {}).values()
@@ -132,38 +158,13 @@ def open_engine(model: Any, settings: TalkingSettings) -> VLLMProcess | None:
     )
 
 
-def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any]:
-    """The model of the settings with a value head, to be trained, and its tokenizer.
-
-    Where the model is a folder of `save_policy`, its adapters and value head are trained on. Adapters and a value head
-    that are new are drawn from the seed. Raises GroundlabError for a value head of another kind.
-    """
-    targets = tuple(settings.lora_targets) or None
-    sizes = Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets)
-    model, tokenizer = _open(settings, sizes if settings.lora_rank else None, seed, settings.gradient_checkpointing)
-    policy = TokenPolicy(
-        model,
-        "none" if settings.compares else settings.value_head,
-        temperature=settings.learning_temperature,
-        token_budget=settings.token_budget,
-        keep_reference=settings.kl != "none",
-        seed=seed,
-    )
-    saved = Path(settings.place) / VALUE_HEAD
-    if policy.value_head is not None and saved.is_file():
-        try:
-            policy.value_head.load_state_dict(load_file(saved))
-        except RuntimeError:
-            raise GroundlabError(f"{saved} is of another kind than value_head={settings.value_head}") from None
-    return policy, tokenizer
-
-
-def _open(settings: TalkingSettings, lora: Lora | None, seed: int, checkpointing: bool = False) -> tuple[Any, Any]:
-    """Model and tokenizer; of a folder that holds adapters, they are on their model already."""
-    adapter, name, revision = None, settings.place, settings.revision
-    if settings.adapted:
-        adapter, lora, config = name, None, PeftConfig.from_pretrained(name)
-        name, revision = settings.model_copy(update={"model": config.base_model_name_or_path}).place, config.revision
+def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: bool = False) -> tuple[Any, Any]:
+    """Model and tokenizer; a folder of adapters opens as its base model with them."""
+    adapter_folder, name, revision = None, settings.model_path, settings.revision
+    if settings.has_adapters:
+        adapter_folder, lora, config = name, None, PeftConfig.from_pretrained(name)
+        base = settings.model_copy(update={"model": config.base_model_name_or_path})
+        name, revision = base.model_path, config.revision
     model, tokenizer = load(
         name,
         revision,
@@ -175,29 +176,24 @@ def _open(settings: TalkingSettings, lora: Lora | None, seed: int, checkpointing
         gradient_checkpointing=checkpointing,
         seed=seed,
     )
-    if adapter is not None:
-        model = PeftModel.from_pretrained(model, adapter, is_trainable=True).eval()
+    if adapter_folder is not None:
+        model = PeftModel.from_pretrained(model, adapter_folder, is_trainable=True).eval()
     elif lora is not None:
-        _name_base(model, settings)
+        # Adapters name their base model as the settings do, so that a saved folder opens on other machines.
+        local = Path(settings.model)
+        for config in model.peft_config.values():
+            config.base_model_name_or_path = str(local.resolve()) if local.is_dir() else settings.model
+            config.revision = settings.revision
     return model, tokenizer
 
 
-def _name_base(model: Any, settings: TalkingSettings) -> None:
-    """Let adapters name their model as the settings do, so that a saved folder is of use on other machines."""
-    here = Path(settings.model)
-    for config in model.peft_config.values():
-        config.base_model_name_or_path = str(here.resolve()) if here.is_dir() else settings.model
-        config.revision = settings.revision
-
-
 def save_policy(policy: TokenPolicy, tokenizer: Any, folder: Path) -> None:
-    """Write adapters (or all weights), value head and tokenizer; `open_policy` and `open_speaker` read them."""
+    """Write adapters (or all weights), value head and tokenizer; `open_policy` and `open_chat_policy` read them."""
     make_folder(folder)
     # peft would ask the hub about the model's vocabulary, which adapters do not touch.
     adapters: dict[str, Any] = {"save_embedding_layers": False} if isinstance(policy.model, PeftModel) else {}
     policy.model.save_pretrained(str(folder), **adapters)
     tokenizer.save_pretrained(folder)
     if policy.value_head is not None:
-        save_file(
-            {name: tensor.contiguous() for name, tensor in policy.value_head.state_dict().items()}, folder / VALUE_HEAD
-        )
+        weights = {name: tensor.contiguous() for name, tensor in policy.value_head.state_dict().items()}
+        save_file(weights, folder / VALUE_HEAD)

@@ -5,15 +5,16 @@
 
     policy     the model itself, token by token: "turn left", or a thought and then "final answer: turn left"
     value      a head on the state before each token
-    learning   replies in many environments, credit over steps and over tokens (`learning/credit.py`), a KL to the model
-               before training, some epochs of clipped updates
-    test       a fixed list of layouts, each to its end (`evaluation.py`)
+    learning   replies in many environments (`rollouts.py`), credit over steps and over tokens (`learning/credit.py`), a
+               KL to the model before training, some epochs of clipped updates (`learning/token_ppo.py`)
+    test       fixed layouts, each to its end (`evaluation.py`)
 
-Everything random is drawn from a generator of (seed, purpose, update), so a resumed run is the uninterrupted one bit
-for bit on CPU. What was trained is also left in peft's format, in the run's folder `model`. Source: Gandhi et al. 2025;
-spec reasoning-agents. Read next: `rollouts.py`, `credits.py`.
+`Learner.train_step` is one update; the functions below it are its parts, in their order. Everything random is drawn
+from a generator of (seed, purpose, update), so a resumed run is the uninterrupted one bit for bit on CPU. The trained
+model is also left in peft's format, in the run's folder `model`. Source: Gandhi et al. 2025; spec reasoning-agents.
 """
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -22,262 +23,260 @@ import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Files, Run
+from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.language.vllm_backend import LARGEST_GAP
 from groundlab.learning import checkpoints, credit, token_ppo
 from groundlab.learning.token_ppo import KLController
-from groundlab.papers.method import Request
-from groundlab.papers.reasoning.evaluation import WORLDS, examine, open_talks, play_layouts, told
+from groundlab.papers import training
+from groundlab.papers.reasoning import evaluation
+from groundlab.papers.reasoning.evaluation import WORLDS
 from groundlab.papers.reasoning.policy import (
     ChatPolicy,
-    dropping,
-    evaluation_speaker,
-    open_engine,
+    adapter_dropout,
+    evaluation_policy,
     open_policy,
     save_policy,
+    start_vllm,
 )
-from groundlab.papers.reasoning.rollouts import Collector, Rollout, Turn
-from groundlab.papers.reasoning.settings import DONOR_LAYOUTS, TrainingSettings
-from groundlab.papers.reasoning.thoughts import first_prompts, measures, play_swapped, probe, probe_numbers
+from groundlab.papers.reasoning.rollouts import Collector, Rollout
+from groundlab.papers.reasoning.settings import TrainingSettings
+from groundlab.papers.reasoning.thoughts import probe, thought_stats
 
-
-class Read(NamedTuple):
-    """What the model that learns says of a rollout, on the CPU: N tokens of S replies."""
-
-    reading: Reading
-    reference: Tensor  # [N]; the policy's own where no reference is asked for
-    last_values: list[float]  # of each strand's following observation; 0 where the episode ended
-
-
-def read(policy: TokenPolicy, rollout: Rollout, settings: TrainingSettings, end: int) -> Read:
-    """Read all replies, and the observations after the open strands, in one go."""
-    turns = [turn for strand in rollout.strands for turn in strand.turns]
-    following = [strand.following for strand in rollout.strands if strand.following is not None]
-    prompts, responses = _rows(turns)
-    # The value of an observation is that of the state before a reply, whatever its first token is.
-    whole = policy.read([*prompts, *following], [*responses, *([end] for _ in following)])
-    whole = Reading(*(field.cpu() for field in whole))
-    tokens = sum(map(len, responses))
-    reading = Reading(
-        whole.log_probs[:tokens], whole.values[:tokens], whole.entropies[:tokens], whole.after[: len(turns)]
-    )
-    reference = reading.log_probs if settings.kl == "none" else policy.reference(prompts, responses).cpu()
-    values = iter(whole.values[tokens:].tolist())
-    return Read(reading, reference, [next(values) if strand.following else 0.0 for strand in rollout.strands])
-
-
-def _rows(turns: list[Turn]) -> tuple[list[list[int]], list[list[int]]]:
-    return [turn.prompt for turn in turns], [turn.reply.tokens for turn in turns]
-
-
-def assigned(rollout: Rollout, said: Read, coefficient: float, settings: TrainingSettings) -> token_ppo.Batch:
-    """The batch that PPO learns from; `coefficient` is that of the KL in the rewards."""
-    lengths = torch.tensor([len(turn.reply.tokens) for strand in rollout.strands for turn in strand.turns])
-    penalties = -coefficient * token_ppo.kl_estimate(said.reading.log_probs, said.reference, settings.kl_estimator)
-    counts = [len(strand.turns) for strand in rollout.strands]
-    tokens = [int(part.sum()) for part in lengths.split(counts)]
-    parts = (
-        lengths.split(counts),
-        said.reading.values.split(tokens),
-        said.reading.after.split(counts),
-        penalties.split(tokens),
-    )
-    episodes = [
-        credit.Episode(
-            torch.tensor([turn.reward for turn in strand.turns]),
-            *own,
-            done=strand.following is None,
-            last_value=last_value,
-            group=strand.group,
-            anchors=[turn.anchor for turn in strand.turns],
-        )
-        for strand, last_value, *own in zip(rollout.strands, said.last_values, *parts, strict=True)
-    ]
-    credits = credit.assign(episodes, settings)
-    advantages, returns, _ = (torch.cat(field) for field in zip(*credits, strict=True))
-    return token_ppo.Batch(
-        lengths,
-        said.reading.log_probs,
-        said.reference,
-        said.reading.values,
-        advantages,
-        returns,
-    )
-
-
-def drawing_gap(rollout: Rollout, reading: Reading, settings: TrainingSettings) -> float | None:
-    """The mean difference between a token's log-probability when it was drawn and when it is learnt from, in nats.
-
-    None where they are of different distributions by intent: truncated sampling, or dropout while drawing.
-    """
-    plain = settings.learning_temperature == 1
-    if settings.fidelity.dropout or not (plain or (settings.top_k == 0 and settings.top_p == 1)):
-        return None
-    replies = [turn.reply for strand in rollout.strands for turn in strand.turns]
-    kept = [number for reply in replies for number in (reply.log_probs if plain else reply.drawn_log_probs)]
-    return float((torch.tensor(kept) - reading.log_probs).abs().mean())
-
-
-def check_gap(gap: float | None, settings: TrainingSettings) -> None:
-    """Raises GroundlabError when generation and training do not speak of the same model."""
-    if gap is not None and gap > LARGEST_GAP[settings.dtype]:
-        raise GroundlabError(
-            f"tokens were drawn with other probabilities than they are learnt from (by {gap:.2g} nats);"
-            " give attention that takes a mask (sdpa or eager), or dtype=float32"
-        )
-
-
-def learn(
-    policy: TokenPolicy,
-    optimizer: torch.optim.Optimizer,
-    kl: KLController,
-    rollout: Rollout,
-    settings: TrainingSettings,
-    rng: np.random.Generator,
-    end: int,
-    checked: bool = False,
-) -> dict[str, Any]:
-    """One update from a rollout; its figures. checked: generation has to agree with training, or it raises."""
-    policy.eval()  # turns gradient checkpointing on again, which generation has turned off
-    said = read(policy, rollout, settings, end)
-    gap = drawing_gap(rollout, said.reading, settings)
-    if checked:
-        check_gap(gap, settings)
-    batch = assigned(rollout, said, kl.coefficient, settings)
-    prompts, responses = _rows([turn for strand in rollout.strands for turn in strand.turns])
-    if settings.fidelity.drop_unfinished:
-        kept = torch.from_numpy(rng.permutation(len(prompts))[: settings.steps])
-        batch = token_ppo.select(batch, kept)
-        prompts, responses = ([rows[place] for place in kept.tolist()] for rows in (prompts, responses))
-    if not settings.compares:
-        batch = batch._replace(advantages=token_ppo.whitened(batch.advantages))
-    per_reply = float((batch.log_probs - batch.reference).sum()) / len(prompts)
-    figures = {"drawing_gap": gap} if gap is not None else {}
-    figures |= {"kl": per_reply, "kl_coefficient": kl.coefficient, "value": float(batch.values.mean())}
-    batch = token_ppo.Batch(*(field.to(policy.device) for field in batch))
-
-    def backward(index: Tensor, loss: token_ppo.Loss) -> None:
-        places = index.tolist()
-        policy.backward([prompts[place] for place in places], [responses[place] for place in places], loss)
-
-    figures |= token_ppo.update(backward, optimizer, batch, settings, rng)
-    kl.update(per_reply, len(prompts))
-    return figures
-
-
-__all__ = ["WORLDS", "Settings", "evaluate"]
+__all__ = ["WORLDS", "Settings", "make_learner"]
 
 Settings = TrainingSettings
 MODEL = "model"
 """Where, in a run's folder, the trained model is left."""
 
 
-class Learner:
-    """An agent while it learns: model, value head, optimizer, open episodes. Checkpoints as files."""
+def make_learner(spec: RunSpec, run: Run | None = None) -> "Learner":
+    """The agent of a run, before its first update."""
+    return Learner(spec.method, spec.world, spec.seed, TrainingSettings(**spec.settings))
+
+
+class Learner(training.Learner):
+    """An agent while it learns: model, value head, optimizer, open episodes."""
+
+    shown = ("success", "valid")
 
     def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings):
-        self._thinks, self._world, self._seed, self._settings = method.startswith("reasoning"), world, seed, settings
+        self._method, self._thinks = method, method.startswith("reasoning")
+        self._world, self._seed, self._settings = world, seed, settings
+        self.updates = settings.iterations
         self.policy, self.tokenizer = open_policy(settings, seed)
-        trained = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, lr=settings.lr, fused=settings.device == "cpu")
+        parameters = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, fused=settings.device == "cpu")
         self.kl = settings.kl_controller()
-        self._engine = open_engine(self.policy.model, settings)
-        self._speaker = ChatPolicy(self.policy.model, self.tokenizer, settings, engine=self._engine)
-        talks = open_talks(world, settings.num_envs, self._thinks, settings)
-        self._collector = Collector(talks, self._speaker, settings, seed)
+        self._frames = 0  # replies so far
+        self._vllm = start_vllm(self.policy.model, settings)
+        self._chat_policy = ChatPolicy(self.policy.model, self.tokenizer, settings, vllm=self._vllm)
+        self._env = evaluation.make_env(world, settings.num_envs, self._thinks, settings)
+        self._collector = Collector(self._env, self._chat_policy, settings, seed)
 
-    def improve(self, number: int) -> dict[str, Any]:
-        """Update `number` (from 1): collect, learn; returns its record."""
-        drops = self._settings.fidelity.dropout
-        with dropping(self.policy.model, self._seed, "dropout", number) if drops else nullcontext():
-            rollout = self._collector.collect(number)
-        rng = generator(self._seed, "minibatches", number)
-        end, checked = self._speaker.end, number == 1
-        figures = learn(self.policy, self.optimizer, self.kl, rollout, self._settings, rng, end, checked)
-        return {**_outcomes(rollout), **_replies(rollout, self._thinks), **figures}
+    def begin(self, run: Run) -> None:
+        """Record 0: the test before the first update."""
+        if self._settings.test_every:
+            run.log({"iteration": 0, "frames": 0, **self._curve_point()})
 
-    def test(self) -> list[dict[str, Any]]:
-        """The test layouts; see `evaluation.py`, and `probing.py` for swapped thoughts."""
-        speaker = evaluation_speaker(self.policy.model, self.tokenizer, self._settings, self._engine)
-        results = examine(speaker, self._world, self._thinks, self._settings, self._seed)
-        if self._thinks and self._settings.swapped:
-            results += play_swapped(speaker, self._world, self._settings, self._seed)
-        return results
-
-    def progress(self) -> dict[str, Any]:
-        """A test in the course of training: means over its layouts as `test_*`, and what thoughts tell and decide."""
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Collect a rollout, learn from it, and test where a test is due."""
         settings = self._settings
-        speaker = evaluation_speaker(self.policy.model, self.tokenizer, settings, self._engine)
+        drops = settings.fidelity.dropout
+        with adapter_dropout(self.policy.model, self._seed, "dropout", number) if drops else nullcontext():
+            rollout = self._collector.collect(number)
+        figures = update_policy(
+            self.policy,
+            self.optimizer,
+            self.kl,
+            rollout,
+            settings,
+            generator(self._seed, "minibatches", number),
+            self._chat_policy.end_token,
+            check_mismatch=number == 1,
+        )
+        record = {**episode_stats(rollout), **reply_stats(rollout, self._thinks), **figures}
+        self._frames += record["replies"]
+        tested = self._curve_point() if settings.test_every and number % settings.test_every == 0 else {}
+        return {"frames": self._frames, **record, **tested}
+
+    def _curve_point(self) -> dict[str, Any]:
+        """A test in the course of training: means over its layouts as `test_*`, and a probe of the thoughts."""
+        settings = self._settings
+        chat_policy = self._evaluation_policy()
         layouts = parse_layouts(settings.curve_layouts)
         plain = settings.model_copy(update={"transcripts": 0})
-        mean = told("", play_layouts(speaker, self._world, layouts, self._thinks, plain, self._seed))["mean"]
+        rows = evaluation.play_layouts(chat_policy, self._world, layouts, self._thinks, plain, self._seed)
+        mean = evaluation.summarise("", rows)["mean"]
         record = {f"test_{name}": mean[name] for name in ("success", "return", "length", "invalid")}
         if not self._thinks:
             return record
-        prompts = first_prompts(self._world, parse_layouts(DONOR_LAYOUTS), speaker, settings)
-        return record | probe(self.policy, speaker, prompts, probe_numbers(len(prompts), settings, self._seed))
+        prompts = evaluation.initial_prompts(self._world, chat_policy, settings)
+        return record | probe(self.policy, chat_policy, prompts, evaluation.probe_numbers(settings, self._seed))
 
-    def state(self, facts: dict[str, Any]) -> Files:
-        """The files of a checkpoint."""
-        facts = {**facts, "kl_coefficient": self.kl.coefficient}
-        return {**checkpoints.pack(self.policy, self.optimizer, facts), **self._collector.state()}
+    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
+        """Play the test layouts; see `evaluation.py`. Raises GroundlabError where episodes are to be watched."""
+        evaluation.refuse_watch(self._method, watch)
+        return evaluation.evaluate(self._evaluation_policy(), self._world, self._thinks, self._settings, self._seed)
 
-    def load_state(self, files: Files) -> dict[str, Any]:
-        """Go on from a checkpoint; returns its facts."""
+    def _evaluation_policy(self) -> ChatPolicy:
+        return evaluation_policy(self.policy.model, self.tokenizer, self._settings, self._vllm)
+
+    def state(self) -> Files:
+        """Weights, optimizer, KL coefficient, count of replies, open episodes."""
+        facts = {"frames": self._frames, "kl_coefficient": self.kl.coefficient}
+        return {**checkpoints.pack(self.policy, self.optimizer, facts), **self._env.state()}
+
+    def load_state(self, files: Files) -> None:
+        """Go on from a checkpoint."""
         facts = checkpoints.unpack(files, self.policy, self.optimizer)
-        self.kl.coefficient = facts["kl_coefficient"]
-        self._collector.load_state(files)
-        return facts
+        self._frames, self.kl.coefficient = facts["frames"], facts["kl_coefficient"]
+        self._env.load_state(files)
+
+    def load_weights(self, files: Files) -> None:
+        """Take the model from a checkpoint."""
+        checkpoints.unpack(files, self.policy)
+
+    def finish(self, run: Run) -> None:
+        """Leave the model in the run's folder."""
+        save_policy(self.policy, self.tokenizer, run.folder / MODEL)
 
 
-def _outcomes(rollout: Rollout) -> dict[str, Any]:
-    """What the episodes that ended came to: their number and means, which a rollout may be without."""
+def update_policy(
+    policy: TokenPolicy,
+    optimizer: torch.optim.Optimizer,
+    kl: KLController,
+    rollout: Rollout,
+    settings: TrainingSettings,
+    rng: np.random.Generator,
+    end_token: int,
+    check_mismatch: bool = False,
+) -> dict[str, Any]:
+    """One update of the policy from a rollout; returns its figures, means over the minibatches.
+
+    check_mismatch: raise GroundlabError where the tokens were sampled by another model than the one that learns.
+    """
+    policy.eval()  # turns gradient checkpointing on again, which generation has turned off
+    estimates = read_rollout(policy, rollout, settings, end_token)
+    mismatch = logprob_mismatch(rollout, estimates.reading, settings)
+    if check_mismatch and mismatch is not None and mismatch > LARGEST_GAP[settings.dtype]:
+        raise GroundlabError(
+            f"tokens were drawn with other probabilities than they are learnt from (by {mismatch:.2g} nats);"
+            " give attention that takes a mask (sdpa or eager), or dtype=float32"
+        )
+    batch = make_batch(rollout, estimates, kl.coefficient, settings)
+    prompts = [step.prompt for step in rollout.steps]
+    responses = [step.reply.tokens for step in rollout.steps]
+    if settings.fidelity.drop_unfinished:
+        chosen = torch.from_numpy(rng.permutation(len(prompts))[: settings.steps])
+        batch = token_ppo.select(batch, chosen)
+        prompts, responses = ([rows[index] for index in chosen.tolist()] for rows in (prompts, responses))
+    if not settings.is_critic_free:
+        batch = batch._replace(advantages=token_ppo.whitened(batch.advantages))
+    kl_per_reply = float((batch.log_probs - batch.reference).sum()) / len(prompts)
+    figures = {"drawing_gap": mismatch} if mismatch is not None else {}
+    figures |= {"kl": kl_per_reply, "kl_coefficient": kl.coefficient, "value": float(batch.values.mean())}
+    batch = token_ppo.Batch(*(field.to(policy.device) for field in batch))
+
+    def backward(index: Tensor, loss: token_ppo.Loss) -> None:
+        rows = index.tolist()
+        policy.backward([prompts[row] for row in rows], [responses[row] for row in rows], loss)
+
+    figures |= token_ppo.update(backward, optimizer, batch, settings, rng)
+    kl.update(kl_per_reply, len(prompts))
+    return figures
+
+
+class RolloutEstimates(NamedTuple):
+    """What the model that learns says of a rollout, on the CPU: N tokens of S replies."""
+
+    reading: Reading
+    reference: Tensor  # [N], log-probabilities; the policy's own where no reference is asked for
+    bootstrap_values: list[float]  # of each segment's next observation; 0 where the episode ended
+
+
+def read_rollout(policy: TokenPolicy, rollout: Rollout, settings: TrainingSettings, end_token: int) -> RolloutEstimates:
+    """Read all replies, and the observations after the open segments, in one go."""
+    prompts = [step.prompt for step in rollout.steps]
+    responses = [step.reply.tokens for step in rollout.steps]
+    next_prompts = [segment.next_prompt for segment in rollout.segments if segment.next_prompt is not None]
+    # The value of an observation is that of the state before a reply, whatever its first token is.
+    whole = policy.read([*prompts, *next_prompts], [*responses, *([end_token] for _ in next_prompts)])
+    whole = Reading(*(field.cpu() for field in whole))
+    tokens = sum(map(len, responses))
+    reading = Reading(
+        whole.log_probs[:tokens], whole.values[:tokens], whole.entropies[:tokens], whole.after[: len(responses)]
+    )
+    reference = reading.log_probs if settings.kl == "none" else policy.reference(prompts, responses).cpu()
+    values = iter(whole.values[tokens:].tolist())
+    bootstrap_values = [next(values) if segment.next_prompt else 0.0 for segment in rollout.segments]
+    return RolloutEstimates(reading, reference, bootstrap_values)
+
+
+def logprob_mismatch(rollout: Rollout, reading: Reading, settings: TrainingSettings) -> float | None:
+    """The mean difference between a token's log-probability when it was sampled and when it is learnt from, in nats.
+
+    None where they are of different distributions by intent: truncated sampling, or dropout while sampling.
+    """
+    plain = settings.learning_temperature == 1
+    if settings.fidelity.dropout or not (plain or (settings.top_k == 0 and settings.top_p == 1)):
+        return None
+    replies = [step.reply for step in rollout.steps]
+    sampled = [number for reply in replies for number in (reply.log_probs if plain else reply.sampling_log_probs)]
+    return float((torch.tensor(sampled) - reading.log_probs).abs().mean())
+
+
+def make_batch(
+    rollout: Rollout, estimates: RolloutEstimates, kl_coefficient: float, settings: TrainingSettings
+) -> token_ppo.Batch:
+    """The batch that PPO learns from; `kl_coefficient` is that of the KL in the rewards."""
+    reading, reference = estimates.reading, estimates.reference
+    penalties = -kl_coefficient * token_ppo.kl_estimate(reading.log_probs, reference, settings.kl_estimator)
+    lengths = torch.tensor([len(step.reply.tokens) for step in rollout.steps])
+    steps = [len(segment.steps) for segment in rollout.segments]
+    tokens = [int(part.sum()) for part in lengths.split(steps)]
+    parts = zip(
+        rollout.segments,
+        estimates.bootstrap_values,
+        lengths.split(steps),
+        reading.values.split(tokens),
+        reading.after.split(steps),
+        penalties.split(tokens),
+        strict=True,
+    )
+    episodes = [
+        credit.Episode(
+            torch.tensor([step.reward for step in segment.steps]),
+            *of_tokens,
+            done=segment.next_prompt is None,
+            last_value=bootstrap_value,
+            group=segment.group,
+            anchors=[step.anchor for step in segment.steps],
+        )
+        for segment, bootstrap_value, *of_tokens in parts
+    ]
+    credits = credit.assign(episodes, settings)
+    advantages, returns, _ = (torch.cat(field) for field in zip(*credits, strict=True))
+    return token_ppo.Batch(lengths, reading.log_probs, reference, reading.values, advantages, returns)
+
+
+def episode_stats(rollout: Rollout) -> dict[str, Any]:
+    """The number of episodes that ended, and their means where there are any."""
     rows = rollout.episodes
     names = ("success", "return", "length", "invalid") if rows else ()
     return {"episodes": len(rows), **{name: float(np.mean([row[name] for row in rows])) for name in names}}
 
 
-def _replies(rollout: Rollout, thinks: bool) -> dict[str, Any]:
-    """What the replies were like: shares of valid ones and of those cut off, tokens, thoughts; one is told whole."""
-    turns = [turn for strand in rollout.strands for turn in strand.turns]
+def reply_stats(rollout: Rollout, thinks: bool) -> dict[str, Any]:
+    """Replies: shares of valid ones and of those cut off, tokens, measures of thoughts, and the first as text."""
+    steps = rollout.steps
     return {
-        "replies": len(turns),
-        "valid": float(np.mean([turn.valid for turn in turns])),
-        "cut_off": float(np.mean([not turn.reply.ended for turn in turns])),
-        "reply_tokens": float(np.mean([len(turn.reply.tokens) for turn in turns])),
-        **(measures(turns) if thinks else {}),
-        "said": turns[0].reply.text,
+        "replies": len(steps),
+        "valid": float(np.mean([step.valid for step in steps])),
+        "cut_off": float(np.mean([not step.reply.ended for step in steps])),
+        "reply_tokens": float(np.mean([len(step.reply.tokens) for step in steps])),
+        **(thought_stats(steps) if thinks else {}),
+        "said": steps[0].reply.text,
     }
-
-
-def execute(run: Run) -> None:
-    """Train, then store the evaluation and the model."""
-    spec = run.spec
-    settings = TrainingSettings(**spec.settings)
-    learner = Learner(spec.method, spec.world, spec.seed, settings)
-    checkpoint = run.restore()
-    frames = learner.load_state(checkpoint.files)["frames"] if checkpoint else 0
-    if settings.test_every and not checkpoint:
-        run.log({"iteration": 0, "frames": 0, **learner.progress()})
-    for number in range(checkpoint.step + 1 if checkpoint else 1, settings.iterations + 1):
-        record = learner.improve(number)
-        frames += record["replies"]
-        tested = learner.progress() if settings.test_every and number % settings.test_every == 0 else {}
-        run.log({"iteration": number, "frames": frames, **record, **tested})
-        shown = {name: record[name] for name in ("success", "valid") if name in record}
-        run.advance(number, settings.iterations, lambda: learner.state({"frames": frames}), **shown)  # noqa: B023
-    run.write_evaluation(learner.test())
-    save_policy(learner.policy, learner.tokenizer, run.folder / MODEL)
-
-
-def evaluate(request: Request) -> list[dict[str, Any]]:
-    """A trained checkpoint on the test layouts."""
-    if request.watch:
-        raise GroundlabError(f"{request.method} asks nobody; to read it, give --set transcripts=3, not --show")
-    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
-    learner = Learner(request.method, request.world, request.seed, TrainingSettings(**request.settings))
-    checkpoints.unpack(request.checkpoint.files, learner.policy)
-    return learner.test()

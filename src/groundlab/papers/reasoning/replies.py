@@ -1,44 +1,63 @@
-"""What a reply means: the action it names, or what an invalid one costs.
+"""Replies and prompts: the action that a reply names, what an invalid one costs, and what the model is told first.
 
-    parse("I see it.\nfinal answer: go forward", thinks=True)     # 2, an index into ACTIONS; None: invalid
-    referee = ReplyParser(num_envs, thinks, settings)
-    referee.start(env)                                            # at the first observation of an episode
-    ruling = referee.judge(env, reply)                            # .action, or .error, .penalty and .ends
+    parse_action("I see it.\nfinal answer: go forward", thinks=True)     # 2, an index into ACTIONS; None: invalid
+    parser = ReplyParser(num_envs, thinks, settings)
+    parser.reset(env)                                                    # an episode begins
+    parsed = parser.parse(env, reply)                                    # .action, or .error, .penalty and .ends
 
-Strict is the original's rule, to the letter: the direct agent's reply is an action and nothing else; the reasoning
-agent's has one, and nothing else but blanks, after its last "final answer:". Lenient takes what a person would:
-case, punctuation and markup do not count, and words may follow. Any string is judged, and none raises.
+"strict" is the original's rule, to the letter: the direct agent's reply is an action and nothing else; the reasoning
+agent's has one, and nothing else but blanks, after its last "final answer:". "lenient" takes what a person would:
+case, punctuation and markup do not count, and words may follow. Any string is parsed, and none raises.
 An invalid reply does not reach the environment, whose clock stands still (spec reasoning-agents 1.3 and 1.4).
-Read next: `context.py`.
 """
 
 import re
 import unicodedata
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple
 
 from groundlab.assets import read_text
 from groundlab.language.prompts import text_actions
+from groundlab.papers.reasoning.settings import Parser, ReplySettings
 
 ACTIONS = text_actions(6)
-"""What can be answered; an action's place is the environment's action number."""
+"""What can be answered; an action's index is the environment's action number."""
 MARKER = "final answer:"
-Parser = Literal["strict", "lenient"]
 _LENIENT_MARKER = re.compile(r"final\s+answer\b")
 _LENIENT_ACTION = re.compile("|".join(rf"\b{action.replace(' ', ' +')}\b" for action in ACTIONS))
-_READ = 10_000  # characters of a reply that the lenient parser looks at, from its end
+_LENIENT_CHARACTERS = 10_000  # of a reply, from its end: the lenient parser reads no more
 
 
-class ReplySettings(Protocol):
-    """What is read here of a method's settings."""
+def parse_action(reply: str, thinks: bool, parser: Parser = "strict") -> int | None:
+    """The index into ACTIONS that a reply means, or None. thinks: it must come after the last "final answer:"."""
+    if parser == "lenient":
+        answer = _lenient_answer(reply, thinks)
+    elif thinks:
+        _, marker, after = reply.rpartition(MARKER)
+        answer = after.strip() if marker else None
+    else:
+        answer = reply
+    return ACTIONS.index(answer) if answer in ACTIONS else None
 
-    parser: Parser
-    short_prompts: bool
-    invalid_penalty: float
-    invalid_limit: int
+
+def _lenient_answer(reply: str, thinks: bool) -> str | None:
+    """The first action after the last marker, or the only one that a direct reply names."""
+    folded = unicodedata.normalize("NFKC", reply[-_LENIENT_CHARACTERS:]).lower()
+    text = "".join(character if character.isalnum() else " " for character in folded)
+    if thinks:
+        *_, after = _LENIENT_MARKER.split(text)
+        match = _LENIENT_ACTION.match(after.lstrip()) if after != text else None
+        return " ".join(match.group().split()) if match else None
+    actions = {" ".join(match.split()) for match in _LENIENT_ACTION.findall(text)}
+    return actions.pop() if len(actions) == 1 else None
+
+
+def extract_thought(reply: str, thinks: bool) -> str:
+    """What a reply says before its last "final answer:", without blanks around; of a direct reply, nothing."""
+    return reply.rpartition(MARKER)[0].strip() if thinks else ""
 
 
 class ParsedReply(NamedTuple):
-    """What follows from a reply: an action for the environment, or a penalty in its place."""
+    """An action for the environment, or a penalty in its place."""
 
     action: int | None
     penalty: float = 0.0  # the step's reward, where the reply was invalid
@@ -51,63 +70,25 @@ class ParsedReply(NamedTuple):
         return self.action is not None
 
 
-def parse(reply: str, thinks: bool, parser: Parser = "strict") -> int | None:
-    """The index into ACTIONS that a reply means, or None. `thinks`: it must come after the last "final answer:"."""
-    said = _lenient(reply, thinks) if parser == "lenient" else _strict(reply, thinks)
-    return ACTIONS.index(said) if said in ACTIONS else None
-
-
-def _strict(reply: str, thinks: bool) -> str | None:
-    if not thinks:
-        return reply
-    _, marker, said = reply.rpartition(MARKER)
-    return said.strip() if marker else None
-
-
-def _lenient(reply: str, thinks: bool) -> str | None:
-    """The first action after the last marker, or the only one that a direct reply names."""
-    text = _plain(reply[-_READ:])
-    if thinks:
-        *_, said = _LENIENT_MARKER.split(text)
-        found = _LENIENT_ACTION.match(said.lstrip()) if said != text else None
-        return _joined(found.group()) if found else None
-    named = {_joined(match) for match in _LENIENT_ACTION.findall(text)}
-    return named.pop() if len(named) == 1 else None
-
-
-def _joined(words: str) -> str:
-    return " ".join(words.split())
-
-
-def _plain(text: str) -> str:
-    """Letters and digits in lower case, blanks for all else."""
-    folded = unicodedata.normalize("NFKC", text).lower()
-    return "".join(character if character.isalnum() else " " for character in folded)
-
-
-def thought(reply: str, thinks: bool) -> str:
-    """What a reply says before its last "final answer:", without blanks around; of a direct reply, nothing."""
-    return reply.rpartition(MARKER)[0].strip() if thinks else ""
-
-
 class ReplyParser:
-    """Judges the replies of B environments, and counts the invalid ones in a row of each."""
+    """Parses the replies of B environments, and counts the invalid ones in a row of each."""
 
     def __init__(self, num_envs: int, thinks: bool, settings: ReplySettings):
         self._thinks, self._settings = thinks, settings
         self._error = error_text(thinks, settings.short_prompts)
         self._streaks = [0] * num_envs
 
-    def start(self, env: int) -> None:
+    def reset(self, env: int) -> None:
         """Environment `env` begins an episode."""
         self._streaks[env] = 0
 
-    def judge(self, env: int, reply: str) -> ParsedReply:
-        """What follows from the reply of environment `env`."""
-        action = parse(reply, self._thinks, self._settings.parser)
-        self._streaks[env] = 0 if action is not None else self._streaks[env] + 1
+    def parse(self, env: int, reply: str) -> ParsedReply:
+        """The reply of environment `env` as an action or a penalty."""
+        action = parse_action(reply, self._thinks, self._settings.parser)
         if action is not None:
+            self._streaks[env] = 0
             return ParsedReply(action)
+        self._streaks[env] += 1
         ends = self._streaks[env] >= self._settings.invalid_limit
         return ParsedReply(None, self._settings.invalid_penalty, self._error, ends)
 
@@ -122,20 +103,17 @@ class ReplyParser:
         self._streaks = list(state)
 
 
+def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:
+    """The first message of a conversation: the goal and the format of replies (spec reasoning-agents 2)."""
+    return _prompt_text("", thinks, short).replace("{goal}", mission)
+
+
 def error_text(thinks: bool, short: bool = False) -> str:
     """What the model reads after an invalid reply; it begins with "Invalid"."""
-    return prompt_text(f"invalid-{_kind(thinks, short)}")
+    return _prompt_text("invalid-", thinks, short)
 
 
-def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:
-    """The first message of a conversation, which tells the goal and the format of replies (spec reasoning-agents 2)."""
-    return prompt_text(_kind(thinks, short)).replace("{goal}", mission)
-
-
-def _kind(thinks: bool, short: bool) -> str:
-    return ("reasoning" if thinks else "direct") + ("-short" if short else "")
-
-
-def prompt_text(name: str) -> str:
+def _prompt_text(prefix: str, thinks: bool, short: bool) -> str:
     """A prompt's file, without the newline at its end."""
+    name = prefix + ("reasoning" if thinks else "direct") + ("-short" if short else "")
     return read_text(f"prompts/reasoning/{name}.txt").strip()

@@ -3,13 +3,13 @@
 Defaults are those of the small model that ships: short prompts, a window of two observations, 16 new tokens, one epoch.
 The published values are in the comments here and in `configs/reasoning/paper.yaml`. What the original swallowed or left
 to libraries is written out: how tokens are drawn, how many, and with what precision. Source: spec reasoning-agents 3.7,
-7 and 11. Called from: every file of this package; `learning/credit.py` and `learning/token_ppo.py` read it as well.
+7 and 11.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
 from groundlab.core.schema import Layouts, Strict
@@ -18,7 +18,6 @@ from groundlab.language.sampling import Decoding
 from groundlab.language.vllm_backend import told_tokens
 from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.token_ppo import KLController, KLEstimator
-from groundlab.papers.reasoning.replies import Parser
 
 
 def _is_reasoning_world(name: str) -> str:
@@ -31,8 +30,10 @@ ReasoningWorld = Annotated[str, AfterValidator(_is_reasoning_world)]
 ADAPTER = "adapter_config.json"
 """What a folder that holds peft's adapters has."""
 DONOR_LAYOUTS = "900000-900023"
-"""Where thoughts are drawn that are tried in other states, and asked about: 24 beginnings of episodes."""
-TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
+"""Reset seeds of 24 episodes, whose first states thoughts are probed in, and taken from to be tried in others."""
+TRAINING_LAYOUTS = (1_000_000, 2**31)
+"""First and end of the reset seeds that start training environments; those below the first are for tests."""
+Parser = Literal["strict", "lenient"]
 
 
 class Fidelity(Strict):
@@ -50,8 +51,8 @@ class Fidelity(Strict):
     """Q8: the evaluation leaves invalid replies in the context, which training hides."""
 
 
-class TalkingSettings(Strict):
-    """What every agent that answers in words takes, trained or not."""
+class ReplySettings(Strict):
+    """Settings of every agent that answers in words, trained or not."""
 
     layouts: Layouts = "0-99"
     """Test layouts, "first-last": the reset seeds of the evaluation."""
@@ -60,9 +61,9 @@ class TalkingSettings(Strict):
     tests: list[ReasoningWorld] = Field([])
     """Other worlds for the evaluation, such as Reasoning-GoToTest-v0 for the held-out objects."""
     transcripts: int = Field(0, ge=0)
-    """So many of the first layouts are told word by word."""
+    """So many of the first layouts have their dialogue in the evaluation, word by word."""
     swapped: bool = False
-    """Whether the evaluation is also played with every thought left out, and with thoughts from other states."""
+    """Whether the evaluation is repeated with every thought left out, and with thoughts from other states."""
     num_dists: int | None = None
     """Objects besides the mission's own (the paper: 0, 3, 5; of Reasoning-* worlds by default 8)."""
     first_finished: int = Field(0, ge=0)
@@ -75,7 +76,7 @@ class TalkingSettings(Strict):
     device: str = "cpu"
     quantization: Literal["4bit"] | None = None
     backend: Literal["embedded", "vllm"] = "embedded"
-    """Who draws replies: the model itself (`language/generation.py`), or vLLM, which follows it (`served.py` there)."""
+    """Who samples replies: the model itself (`language/generation.py`), or vLLM (`vllm_backend.py`)."""
     engine_gb: float = Field(4.0, gt=0)
     """Of vLLM's keys and values, in GB."""
 
@@ -86,7 +87,7 @@ class TalkingSettings(Strict):
     hide_invalid: bool = True
     """Whether an invalid reply is replaced in the context."""
     parser: Parser = "strict"
-    """What counts as an action: to the letter, or whatever a person would understand (`parsing.py`)."""
+    """What counts as an action: to the letter, or whatever a person would understand (`replies.py`)."""
     invalid_penalty: float = Field(-1.0, le=0)
     invalid_limit: int = Field(5, ge=1)
     """So many invalid replies in a row end an episode; none of them takes a step of the environment."""
@@ -100,16 +101,8 @@ class TalkingSettings(Strict):
     """0: all tokens."""
     fidelity: Fidelity = Fidelity()
 
-    @model_serializer(mode="wrap")
-    def _named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Runs that vLLM has no part in are named as they were before there was a choice."""
-        content = dump(self)
-        if self.backend == "embedded":
-            content = {name: value for name, value in content.items() if name not in ("backend", "engine_gb")}
-        return content
-
     @model_validator(mode="after")
-    def _servable(self) -> Self:
+    def _check_backend(self) -> Self:
         if self.backend == "vllm":
             told_tokens(self.decoding)  # raises
             if self.quantization or self.fidelity.dropout:
@@ -123,30 +116,30 @@ class TalkingSettings(Strict):
         return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
 
     @property
-    def place(self) -> str:
-        """The folder of a model that ships, or the name as given."""
+    def model_path(self) -> str:
+        """The folder of a model that ships; any other name or folder as it is."""
         return resolve_model(self.model)
 
     @property
-    def adapted(self) -> bool:
+    def has_adapters(self) -> bool:
         """Whether the model is a folder of adapters."""
-        return (Path(self.place) / ADAPTER).is_file()
+        return (Path(self.model_path) / ADAPTER).is_file()
 
     def input_files(self) -> list[Path]:
         """The model's files, where it is a folder."""
         return model_files(self.model)
 
 
-class TrainingSettings(TalkingSettings):
-    """What the agents take besides, to be tuned by PPO on their tokens."""
+class TrainingSettings(ReplySettings):
+    """Settings of the agents that PPO tunes on their tokens."""
 
     iterations: int = Field(100, ge=1)
     """Updates (the paper's curves: 200)."""
     steps: int = Field(128, ge=1)
     """Replies an update, over all environments; with whole episodes, at least as many."""
     test_every: int = Field(0, ge=0)
-    """Before the first update and after every so many: a test on `curve_layouts`, to their ends, and what thoughts
-    tell of 24 states (`probing.py`); 0: never."""
+    """Before the first update and after every so many: a test on `curve_layouts`, to their ends, and a probe of the
+    thoughts in 24 states (`thoughts.py`); 0: never."""
     curve_layouts: Layouts = "100-131"
     episodes: Literal["continuing", "whole"] = "continuing"
     """Whether episodes go on from one update to the next, or each update plays its episodes to their ends."""
@@ -209,7 +202,7 @@ class TrainingSettings(TalkingSettings):
     gradient_checkpointing: bool = False
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_training(self) -> Self:
         if self.temperature == 0:
             raise ValueError("temperature 0 always says the same, so that nothing is learnt; give one above 0")
         if self.kl == "loss" and self.kl_estimator == "k1":
@@ -217,21 +210,21 @@ class TrainingSettings(TalkingSettings):
         whole = self.episodes == "whole" or self.fidelity.drop_unfinished
         if self.estimator in WHOLE_EPISODES and not whole:
             raise ValueError(f"estimator {self.estimator} reads how an episode ended; give episodes=whole")
-        if self.backend == "vllm" and not self.lora_rank and not self.adapted:
+        if self.backend == "vllm" and not self.lora_rank and not self.has_adapters:
             raise ValueError("backend vllm follows adapters, not all weights; give lora_rank=32, or backend=embedded")
-        if self.compares and self.num_envs % self.group_size:
+        if self.is_critic_free and self.num_envs % self.group_size:
             raise ValueError(f"num_envs {self.num_envs} is no multiple of group_size {self.group_size}")
         return self
 
     @property
-    def compares(self) -> bool:
-        """Whether the estimator compares episodes from the same start, without a critic; it is not whitened then."""
+    def is_critic_free(self) -> bool:
+        """Whether the estimator compares episodes from the same start, without a critic or whitening."""
         return self.estimator in CRITIC_FREE
 
     @property
     def critic_coefficient(self) -> float:
         """The value loss's coefficient, 0 without a critic."""
-        return 0.0 if self.compares else self.value_coefficient
+        return 0.0 if self.is_critic_free else self.value_coefficient
 
     @property
     def kl_loss_coefficient(self) -> float:

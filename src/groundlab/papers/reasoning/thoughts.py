@@ -1,33 +1,61 @@
-"""What thoughts are like: how long, whether they only echo their action, whether they speak of what was seen.
+"""Thoughts: how long they are, whether they only echo their action, what they say of the state, and what they decide.
 
-    heeded = measures(turns)          # thought_words, ..., echo_rate, grounded_rate, hallucination_rate
+    thought_stats(steps)                             # thought_words, ..., echo_rate, grounded_rate, hallucination_rate
+    probe(policy, chat_policy, prompts, numbers)     # mi_retrieval, swap_empty, swap_other, ...
+    reply_with_swap(chat_policy, donors, "empty", prompts, numbers)
 
 Words are counted as published: before the first "final answer", in replies that hold it. The shares are of valid
 replies, whose action is known. A thought is grounded when it names a thing (colour and type) or a wall that its goal
-or its newest observation names, and it hallucinates when it names a thing that nothing which the model has just read
-names. Source: spec reasoning-agents 6. Called from: `learner.py`. Read next: `probing.py`.
+or its newest observation names. It hallucinates when it names a thing that no message in its prompt but the agent's
+own names. A probe asks how well thoughts tell the states apart in which they were sampled, and how often an action
+changes when its thought is left out, or comes from another state. Source: spec reasoning-agents 6.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from groundlab.core.schema import parse_layouts
-from groundlab.core.seeding import generator
 from groundlab.language.token_policy import TokenPolicy
-from groundlab.papers.reasoning.evaluation import open_talks, play_layouts, told
 from groundlab.papers.reasoning.policy import ChatPolicy, Reply
-from groundlab.papers.reasoning.replies import ACTIONS, MARKER, parse, thought
-from groundlab.papers.reasoning.rollouts import Turn
-from groundlab.papers.reasoning.settings import DONOR_LAYOUTS, TalkingSettings
+from groundlab.papers.reasoning.replies import ACTIONS, MARKER, extract_thought, parse_action
+from groundlab.papers.reasoning.rollouts import Step
 from groundlab.worlds.codes import BALL, BOX, COLOURS, DOOR, KEY, TYPES
 
+Tokens = list[int]
+Swap = Literal["empty", "other"]
+SWAPPED: dict[Swap, str] = {"empty": "thought emptied", "other": "another's thought"}
+"""The names of the evaluations."""
 _THING = re.compile(rf"\b(?:{'|'.join(COLOURS)}) (?:{'|'.join(TYPES[kind] for kind in (DOOR, KEY, BALL, BOX))})\b")
 _WALL = re.compile(r"\bwalls?\b")
 _ECHOES = ("{}", "i should {}", "i will {}", "to {}", "")
+
+
+def thought_stats(steps: Sequence[Step]) -> dict[str, float]:
+    """Means over a batch of replies; a measure that no reply of the batch has is left out."""
+    words = [count for step in steps if (count := word_count(step.reply.text)) is not None]
+    record: dict[str, float] = {}
+    if words:
+        low, middle, high = np.percentile(words, (10, 50, 90)).tolist()
+        record = {"thought_words": float(np.mean(words)), "thought_words_median": middle}
+        record |= {"thought_words_p10": low, "thought_words_p90": high}
+    rates = [_rates(step) for step in steps if step.valid]
+    if rates:
+        names = ("echo_rate", "grounded_rate", "hallucination_rate")
+        record |= dict(zip(names, np.mean(rates, axis=0).tolist(), strict=True))
+    return record
+
+
+def _rates(step: Step) -> tuple[bool, bool, bool]:
+    """(echo, grounded, hallucinates) of a valid reply."""
+    action = parse_action(step.reply.text, True, "lenient")
+    thought = extract_thought(step.reply.text, True)
+    goal, *observations = (message["content"] for message in step.messages if message["role"] != "assistant")
+    in_prompt = set().union(*map(things, (goal, *observations)))
+    echo = action is not None and is_echo(thought, ACTIONS[action])
+    return echo, is_grounded(thought, goal, observations[-1]), bool(things(thought) - in_prompt)
 
 
 def word_count(reply: str) -> int | None:
@@ -36,10 +64,19 @@ def word_count(reply: str) -> int | None:
     return len(before.split()) if marker else None
 
 
-def is_echo(told: str, action: str) -> bool:
+def is_echo(thought: str, action: str) -> bool:
     """Whether a thought says its action and nothing else, or nothing at all; case and punctuation do not count."""
-    plain = " ".join(re.sub(r"[\W_]+", " ", told.lower()).split())
+    plain = " ".join(re.sub(r"[\W_]+", " ", thought.lower()).split())
     return plain in {echo.format(action) for echo in _ECHOES}
+
+
+def is_grounded(thought: str, goal: str, observation: str) -> bool:
+    """Whether a thought names a thing or a wall that its goal or the newest observation names."""
+
+    def names(text: str) -> set[str]:
+        return things(text) | ({"wall"} if _WALL.search(text.lower()) else set())
+
+    return bool(names(thought) & (names(goal) | names(observation)))
 
 
 def things(text: str) -> set[str]:
@@ -47,122 +84,66 @@ def things(text: str) -> set[str]:
     return set(_THING.findall(text.lower()))
 
 
-def is_grounded(told: str, goal: str, seen: str) -> bool:
-    """Whether a thought names a thing or a wall that its goal or the newest observation names."""
-    return bool(_named(told) & (_named(goal) | _named(seen)))
-
-
-def _named(text: str) -> set[str]:
-    return things(text) | ({"wall"} if _WALL.search(text.lower()) else set())
-
-
-def measures(turns: Sequence[Turn]) -> dict[str, float]:
-    """Means over a batch of replies; what a batch has no reply for is left out."""
-    words = [count for turn in turns if (count := word_count(turn.reply.text)) is not None]
-    record: dict[str, float] = {}
-    if words:
-        low, middle, high = np.percentile(words, (10, 50, 90)).tolist()
-        record = {"thought_words": float(np.mean(words)), "thought_words_median": middle}
-        record |= {"thought_words_p10": low, "thought_words_p90": high}
-    valid = [turn for turn in turns if turn.valid]
-    rates = [_rates(turn) for turn in valid]
-    if rates:
-        names = ("echo_rate", "grounded_rate", "hallucination_rate")
-        record |= dict(zip(names, np.mean(rates, axis=0).tolist(), strict=True))
-    return record
-
-
-def _rates(turn: Turn) -> tuple[bool, bool, bool]:
-    """(echo, grounded, hallucinates) of a valid reply."""
-    action = parse(turn.reply.text, True, "lenient")
-    told = thought(turn.reply.text, True)
-    goal, *read = (message["content"] for message in turn.messages if message["role"] != "assistant")
-    known = set().union(*map(things, (goal, *read)))
-    echo = action is not None and is_echo(told, ACTIONS[action])
-    return echo, is_grounded(told, goal, read[-1]), bool(things(told) - known)
-
-
-Tokens = list[int]
-Swap = Literal["empty", "other"]
-SWAPPED: dict[Swap, str] = {"empty": "thought emptied", "other": "another's thought"}
-"""The names of the evaluations."""
-
-
-class Divided(NamedTuple):
+class ReplyParts(NamedTuple):
     """The tokens of a reply up to its answer."""
 
     thought: Tokens
     marker: Tokens  # "final answer:" and the blanks around it
 
 
-def divided(reply: Reply, speaker: ChatPolicy) -> Divided | None:
+def split_reply(reply: Reply, chat_policy: ChatPolicy) -> ReplyParts | None:
     """A reply's thought and marker; None where it has no marker."""
     at = reply.text.rfind(MARKER)
     if at < 0:
         return None
-    lengths = [len(speaker.text(reply.tokens[:count])) for count in range(len(reply.tokens) + 1)]
+    lengths = [len(chat_policy.text(reply.tokens[:count])) for count in range(len(reply.tokens) + 1)]
     start = max(count for count, length in enumerate(lengths) if length <= at)
     end = min(count for count, length in enumerate(lengths) if length >= at + len(MARKER))
-    return Divided(reply.tokens[:start], reply.tokens[start:end])
+    return ReplyParts(reply.tokens[:start], reply.tokens[start:end])
 
 
-def first_prompts(world: str, layouts: Sequence[int], speaker: ChatPolicy, settings: TalkingSettings) -> list[Tokens]:
-    """What the reasoning agent reads at the beginning of these episodes (reset seeds)."""
-    talks = open_talks(world, len(layouts), True, settings)
-    everyone = list(range(len(layouts)))
-    talks.start(everyone, layouts)
-    return [speaker.prompt(talks.messages(env)) for env in everyone]
-
-
-def donated(speaker: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray) -> list[Divided]:
-    """A thought in each of these states; those of replies without a marker are missing."""
-    parts = [divided(reply, speaker) for reply in speaker.reply(prompts, numbers)]
-    return [part for part in parts if part is not None]
+def split_replies(chat_policy: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray) -> list[ReplyParts | None]:
+    """A thought in each of these states; None for a reply without a marker."""
+    return [split_reply(reply, chat_policy) for reply in chat_policy.reply(prompts, numbers)]
 
 
 def probe(
-    policy: TokenPolicy, speaker: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray
+    policy: TokenPolicy, chat_policy: ChatPolicy, prompts: Sequence[Tokens], numbers: np.ndarray
 ) -> dict[str, float | int]:
-    """The figures of the module docstring; only `probed` where fewer than two states have a thought."""
-    parts = [divided(reply, speaker) for reply in speaker.reply(prompts, numbers)]
-    asked = [(prompt, part, row) for prompt, part, row in zip(prompts, parts, numbers, strict=True) if part]
-    if len(asked) < 2:
-        return {"probed": len(asked)}
-    states, thoughts = [prompt for prompt, _, _ in asked], [part for _, part, _ in asked]
-    rows = np.stack([row for _, _, row in asked])
-    own, empty, other = (_actions(speaker, states, each, rows) for each in _swapped(thoughts))
+    """What thoughts in these states tell and decide; only `probed` where fewer than two states have a thought.
+
+    policy: whose likelihoods count. chat_policy: who thinks. numbers: [states, max_new_tokens].
+    """
+    parts = split_replies(chat_policy, prompts, numbers)
+    rows = [row for row, part in enumerate(parts) if part]
+    if len(rows) < 2:
+        return {"probed": len(rows)}
+    states, thoughts = [prompts[row] for row in rows], [part for part in parts if part]
+    own = [[*part.thought, *part.marker] for part in thoughts]
+    empty = [part.marker for part in thoughts]
+    others = [*thoughts[1:], thoughts[0]]
+    other = [[*donor.thought, *part.marker] for part, donor in zip(thoughts, others, strict=True)]
+
+    def actions(beginnings: list[Tokens]) -> list[int | None]:
+        """The actions of replies that begin like this."""
+        begun = [[*state, *beginning] for state, beginning in zip(states, beginnings, strict=True)]
+        return [parse_action(MARKER + reply.text, True) for reply in chat_policy.reply(begun, numbers[rows])]
+
+    acts, acts_empty, acts_other = actions(own), actions(empty), actions(other)
     return {
-        "probed": len(asked),
-        **retrieval(policy, states, [[*part.thought, *part.marker] for part in thoughts]),
-        "swap_empty": float(np.mean([a != b for a, b in zip(own, empty, strict=True)])),
-        "swap_other": float(np.mean([a != b for a, b in zip(own, other, strict=True)])),
+        "probed": len(rows),
+        **retrieval(policy, states, own),
+        "swap_empty": float(np.mean([a != b for a, b in zip(acts, acts_empty, strict=True)])),
+        "swap_other": float(np.mean([a != b for a, b in zip(acts, acts_other, strict=True)])),
     }
 
 
-def _swapped(parts: list[Divided]) -> tuple[list[Tokens], list[Tokens], list[Tokens]]:
-    """What the replies begin with: their own thoughts, none, those of the next states."""
-    nexts = [*parts[1:], parts[0]]
-    return (
-        [[*part.thought, *part.marker] for part in parts],
-        [part.marker for part in parts],
-        [[*following.thought, *part.marker] for part, following in zip(parts, nexts, strict=True)],
-    )
-
-
-def _actions(
-    speaker: ChatPolicy, prompts: Sequence[Tokens], begun: Sequence[Tokens], numbers: np.ndarray
-) -> list[int | None]:
-    """The actions that replies come to which begin like this."""
-    replies = speaker.reply([[*prompt, *start] for prompt, start in zip(prompts, begun, strict=True)], numbers)
-    return [parse(MARKER + reply.text, True) for reply in replies]
-
-
 def retrieval(policy: TokenPolicy, prompts: Sequence[Tokens], thoughts: Sequence[Tokens]) -> dict[str, float]:
-    """How well the K thoughts tell the K states, in which they were drawn, apart."""
+    """How well K thoughts tell the K states apart in which they were sampled: information in nats, accuracy."""
     count = len(prompts)
-    pairs = [(prompt, told) for told in thoughts for prompt in prompts]
-    reading = policy.read([prompt for prompt, _ in pairs], [told for _, told in pairs])
-    parts = reading.log_probs.double().cpu().split([len(told) for _, told in pairs])
+    pairs = [(prompt, thought) for thought in thoughts for prompt in prompts]
+    reading = policy.read([prompt for prompt, _ in pairs], [thought for _, thought in pairs])
+    parts = reading.log_probs.double().cpu().split([len(thought) for _, thought in pairs])
     likelihood = torch.stack([part.sum() for part in parts]).view(count, count)  # [thought, state]
     own = likelihood.diagonal()
     return {
@@ -173,50 +154,30 @@ def retrieval(policy: TokenPolicy, prompts: Sequence[Tokens], thoughts: Sequence
     }
 
 
-class Swapping:
-    """Thinks as a speaker does, and then decides after no thought at all, or after a donor's; to be played with."""
+def reply_with_swap(
+    chat_policy: ChatPolicy,
+    donors: Sequence[ReplyParts],
+    swap: Swap,
+    prompts: Sequence[Sequence[int]],
+    numbers: np.ndarray,
+) -> list[Reply]:
+    """Replies that think as the policy does, and then decide after no thought at all, or after a donor's.
 
-    def __init__(self, speaker: ChatPolicy, donors: Sequence[Divided], swap: Swap):
-        """donors: thoughts from other states; "other" takes the one that a reply's last random number points at."""
-        self._speaker, self._donors, self._swap = speaker, donors, swap
-        self.prompt, self.forget = speaker.prompt, speaker.forget
-
-    def reply(self, prompts: Sequence[Sequence[int]], numbers: np.ndarray) -> list[Reply]:
-        """Replies as the swapped thought has them; those without a marker stay as they are."""
-        replies = self._speaker.reply(prompts, numbers)
-        begun = [self._beginning(reply, row) for reply, row in zip(replies, numbers, strict=True)]
-        chosen = [place for place, start in enumerate(begun) if start]
-        if not chosen:
-            return replies
-        again = self._speaker.reply([[*prompts[place], *begun[place]] for place in chosen], numbers[chosen])
-        for place, reply in zip(chosen, again, strict=True):
-            text = self._speaker.text(begun[place]) + reply.text
-            replies[place] = reply._replace(tokens=[*begun[place], *reply.tokens], text=text)
+    donors: thoughts from other states; "other" takes the one that a reply's last random number points at. Replies
+    without a marker stay as they are.
+    """
+    replies = chat_policy.reply(prompts, numbers)
+    beginnings: dict[int, Tokens] = {}
+    for row, reply in enumerate(replies):
+        if parts := split_reply(reply, chat_policy):
+            other = swap == "other" and donors
+            thought = donors[int(numbers[row, -1] * len(donors))].thought if other else []
+            beginnings[row] = [*thought, *parts.marker]
+    if not beginnings:
         return replies
-
-    def _beginning(self, reply: Reply, numbers: np.ndarray) -> Tokens:
-        part = divided(reply, self._speaker)
-        if part is None:
-            return []
-        if self._swap == "empty" or not self._donors:
-            return part.marker
-        return [*self._donors[int(numbers[-1] * len(self._donors))].thought, *part.marker]
-
-
-def play_swapped(speaker: ChatPolicy, world: str, settings: TalkingSettings, seed: int) -> list[dict[str, Any]]:
-    """The layouts of the settings, played with every thought left out, and with thoughts from other states."""
-    settings = settings.model_copy(update={"transcripts": 0})
-    prompts = first_prompts(world, parse_layouts(DONOR_LAYOUTS), speaker, settings)
-    donors = donated(speaker, prompts, probe_numbers(len(prompts), settings, seed))
-    results = []
-    for swap, policy in SWAPPED.items():
-        player = Swapping(speaker, donors, swap)
-        player.forget()
-        rows = play_layouts(player, world, parse_layouts(settings.layouts), True, settings, seed)
-        results.append(told(policy, rows))
-    return results
-
-
-def probe_numbers(states: int, settings: TalkingSettings, seed: int) -> np.ndarray:
-    """The random numbers with which states are asked: the same at every update."""
-    return generator(seed, "probe").random((states, settings.max_new_tokens))
+    rows = list(beginnings)
+    endings = chat_policy.reply([[*prompts[row], *beginnings[row]] for row in rows], numbers[rows])
+    for row, ending in zip(rows, endings, strict=True):
+        text = chat_policy.text(beginnings[row]) + ending.text
+        replies[row] = ending._replace(tokens=[*beginnings[row], *ending.tokens], text=text)
+    return replies
