@@ -2,7 +2,7 @@
 
 `play_layouts` is the unbiased measure: every layout counts once. `play_first_finished` counts as the GLAM paper did:
 environments restart by themselves and the first N finished episodes are averaged, which favours short ones (spec
-glam-environment, quirks Q4 and Q21). Both drive a `Player`. Called from: `random.py` and the agents of each paper.
+glam-environment, quirks Q4 and Q21). Both drive a `Player`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Player(Protocol):
         """Actions [len(active)] for the environments `active` of a batch of observations."""
         ...
 
-    def see(self, env: int, action: int, observation: dict[str, Any]) -> None:
+    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
         """Environment `env` was given `action` and goes on with this observation."""
 
 
@@ -36,11 +36,11 @@ class Memoryless:
     def start(self, env: int, observation: dict[str, Any]) -> None:
         """Nothing to prepare."""
 
-    def see(self, env: int, action: int, observation: dict[str, Any]) -> None:
+    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
         """Nothing to remember."""
 
 
-def one(observations: dict[str, Any], env: int) -> dict[str, Any]:
+def select_env(observations: dict[str, Any], env: int) -> dict[str, Any]:
     """What a batch of observations says of one environment."""
     return {name: values[env] for name, values in observations.items()}
 
@@ -67,7 +67,7 @@ def play_layouts(
     envs = make(world, layouts, num_dists)
     observations, _ = envs.reset(seed=list(layouts))
     for env in range(len(layouts)):
-        player.start(env, one(observations, env))
+        player.start(env, select_env(observations, env))
     rows: list[Row] = [{} for _ in layouts]
     remembers = not isinstance(player, Memoryless)
     active, steps = np.arange(len(layouts)), 0
@@ -84,7 +84,7 @@ def play_layouts(
         active = active[~ended]
         if remembers:
             for env in active.tolist():
-                player.see(env, int(actions[env]), one(observations, env))
+                player.observe(env, int(actions[env]), select_env(observations, env))
     return rows
 
 
@@ -105,7 +105,7 @@ def play_first_finished(
     observations, _ = envs.reset()
     everyone, steps = np.arange(num_envs), np.zeros(num_envs, np.int64)
     for env in range(num_envs):
-        player.start(env, one(observations, env))
+        player.start(env, select_env(observations, env))
     rows: list[Row] = []
     remembers = not isinstance(player, Memoryless)
     while len(rows) < episodes:
@@ -116,9 +116,9 @@ def play_first_finished(
             if terminated[env] or truncated[env]:
                 rows.append(_row(envs, env, seed + env, int(steps[env]), bool(terminated[env]), float(rewards[env])))
                 steps[env] = 0
-                player.start(env, one(observations, env))
+                player.start(env, select_env(observations, env))
             elif remembers:
-                player.see(env, int(actions[env]), one(observations, env))
+                player.observe(env, int(actions[env]), select_env(observations, env))
     return rows[:episodes]
 
 

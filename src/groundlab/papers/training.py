@@ -1,6 +1,7 @@
 """The one run loop: restore, train step by step, log, save, stop when asked to, evaluate.
 
     train(run, learner)            a method that learns
+    fit(run, learner)              the same without the evaluation: a teacher inside another run
     evaluate_once(run, evaluate)   a method that follows a rule
 
 A run killed at any moment and started again by the same command gives the same bytes: what a learner needs to go on is
@@ -11,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run
 from groundlab.papers.method import Request
 
@@ -59,20 +61,31 @@ class Learner(ABC):
         """Let go of processes and files that the learner holds."""
 
 
+def refuse_watch(watch: Any, method: str, instead: str = "leave out --show and --record") -> None:
+    """For agents that ask nobody. Raises GroundlabError when somebody wants to watch a dialogue all the same."""
+    if watch:
+        raise GroundlabError(f"{method} asks nobody, so there is no dialogue; {instead}")
+
+
+def fit(run: Run, learner: Learner) -> None:
+    """Train to the end, or to a stop; nothing is evaluated."""
+    checkpoint = run.restore()
+    if checkpoint is None:
+        learner.begin(run)
+    else:
+        learner.load_state(checkpoint.files)
+    for number in range(checkpoint.step + 1 if checkpoint else 1, learner.updates + 1):
+        record = {"iteration": number, **learner.train_step(number)}
+        run.log(record)
+        learner.logged(run, number, record)
+        figures = {name: record[name] for name in learner.shown if name in record}
+        run.advance(number, learner.updates, learner.state, **figures)
+
+
 def train(run: Run, learner: Learner) -> None:
     """Train to the end (or to a stop), then store the evaluations."""
     try:
-        checkpoint = run.restore()
-        if checkpoint is None:
-            learner.begin(run)
-        else:
-            learner.load_state(checkpoint.files)
-        for number in range(checkpoint.step + 1 if checkpoint else 1, learner.updates + 1):
-            record = {"iteration": number, **learner.train_step(number)}
-            run.log(record)
-            learner.logged(run, number, record)
-            figures = {name: record[name] for name in learner.shown if name in record}
-            run.advance(number, learner.updates, learner.state, **figures)
+        fit(run, learner)
         run.write_evaluation(learner.evaluate())
         learner.finish(run)
     finally:

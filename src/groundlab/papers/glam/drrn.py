@@ -9,11 +9,12 @@
     memory    the last 5,000,000 transitions, all alike (learning/replay.py)
 
 Sources: spec glam-agents 3, and glam-environment 9, Q11. Time limits count as ends, as everywhere in GLAM. The state
-after an end is the next episode's first; its value is never used. Read next: `stream.py`, `symbolic.py`.
+after an end is the next episode's first; its value is never used.
 """
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,22 +26,21 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Files, Run
+from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import History, env_actions, text_actions
 from groundlab.learning import checkpoints
 from groundlab.learning.replay import Replay, Sequences
-from groundlab.papers.episodes import one
+from groundlab.papers import training
+from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import evaluation, unigram
-from groundlab.papers.glam.env_stream import Stream
-from groundlab.papers.glam.policy import UNALTERED, Alteration, Reader, ReadingPlayer, sample
-from groundlab.papers.glam.settings import ReadingSettings
-from groundlab.papers.method import Request
+from groundlab.papers.glam.env_stream import episode_stats, training_stream
+from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer, sample
+from groundlab.papers.glam.settings import WORLDS, ReadingSettings
 
-__all__ = ["DRRN", "WORLDS", "Settings", "evaluate"]
+__all__ = ["DRRN", "WORLDS", "Settings", "make_learner"]
 
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 WIDTH = 128
 FRAMES_PER_RECORD = 1024
 TRANSITION = np.dtype([("state", "i4"), ("action", "i1"), ("reward", "f4"), ("next", "i4"), ("done", "f4")])
@@ -109,33 +109,160 @@ class DRRN(nn.Module):
         return self.act_scorer(torch.relu(self.hidden(pairs)))[:, :, 0]
 
 
-class Eye:
+class QFunction:
     """Turns prompts into numbers of token sequences, and those into Q values for a fixed list of actions."""
 
-    def __init__(self, network: DRRN, actions: tuple[str, ...]):
+    def __init__(self, network: DRRN, actions: tuple[str, ...], temperature: float = 1.0):
         self.network, self.sequences, self._tokenizer = network, Sequences(), unigram.load()
+        self._temperature = temperature
         own = Sequences()
-        ids, lengths = own.padded(np.array([own.number(self._tokens(action)) for action in actions]))
+        ids, lengths = own.padded(np.array([own.number(self._tokenizer.encode(action).ids) for action in actions]))
         self._actions = (torch.from_numpy(ids), torch.from_numpy(lengths))
 
-    def _tokens(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text).ids
-
-    def numbers(self, prompts: list[str]) -> np.ndarray:
+    def numbers(self, prompts: Sequence[str]) -> np.ndarray:
         """Their numbers [N]; equal prompts have equal ones."""
-        return np.array([self.sequences.number(self._tokens(prompt)) for prompt in prompts], np.int32)
+        tokens = (self._tokenizer.encode(prompt).ids for prompt in prompts)
+        return np.array([self.sequences.number(ids) for ids in tokens], np.int32)
 
-    def q(self, numbers: np.ndarray) -> Tensor:
+    def __call__(self, numbers: np.ndarray) -> Tensor:
         """Q [N, A] of numbered prompts; each is read once."""
-        unique, places = np.unique(numbers, return_inverse=True)
+        unique, index = np.unique(numbers, return_inverse=True)
         ids, lengths = self.sequences.padded(unique)
         values = self.network(torch.from_numpy(ids), torch.from_numpy(lengths), *self._actions)
-        return values[torch.from_numpy(places)]
+        return values[torch.from_numpy(index)]
 
     @torch.no_grad()
-    def log_probs(self, numbers: np.ndarray, temperature: float) -> Tensor:
-        """The policy's logarithms [N, A]."""
-        return torch.log_softmax(self.q(numbers) / temperature, 1)
+    def policy(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
+        """(log-probabilities [N, A], values [N]) of numbered prompts: the softmax of Q, and the best Q."""
+        values = self(numbers)
+        return torch.log_softmax(values / self._temperature, 1), values.max(1).values
+
+
+def make_learner(spec: RunSpec, run: Run | None = None) -> training.Learner:
+    """The agent of a run, before its first update. Raises GroundlabError for a misspelt test."""
+    return DRRNLearner(spec)
+
+
+class DRRNLearner(training.Learner):
+    """The agent while it learns: environments, replay memory, Q."""
+
+    shown = ("success", "loss")
+
+    def __init__(self, spec: RunSpec):
+        self._spec = spec
+        self.settings = settings = Settings(**spec.settings)
+        self.updates = math.ceil(settings.frames / settings.frames_per_iteration)
+        evaluation.plan_tests(settings)  # so that a misspelt test is refused before training
+        self._stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
+        reader = DriftingReader if settings.fidelity.prompt_drift else Reader
+        self._reader = reader(settings.num_envs, spec.world, settings)
+        for env in range(settings.num_envs):
+            self._reader.start(env, select_env(self._stream.observations, env))
+        with checkpoints.seeded_construction(spec.seed, "drrn"):
+            self.network = DRRN()
+        actions = text_actions(settings.action_space, worlds.find(spec.world).language)
+        self._q = QFunction(self.network, actions, settings.temperature)
+        self.optimizer = torch.optim.Adam(list(self.network.parameters()), lr=settings.lr, fused=True)
+        self._replay = Replay(settings.capacity, TRANSITION, settings.priority_fraction)
+
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Iteration `number` (from 1): play and learn by turns; its record."""
+        settings = self.settings
+        acting, drawing = (generator(self._spec.seed, purpose, number) for purpose in ("actions", "replay"))
+        losses, states = [], self._read()
+        for _ in range(settings.updates_per_iteration):
+            for _ in range(settings.steps_per_update):
+                states = self._step(states, acting)
+            batch = self._replay.sample(settings.batch_size, drawing)
+            losses.append(update(self._q, self.optimizer, batch, settings))
+        if not math.isfinite(loss := float(np.mean(losses))):
+            raise GroundlabError(f"DRRN's loss is {loss}; lower lr (it is {settings.lr})")
+        stats = episode_stats(self._stream.pop_episodes())
+        return {
+            "frames": number * settings.frames_per_iteration,
+            **stats,
+            "loss": loss,
+            "remembered": len(self._replay),
+        }
+
+    def _read(self) -> np.ndarray:
+        """The numbers [B] of the prompts of all environments."""
+        everyone = np.arange(self.settings.num_envs)
+        return self._q.numbers(self._reader.prompts(self._stream.observations, everyone))
+
+    def _step(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One step of all environments, remembered; the numbers of the prompts after it."""
+        log_probs, _ = self._q.policy(states)
+        actions = sample(log_probs, rng)
+        step = self._stream.step(env_actions(actions))
+        self._reader.step(actions, step.ended, self._stream.observations)
+        next_states, rows = self._read(), np.zeros(len(states), TRANSITION)
+        rows["state"], rows["action"], rows["next"], rows["done"] = states, actions, next_states, step.ended
+        rows["reward"] = self.settings.reward_scale * step.rewards
+        self._replay.push(rows, step.rewards > 0)
+        return next_states
+
+    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
+        """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
+        training.refuse_watch(watch, self._spec.method)
+        settings = self.settings
+
+        def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None):
+            space = alteration.action_space or settings.action_space
+            q = QFunction(self.network, text_actions(space, worlds.find(world).language), settings.temperature)
+            return TextPlayer(lambda prompts: q.policy(q.numbers(prompts)), num_envs, world, settings, alteration, rng)
+
+        return evaluation.evaluate(self._spec.world, self._spec.seed, settings, player_for)
+
+    def state(self) -> Files:
+        """The files of a checkpoint, memory included."""
+        return {
+            **checkpoints.pack(self.network, self.optimizer, {}),
+            **self._stream.state(),
+            "histories.json": json.dumps(self._reader.state()).encode(),
+            "replay.safetensors": save(self._replay.state()),
+            "sequences.safetensors": save(self._q.sequences.state()),
+        }
+
+    def load_state(self, files: Files) -> None:
+        """Go on from what `state` gave."""
+        checkpoints.unpack(files, self.network, self.optimizer)
+        self._stream.load_state(files)
+        self._reader.load_state(json.loads(files["histories.json"]))
+        self._replay.load(load(files["replay.safetensors"]))
+        self._q.sequences.load(load(files["sequences.safetensors"]))
+
+    def load_weights(self, files: Files) -> None:
+        """Take the network from a checkpoint."""
+        checkpoints.unpack(files, self.network)
+
+
+def update(q: QFunction, optimizer: torch.optim.Optimizer, batch: np.ndarray, settings: Settings) -> float:
+    """One step on a batch of TRANSITION rows; returns the loss before it."""
+    loss = td_loss(q, batch, settings.gamma)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(list(q.network.parameters()), settings.max_grad_norm)
+    optimizer.step()
+    return float(loss.detach())
+
+
+def td_loss(q: QFunction, batch: np.ndarray, gamma: float) -> Tensor:
+    """Mean smooth L1 (beta 1) between Q of what was done and its target."""
+    with torch.no_grad():
+        best = q(batch["next"]).max(1).values
+    reward, done = (torch.from_numpy(batch[name].copy()) for name in ("reward", "done"))
+    target = reward + gamma * (1 - done) * best
+    actions = torch.from_numpy(batch["action"].astype(np.int64))
+    return nn.functional.smooth_l1_loss(q(batch["state"]).gather(1, actions[:, None])[:, 0], target)
+
+
+class DriftingReader(Reader):
+    """Reads as the original's DRRN did (`Fidelity.prompt_drift`)."""
+
+    def __init__(self, num_envs: int, world: str, settings: ReadingSettings):
+        super().__init__(num_envs, world, settings)
+        self._history = _DriftingHistory(num_envs, settings.nbr_obs)
 
 
 class _DriftingHistory(History):
@@ -143,172 +270,14 @@ class _DriftingHistory(History):
 
     def __init__(self, num_envs: int, observations: int):
         super().__init__(num_envs, observations)
-        self._begun: set[int] = set()
+        self._has_begun: set[int] = set()
 
     def start(self, env: int, sentences: list[str]) -> None:
         super().start(env, sentences)
-        if env in self._begun:
+        if env in self._has_begun:
             self._observations[env].clear()
-        self._begun.add(env)
+        self._has_begun.add(env)
 
     def load_state(self, state: list[dict[str, list]]) -> None:
         super().load_state(state)
-        self._begun = set(range(len(state)))
-
-
-class DriftingReader(Reader):
-    """Reads as the original's DRRN did (`Fidelity.prompt_drift`)."""
-
-    def __init__(self, num_envs: int, world: str, settings: ReadingSettings, alteration: Alteration = UNALTERED):
-        super().__init__(num_envs, world, settings, alteration)
-        self._history = _DriftingHistory(num_envs, settings.nbr_obs)
-
-
-class Player(ReadingPlayer):
-    """Plays with a network that is not learning; without `rng` it takes the action of the highest Q."""
-
-    def __init__(
-        self,
-        network: DRRN,
-        num_envs: int,
-        world: str,
-        settings: Settings,
-        alteration: Alteration = UNALTERED,
-        rng: np.random.Generator | None = None,
-    ):
-        super().__init__(num_envs, world, settings, alteration)
-        space = alteration.action_space or settings.action_space
-        self._eye = Eye(network, text_actions(space, worlds.find(world).language))
-        self._temperature, self._rng = settings.temperature, rng
-
-    def choose(self, prompts: list[str]) -> np.ndarray:
-        log_probs = self._eye.log_probs(self._eye.numbers(prompts), self._temperature)
-        return log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng)
-
-
-def build_network(seed: int) -> DRRN:
-    """The network with weights drawn from the run's seed."""
-    with checkpoints.seeded_construction(seed, "drrn"):
-        return DRRN()
-
-
-def learn(eye: Eye, optimizer: torch.optim.Optimizer, batch: np.ndarray, settings: Settings) -> float:
-    """One step on a batch of TRANSITION rows; returns the loss before it."""
-    loss = td_loss(eye, batch, settings.gamma)
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(list(eye.network.parameters()), settings.max_grad_norm)
-    optimizer.step()
-    return float(loss.detach())
-
-
-def td_loss(eye: Eye, batch: np.ndarray, gamma: float) -> Tensor:
-    """Mean smooth L1 (beta 1) between Q of what was done and its target."""
-    with torch.no_grad():
-        best = eye.q(batch["next"]).max(1).values
-    reward, done = (torch.from_numpy(batch[name].copy()) for name in ("reward", "done"))
-    target = reward + gamma * (1 - done) * best
-    actions = torch.from_numpy(batch["action"].astype(np.int64))
-    return nn.functional.smooth_l1_loss(eye.q(batch["state"]).gather(1, actions[:, None])[:, 0], target)
-
-
-class Learner:
-    """The agent in training: what it plays, what it remembers, what it knows."""
-
-    def __init__(self, world: str, seed: int, settings: Settings):
-        self._seed, self._settings = seed, settings
-        self._stream = Stream(world, settings.num_envs, seed, settings.num_dists)
-        reader = DriftingReader if settings.fidelity.prompt_drift else Reader
-        self.reader = reader(settings.num_envs, world, settings)
-        for env in range(settings.num_envs):
-            self.reader.start(env, one(self._stream.observations, env))
-        self.eye = Eye(build_network(seed), text_actions(settings.action_space, worlds.find(world).language))
-        self.optimizer = torch.optim.Adam(list(self.eye.network.parameters()), lr=settings.lr, fused=True)
-        self.replay = Replay(settings.capacity, TRANSITION, settings.priority_fraction)
-
-    def improve(self, iteration: int) -> dict[str, Any]:
-        """Play and learn for one iteration; its record."""
-        acting, drawing = (generator(self._seed, purpose, iteration) for purpose in ("actions", "replay"))
-        losses, now = [], self._see()
-        for _ in range(self._settings.updates_per_iteration):
-            for _ in range(self._settings.steps_per_update):
-                now = self._step(now, acting)
-            batch = self.replay.sample(self._settings.batch_size, drawing)
-            losses.append(learn(self.eye, self.optimizer, batch, self._settings))
-        if not math.isfinite(loss := float(np.mean(losses))):
-            raise GroundlabError(f"DRRN's loss is {loss}; lower lr (it is {self._settings.lr})")
-        return {**self._stream.outcomes(), "loss": loss, "remembered": len(self.replay)}
-
-    def _see(self) -> np.ndarray:
-        everyone = np.arange(self._settings.num_envs)
-        return self.eye.numbers(self.reader.prompts(self._stream.observations, everyone))
-
-    def _step(self, now: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One step of all environments, remembered; the numbers of the prompts after it."""
-        actions = sample(self.eye.log_probs(now, self._settings.temperature), rng)
-        rewards, ended = self._stream.step(env_actions(actions))
-        for env, over in enumerate(ended.tolist()):
-            observation = one(self._stream.observations, env)
-            if over:
-                self.reader.start(env, observation)
-            else:
-                self.reader.see(env, int(actions[env]), observation)
-        following, rows = self._see(), np.zeros(len(now), TRANSITION)
-        rows["state"], rows["action"], rows["next"], rows["done"] = now, actions, following, ended
-        rows["reward"] = self._settings.reward_scale * rewards
-        self.replay.push(rows, rewards > 0)
-        return following
-
-    def state(self) -> Files:
-        """The files of a checkpoint, memory included."""
-        return {
-            **checkpoints.pack(self.eye.network, self.optimizer, {}),
-            **self._stream.state(),
-            "histories.json": json.dumps(self.reader.state()).encode(),
-            "replay.safetensors": save(self.replay.state()),
-            "sequences.safetensors": save(self.eye.sequences.state()),
-        }
-
-    def load_state(self, files: Files) -> None:
-        """Go on from what `state` gave."""
-        checkpoints.unpack(files, self.eye.network, self.optimizer)
-        self._stream.load_state(files)
-        self.reader.load_state(json.loads(files["histories.json"]))
-        self.replay.load(load(files["replay.safetensors"]))
-        self.eye.sequences.load(load(files["sequences.safetensors"]))
-
-
-def examine(network: DRRN, world: str, seed: int, settings: Settings) -> list[dict[str, Any]]:
-    """All tests of `generalization.py`."""
-
-    def player_for(place: str, alteration: Alteration, greedy: bool, num_envs: int, purpose: str) -> Player:
-        rng = None if greedy else generator(seed, "evaluation", purpose)
-        return Player(network, num_envs, place, settings, alteration, rng)
-
-    return evaluation.examine(world, settings, player_for)
-
-
-def execute(run: Run) -> None:
-    """Train, one record an iteration, then store all evaluations."""
-    settings = Settings(**run.spec.settings)
-    list(evaluation.planned(settings))  # a misspelt test is told before training
-    learner = Learner(run.spec.world, run.spec.seed, settings)
-    checkpoint = run.restore()
-    if checkpoint is not None:
-        learner.load_state(checkpoint.files)
-    frames = settings.frames_per_iteration
-    total = math.ceil(settings.frames / frames)
-    for iteration in range(checkpoint.step + 1 if checkpoint else 1, total + 1):
-        record = learner.improve(iteration)
-        run.log({"iteration": iteration, "frames": iteration * frames, **record})
-        shown = {name: record[name] for name in ("success", "loss") if name in record}
-        run.advance(iteration, total, learner.state, **shown)
-    run.write_evaluation(examine(learner.eye.network, run.spec.world, run.spec.seed, settings))
-
-
-def evaluate(request: Request) -> list[dict[str, Any]]:
-    """A trained checkpoint on the test layouts."""
-    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
-    network = build_network(request.seed)
-    checkpoints.unpack(request.checkpoint.files, network)
-    return examine(network, request.world, request.seed, Settings(**request.settings))
+        self._has_begun = set(range(len(state)))

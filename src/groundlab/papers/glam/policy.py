@@ -1,22 +1,22 @@
-"""A language model at play: scores that are remembered while the weights stand still, sampled or greedy.
+"""A language model as policy: which network, what it reads, and how it plays.
 
-    look = Scores(scorer)
-    log_probs, values = look(prompts)                   # float32 [P, A], [P]
-    player = LanguagePlayer(look, num_envs, world, settings, rng=generator(0, "play"))
+    scorer = build_scorer(VARIANTS["glam"], settings, actions, seed)    # network: scores of actions, values of states
+    policy = CachedPolicy(scorer)
+    log_probs, values = policy(prompts)                                 # float32 [P, A], [P]
+    player = TextPlayer(policy, num_envs, world, settings, rng=generator(0, "play"))
 
-Environments of few things often show what was seen before; a prompt that was read since the last update is not read
-again. Called from: `rollouts.py`, `generalization.py`, `zero_shot.py`.
+The five variants of the pretraining study differ in three switches (`VARIANTS`). Environments of few things often show
+the same view again: `CachedPolicy` reads no prompt twice between two updates.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from groundlab import worlds
 from groundlab.core import storage
@@ -27,164 +27,15 @@ from groundlab.language.pretraining import MODELS, known_recipes
 from groundlab.language.prompts import History, env_actions, modify, text_actions
 from groundlab.language.scoring import ActionScorer, Scored
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
+from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
 from groundlab.worlds.text import describe_batch
 
-
-@dataclass(frozen=True)
-class Alteration:
-    """How prompts differ from those of training."""
-
-    modifier: str = "no_modification_test"
-    """A table of `language.prompts.MODIFIERS`, applied to the finished prompt."""
-    mission: str | None = None
-    """Told instead of every mission."""
-    action_space: int | str | None = None
-    """Told, and scored, instead of the settings' action space."""
+PolicyFn = Callable[[Sequence[str]], tuple[Tensor, Tensor]]
+"""Prompts [P] to (log-probabilities [P, A], values [P]), without gradient, on the CPU."""
 
 
-UNALTERED = Alteration()
-
-
-class Reader:
-    """The prompts of B environments. Actions are indices into the text action space."""
-
-    def __init__(
-        self, num_envs: int, world: str, settings: ReadingSettings, alteration: Alteration = UNALTERED
-    ) -> None:
-        self.language, self._alteration = worlds.find(world).language, alteration
-        self.action_texts = text_actions(alteration.action_space or settings.action_space)
-        self._listed = self.action_texts if settings.action_list else ()
-        self._history = History(num_envs, settings.nbr_obs)
-
-    def sentences(self, observation: dict[str, Any]) -> list[str]:
-        """What one observation says."""
-        return describe_batch(observation["image"][None], self.language)[0]
-
-    def start(self, env: int, observation: dict[str, Any]) -> None:
-        """Environment `env` begins an episode with this observation; what was before is forgotten."""
-        self._history.start(env, self.sentences(observation))
-
-    def see(self, env: int, action: int, observation: dict[str, Any]) -> None:
-        """Text action `action` was done in environment `env` and led to this observation."""
-        self._history.step(env, self.action_texts[action], self.sentences(observation))
-
-    def prompts(self, observations: dict[str, Any], active: np.ndarray) -> list[str]:
-        """The prompts of the environments `active`; observations give the missions."""
-        missions = observations["mission"]
-        return [self._prompt(env, self._alteration.mission or missions[env]) for env in active.tolist()]
-
-    def _prompt(self, env: int, mission: str) -> str:
-        prompt = self._history.prompt(env, mission, self._listed, self.language)
-        return modify(prompt, self._alteration.modifier, self.language)
-
-    def state(self) -> list[dict[str, list]]:
-        """All histories, as JSON knows them."""
-        return self._history.state()
-
-    def load_state(self, state: list[dict[str, list]]) -> None:
-        """Take over what `state` gave."""
-        self._history.load_state(state)
-
-
-class ReadingPlayer(Reader, ABC):
-    """A Player (playing.py) that chooses among text actions: a subclass says how, in `choose`."""
-
-    def __init__(
-        self, num_envs: int, world: str, settings: ReadingSettings, alteration: Alteration = UNALTERED
-    ) -> None:
-        super().__init__(num_envs, world, settings, alteration)
-        self._chosen = np.zeros(num_envs, np.int64)
-
-    @abstractmethod
-    def choose(self, prompts: list[str]) -> np.ndarray:
-        """Text action indices [P]."""
-
-    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        """The environment's actions for the environments `active`."""
-        self._chosen[active] = self.choose(self.prompts(observations, active))
-        return env_actions(self._chosen[active])
-
-    def see(self, env: int, action: int, observation: dict[str, Any]) -> None:
-        """As `Reader.see`; what was chosen counts, since several texts may be one action of the environment."""
-        super().see(env, int(self._chosen[env]), observation)
-
-
-@torch.no_grad()
-def read_together(group: Group, scorer: ActionScorer, prompts: Sequence[str]) -> Scored:
-    """Scores [P, A] and values [P] of all prompts, each process of a group reading its share; no gradient.
-
-    The result is the same in all processes to the last bit.
-    """
-    if group.size == 1:
-        return scorer(prompts)
-    places = group.share(prompts)
-    rows = torch.zeros(len(prompts), len(scorer.actions) + 1, device=scorer.branches.tokens.device)
-    if places:
-        scores, values = scorer([prompts[place] for place in places])
-        rows[places] = torch.cat([scores, values[:, None]], 1)
-    rows = group.add(rows)  # every row is one process's and zero in the others
-    return Scored(rows[:, :-1], rows[:, -1])
-
-
-class Scores:
-    """Log-probabilities and values of prompts, without gradient, on the CPU. `forget` when the weights change."""
-
-    def __init__(
-        self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True, group: Group = SINGLE_PROCESS
-    ):
-        """`temperature` divides the scorer's scores once more; with dropout nothing may be remembered.
-
-        All processes of a group ask for the same prompts, each reads its share.
-        """
-        self._scorer, self._temperature, self._remember, self._group = scorer, temperature, remember, group
-        self._known: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def __call__(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(log-probabilities [P, A], values [P])."""
-        if not self._remember:
-            return self._read(prompts)
-        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._known]
-        if new:
-            self._known.update(zip(new, zip(*self._read(new), strict=True), strict=True))
-        log_probs, values = zip(*(self._known[prompt] for prompt in prompts), strict=True)
-        return torch.stack(log_probs), torch.stack(values)
-
-    @torch.no_grad()
-    def _read(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        scores, values = read_together(self._group, self._scorer, prompts)
-        return (scores / self._temperature).log_softmax(-1).cpu(), values.cpu()
-
-    def forget(self) -> None:
-        """The weights have changed."""
-        self._known.clear()
-
-
-def sample(log_probs: Tensor, rng: np.random.Generator) -> np.ndarray:
-    """One index [P] for each row of [P, A], by inverting the cumulative distribution at one uniform draw."""
-    cumulative = log_probs.double().exp().cumsum(-1).numpy()
-    draws = rng.random(len(cumulative)) * cumulative[:, -1]
-    return np.minimum((cumulative <= draws[:, None]).sum(1), cumulative.shape[1] - 1)
-
-
-class LanguagePlayer(ReadingPlayer):
-    """Plays with a policy that is not learning; without `rng` it takes the likeliest action."""
-
-    def __init__(
-        self,
-        look: Scores,
-        num_envs: int,
-        world: str,
-        settings: ReadingSettings,
-        alteration: Alteration = UNALTERED,
-        rng: np.random.Generator | None = None,
-    ):
-        super().__init__(num_envs, world, settings, alteration)
-        self._look, self._rng = look, rng
-
-    def choose(self, prompts: list[str]) -> np.ndarray:
-        log_probs, _ = self._look(prompts)
-        return log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng)
+# Which network: the variants of the study, and the models they load.
 
 
 class Variant(NamedTuple):
@@ -209,16 +60,234 @@ VARIANTS = {
 }
 
 
-def stored_facts(settings: ModelSettings) -> dict[str, Any]:
+def build_scorer(
+    variant: Variant, settings: ModelSettings, actions: tuple[str, ...], seed: int, dropout: bool = False
+) -> ActionScorer:
+    """The whole network of an agent: language model, value head, and action head where the variant has one."""
+    model, tokenizer = load_model(variant, settings, seed)
+    return ActionScorer(
+        model,
+        tokenizer,
+        actions,
+        rule=settings.rule,
+        temperature=1.0 if variant.use_action_heads else temperature(settings),
+        action_head=variant.use_action_heads,
+        dropout=dropout,
+        token_budget=settings.token_budget,
+        seed=seed,
+    )
+
+
+def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[Any, Any]:
+    """(model, tokenizer) with the weights that the variant has.
+
+    Raises GroundlabError as `language.models.load`, and for a model of our own that has to be pretrained first.
+    """
+    name, _, number = settings.model.rpartition("-s")
+    if settings.model_path == settings.model and name in known_recipes() and number.isdigit():
+        command = f"groundlab pretrain {name} --seed {number} --out {MODELS / settings.model}"
+        raise GroundlabError(f"{settings.model} is not on this machine; pretrain it with: {command}")
+    recipe = {} if variant.pretrained else pretraining_facts(settings).get("recipe", {})
+    lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
+    model, tokenizer = models.load(
+        settings.model_path,
+        settings.revision,
+        dtype=settings.dtype,
+        device=settings.device,
+        weights="pretrained" if recipe else variant.weights,
+        quantization=settings.quantization,
+        gradient_checkpointing=settings.gradient_checkpointing,
+        lora=None if recipe else lora,
+        seed=seed,
+    )
+    if recipe:
+        model = _fresh_weights(model, recipe, variant, settings, seed)
+        model = models.add_lora(model, lora, seed) if lora else model
+    return model, tokenizer
+
+
+def _fresh_weights(model: Any, recipe: dict[str, Any], variant: Variant, settings: ModelSettings, seed: int) -> Any:
+    """A model of our own with weights drawn again, as pretraining draws them before its first step."""
+    shape = Architecture(**{**recipe["architecture"], "binding_start": settings.binding_start})
+    fresh: Any = build(shape, model.config.vocab_size, seed)
+    fresh = fresh.to(model.device, model.dtype)
+    if variant.load_embedding:
+        with torch.no_grad():
+            fresh.get_input_embeddings().weight.copy_(model.get_input_embeddings().weight)
+    return fresh
+
+
+def pretraining_facts(settings: ModelSettings) -> dict[str, Any]:
     """What pretraining wrote down beside a model of our own (`recipe.json`); empty for other models."""
-    file = Path(settings.place) / "recipe.json"
+    file = Path(settings.model_path) / "recipe.json"
     return storage.read_json(file) if file.is_file() else {}
 
 
 def temperature(settings: ModelSettings) -> float:
     """What scores are divided by; no arm chooses its own (spec: fixed beforehand, the same for all)."""
-    return stored_facts(settings).get("temperature", 1.0) if settings.temperature == "stored" else settings.temperature
+    return (
+        pretraining_facts(settings).get("temperature", 1.0)
+        if settings.temperature == "stored"
+        else settings.temperature
+    )
 
+
+def trainable_parameters(scorer: ActionScorer) -> list[nn.Parameter]:
+    """The weights that are tuned: all, or adapters and heads."""
+    return [parameter for parameter in scorer.parameters() if parameter.requires_grad]
+
+
+# What it reads, and how it plays.
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """How prompts differ from those of training."""
+
+    modifier: str = "no_modification_test"
+    """A table of `language.prompts.MODIFIERS`, applied to the finished prompt."""
+    mission: str | None = None
+    """Stands in the place of every mission."""
+    action_space: int | str | None = None
+    """Named in prompts, and scored, instead of the settings' action space."""
+
+
+UNALTERED = Alteration()
+
+
+class Reader:
+    """The prompts of B environments, with their histories. Actions are indices into the text action space."""
+
+    def __init__(
+        self, num_envs: int, world: str, settings: ReadingSettings, alteration: Alteration = UNALTERED
+    ) -> None:
+        self.language, self._alteration = worlds.find(world).language, alteration
+        self.action_texts = text_actions(alteration.action_space or settings.action_space)
+        self._listed_actions = self.action_texts if settings.action_list else ()
+        self._history = History(num_envs, settings.nbr_obs)
+
+    def sentences(self, observation: dict[str, Any]) -> list[str]:
+        """What one observation says."""
+        return describe_batch(observation["image"][None], self.language)[0]
+
+    def start(self, env: int, observation: dict[str, Any]) -> None:
+        """Environment `env` begins an episode with this observation; what was before is forgotten."""
+        self._history.start(env, self.sentences(observation))
+
+    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
+        """Text action `action` was done in environment `env` and led to this observation."""
+        self._history.step(env, self.action_texts[action], self.sentences(observation))
+
+    def step(self, actions: np.ndarray, ended: np.ndarray, observations: dict[str, Any]) -> None:
+        """Text actions [B] were done; where an episode ended, the observation is its successor's first."""
+        for env, action in enumerate(actions.tolist()):
+            if ended[env]:
+                self.start(env, select_env(observations, env))
+            else:
+                self.observe(env, action, select_env(observations, env))
+
+    def prompts(self, observations: dict[str, Any], active: np.ndarray) -> list[str]:
+        """The prompts of the environments `active`; observations give the missions."""
+        return [self._prompt(env, self._alteration.mission or observations["mission"][env]) for env in active.tolist()]
+
+    def _prompt(self, env: int, mission: str) -> str:
+        prompt = self._history.prompt(env, mission, self._listed_actions, self.language)
+        return modify(prompt, self._alteration.modifier, self.language)
+
+    def state(self) -> list[dict[str, list]]:
+        """All histories, as JSON knows them."""
+        return self._history.state()
+
+    def load_state(self, state: list[dict[str, list]]) -> None:
+        """Take over what `state` gave."""
+        self._history.load_state(state)
+
+
+class CachedPolicy:
+    """A scorer as `PolicyFn` that remembers what it read. `clear` when the weights change."""
+
+    def __init__(
+        self, scorer: ActionScorer, temperature: float = 1.0, remember: bool = True, group: Group = SINGLE_PROCESS
+    ):
+        """`temperature` divides the scorer's scores once more; with dropout nothing may be remembered.
+
+        All processes of a group ask for the same prompts, each reads its share.
+        """
+        self._scorer, self._temperature, self._remember, self._group = scorer, temperature, remember, group
+        self._cache: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """(log-probabilities [P, A], values [P])."""
+        if not self._remember:
+            return self._read(prompts)
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._cache]
+        if new:
+            self._cache.update(zip(new, zip(*self._read(new), strict=True), strict=True))
+        log_probs, values = zip(*(self._cache[prompt] for prompt in prompts), strict=True)
+        return torch.stack(log_probs), torch.stack(values)
+
+    @torch.no_grad()
+    def _read(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        scores, values = read_together(self._group, self._scorer, prompts)
+        return (scores / self._temperature).log_softmax(-1).cpu(), values.cpu()
+
+    def clear(self) -> None:
+        """The weights have changed."""
+        self._cache.clear()
+
+
+@torch.no_grad()
+def read_together(group: Group, scorer: ActionScorer, prompts: Sequence[str]) -> Scored:
+    """Scores [P, A] and values [P] of all prompts, each process of a group reading its share; no gradient.
+
+    The result is the same in all processes to the last bit.
+    """
+    if group.size == 1:
+        return scorer(prompts)
+    share = group.share(prompts)
+    rows = torch.zeros(len(prompts), len(scorer.actions) + 1, device=scorer.branches.tokens.device)
+    if share:
+        scores, values = scorer([prompts[index] for index in share])
+        rows[share] = torch.cat([scores, values[:, None]], 1)
+    rows = group.add(rows)  # every row is one process's and zero in the others
+    return Scored(rows[:, :-1], rows[:, -1])
+
+
+def sample(log_probs: Tensor, rng: np.random.Generator) -> np.ndarray:
+    """One index [P] for each row of [P, A], by inverting the cumulative distribution at one uniform draw."""
+    cumulative = log_probs.double().exp().cumsum(-1).numpy()
+    draws = rng.random(len(cumulative)) * cumulative[:, -1]
+    return np.minimum((cumulative <= draws[:, None]).sum(1), cumulative.shape[1] - 1)
+
+
+class TextPlayer(Reader):
+    """A Player (episodes.py) whose policy reads prompts; without `rng` it takes the likeliest action."""
+
+    def __init__(
+        self,
+        policy: PolicyFn,
+        num_envs: int,
+        world: str,
+        settings: ReadingSettings,
+        alteration: Alteration = UNALTERED,
+        rng: np.random.Generator | None = None,
+    ):
+        super().__init__(num_envs, world, settings, alteration)
+        self._policy, self._rng = policy, rng
+        self._choices = np.zeros(num_envs, np.int64)
+
+    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
+        """The environment's actions for the environments `active`."""
+        log_probs, _ = self._policy(self.prompts(observations, active))
+        self._choices[active] = log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng)
+        return env_actions(self._choices[active])
+
+    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
+        """As `Reader.observe`; the text that was chosen counts: several texts may be one action of the environment."""
+        super().observe(env, int(self._choices[env]), observation)
+
+
+# The original's names, for whoever compares with what it released.
 
 _EXPERIMENTS = {
     "BabyAI-MixedTrainLocal-v0": "mtrl",
@@ -240,63 +309,3 @@ def published_name(method: str, world: str, settings: ModelSettings, seed: int) 
     parts += [f"use_action_heads_{variant.use_action_heads}"] if variant.use_action_heads else []
     parts += [f"nbr_obs_{settings.nbr_obs}"] if settings.nbr_obs != 3 else []
     return "_".join([*parts, f"nbr_actions_{len(actions)}", *actions, f"shape_reward_beta_0_seed_{seed}"])
-
-
-def _check_shipped(settings: ModelSettings) -> None:
-    """A model of our own that is not here cannot be fetched, only pretrained."""
-    recipe, _, seed = settings.model.rpartition("-s")
-    if settings.place == settings.model and recipe in known_recipes() and seed.isdigit():
-        command = f"groundlab pretrain {recipe} --seed {seed} --out {MODELS / settings.model}"
-        raise GroundlabError(f"{settings.model} is not on this machine; pretrain it with: {command}")
-
-
-def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[Any, Any]:
-    """(model, tokenizer) with the weights that the variant has. Raises GroundlabError as `language.models.load`."""
-    _check_shipped(settings)
-    recipe = {} if variant.pretrained else stored_facts(settings).get("recipe", {})
-    own = bool(recipe)
-    lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
-    model, tokenizer = models.load(
-        settings.place,
-        settings.revision,
-        dtype=settings.dtype,
-        device=settings.device,
-        weights="pretrained" if own else variant.weights,
-        quantization=settings.quantization,
-        gradient_checkpointing=settings.gradient_checkpointing,
-        lora=None if own else lora,
-        seed=seed,
-    )
-    if own:
-        model = _redrawn(model, recipe, variant, settings, seed)
-        model = models.add_lora(model, lora, seed) if lora else model
-    return model, tokenizer
-
-
-def _redrawn(model: Any, recipe: dict[str, Any], variant: Variant, settings: ModelSettings, seed: int) -> Any:
-    """A model of our own with fresh weights, drawn as pretraining drew them."""
-    shape = Architecture(**{**recipe["architecture"], "binding_start": settings.binding_start})
-    fresh: Any = build(shape, model.config.vocab_size, seed)
-    fresh = fresh.to(model.device, model.dtype)
-    if variant.load_embedding:
-        with torch.no_grad():
-            fresh.get_input_embeddings().weight.copy_(model.get_input_embeddings().weight)
-    return fresh
-
-
-def build_scorer(
-    variant: Variant, settings: ModelSettings, actions: tuple[str, ...], seed: int, dropout: bool = False
-) -> ActionScorer:
-    """The whole network of an agent: language model, value head, and action head where the variant has one."""
-    model, tokenizer = load_model(variant, settings, seed)
-    return ActionScorer(
-        model,
-        tokenizer,
-        actions,
-        rule=settings.rule,
-        temperature=1.0 if variant.use_action_heads else temperature(settings),
-        action_head=variant.use_action_heads,
-        dropout=dropout,
-        token_budget=settings.token_budget,
-        seed=seed,
-    )

@@ -1,7 +1,7 @@
 """The settings of the language-model agents, with the originals' names, and the originals' quirks as options.
 
 Defaults are those of the small model that ships: short prompts, one core, 20,000 frames. The published values are in
-`configs/glam/paper.yaml`. Source: spec glam-agents 2 and 9, glam-environment 7. Called from: every agent here.
+`configs/glam/paper.yaml`. Source: spec glam-agents 2 and 9, glam-environment 7.
 """
 
 import math
@@ -10,16 +10,19 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
 from groundlab.language.scoring import TOKEN_BUDGET
 
+WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
+LAYOUTS_END = 2**31
 
 
-def _known_space(space: int | str) -> int | str:
+def _check_space(space: int | str) -> int | str:
     try:
         text_actions(space)
     except GroundlabError:
@@ -28,7 +31,7 @@ def _known_space(space: int | str) -> int | str:
     return space
 
 
-ActionSpace = Annotated[int | str, AfterValidator(_known_space)]
+ActionSpace = Annotated[int | str, AfterValidator(_check_space)]
 
 
 class ReadingSettings(Strict):
@@ -47,7 +50,7 @@ class ReadingSettings(Strict):
     fixed_mission: str = "go to the red ball"
     """The control: what every prompt names as goal, whatever the mission is; empty: not measured."""
     tests: list[str] = Field([])
-    """Generalisation tests after training, in words of `generalization.py`, e.g. "adj_synonym"."""
+    """Generalisation tests after training, in words of `evaluation.py`, e.g. "adj_synonym"."""
     test_layouts: Layouts | None = None
     """Layouts of those tests, where they are not `layouts`."""
     first_finished: int = Field(0, ge=0)
@@ -77,7 +80,7 @@ class ModelSettings(ReadingSettings):
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
 
     @property
-    def place(self) -> str:
+    def model_path(self) -> str:
         """The folder of a model that ships, or the name as given."""
         return resolve_model(self.model)
 

@@ -8,11 +8,12 @@
     BatchNorm  by the batch at hand in rollouts and updates, as in the original (spec glam-agents Q22: first ratios are
                not 1); tests use the running averages, so that an episode does not depend on its neighbours
 
-Source: spec glam-agents 4 and glam-environment 7.2. Read next: `acmodel.py`, `learning/ppo.py`, `stream.py`.
+Source: spec glam-agents 4 and glam-environment 7.2.
 """
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,18 +22,19 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from groundlab import worlds
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.run import Files, Run
+from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import env_actions, text_actions
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.returns import gae
+from groundlab.papers import training
 from groundlab.papers.glam import evaluation
-from groundlab.papers.glam.env_stream import Stream
+from groundlab.papers.glam.env_stream import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, sample
-from groundlab.papers.glam.settings import PPOSettings, ReadingSettings
-from groundlab.papers.method import Request
+from groundlab.papers.glam.settings import WORLDS, PPOSettings, ReadingSettings
+
+__all__ = ["WORLDS", "Settings", "make_learner"]
 
 WIDTH = 128
 MEMORY = 2 * WIDTH  # hidden state and cell
@@ -41,22 +43,30 @@ WORDS = (
     *("go", "to", "the", "a", "red", "green", "blue", "purple", "yellow", "grey", "key", "ball", "box", "door"),
     *("pick", "up", "open", "put", "next", "then", "after", "you"),
 )
+METRICS = {"total": "loss", "policy": "policy_loss", "value": "value_loss", "entropy": "entropy"}
 
 
-class FilmBlock(nn.Module):
-    """Two convolutions whose channels the instruction scales and shifts (Perez et al. 2018)."""
+class Settings(PPOSettings, ReadingSettings):
+    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
 
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = (nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
-        self.bn1, self.bn2 = nn.BatchNorm2d(WIDTH), nn.BatchNorm2d(WIDTH)
-        self.weight, self.bias = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+    frames: int = Field(20_000, ge=1)
+    """Steps of all environments together; the last update is a whole one."""
+    num_envs: int = Field(16, ge=1)
+    """The original: 64."""
+    frames_per_env: int = Field(40, ge=1)
+    """Steps of each environment between two updates."""
+    recurrence: int = Field(20, ge=1)
+    """Steps through which a gradient runs back; divides `frames_per_env`."""
+    batch_size: int = Field(320, ge=1)
+    """Frames a gradient step (the original: 1,280)."""
+    lr: float = Field(5e-4, gt=0)
+    """The original: 1e-4."""
+    epochs: int = Field(4, ge=1)
 
-    def forward(self, x: Tensor, instruction: Tensor) -> Tensor:
-        """Features [N, 128, H, W] and instructions [N, 128] to features of the same shape."""
-        x = self.conv2(torch.relu(self.bn1(self.conv1(x))))
-        scale, shift = self.weight(instruction), self.bias(instruction)
-        return torch.relu(self.bn2(x * scale[:, :, None, None] + shift[:, :, None, None]))
+    @property
+    def frames_per_update(self) -> int:
+        """Steps of all environments between two updates."""
+        return self.num_envs * self.frames_per_env
 
 
 class ACModel(nn.Module):
@@ -91,10 +101,26 @@ class ACModel(nn.Module):
 
     def _read(self, words: Tensor) -> Tensor:
         """The GRU's output [N, 128] at each mission's last word; equal missions are read once."""
-        unique, places = torch.unique(words, dim=0, return_inverse=True)
+        unique, index = torch.unique(words, dim=0, return_inverse=True)
         outputs, _ = self.instr_rnn(self.word_embedding(unique))
         last = (unique != 0).sum(1) - 1
-        return outputs[torch.arange(len(unique)), last][places]
+        return outputs[torch.arange(len(unique)), last][index]
+
+
+class FilmBlock(nn.Module):
+    """Two convolutions whose channels the instruction scales and shifts (Perez et al. 2018)."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = (nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+        self.bn1, self.bn2 = nn.BatchNorm2d(WIDTH), nn.BatchNorm2d(WIDTH)
+        self.weight, self.bias = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, instruction: Tensor) -> Tensor:
+        """Features [N, 128, H, W] and instructions [N, 128] to features of the same shape."""
+        x = self.conv2(torch.relu(self.bn1(self.conv1(x))))
+        scale, shift = self.weight(instruction), self.bias(instruction)
+        return torch.relu(self.bn2(x * scale[:, :, None, None] + shift[:, :, None, None]))
 
 
 def _unit_rows(module: nn.Module) -> None:
@@ -106,8 +132,14 @@ def _unit_rows(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
+def build_network(seed: int, actions: int) -> ACModel:
+    """The network with weights drawn from the run's seed."""
+    with checkpoints.seeded_construction(seed, "symbolic"):
+        return ACModel(actions)
+
+
 @lru_cache(maxsize=65536)
-def _numbers(mission: str) -> tuple[int, ...]:
+def _word_numbers(mission: str) -> tuple[int, ...]:
     words = re.findall("[a-z]+", mission.lower())
     for word in words:
         if word not in WORDS:
@@ -117,68 +149,26 @@ def _numbers(mission: str) -> tuple[int, ...]:
 
 def word_numbers(missions: list[str]) -> Tensor:
     """Word numbers int64 [N, longest], padded on the right with 0. Raises GroundlabError for an unknown word."""
-    rows = [_numbers(mission) for mission in missions]
+    rows = [_word_numbers(mission) for mission in missions]
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
 
 
-__all__ = ["WORLDS", "Settings", "evaluate"]
-
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
-
-
-class Settings(PPOSettings, ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
-
-    frames: int = Field(20_000, ge=1)
-    """Steps of all environments together; the last update is a whole one."""
-    num_envs: int = Field(16, ge=1)
-    """The original: 64."""
-    frames_per_env: int = Field(40, ge=1)
-    """Steps of each environment between two updates."""
-    recurrence: int = Field(20, ge=1)
-    """Steps through which a gradient runs back; divides `frames_per_env`."""
-    batch_size: int = Field(320, ge=1)
-    """Frames a gradient step (the original: 1,280)."""
-    lr: float = Field(5e-4, gt=0)
-    """The original: 1e-4."""
-    epochs: int = Field(4, ge=1)
-
-    @property
-    def frames_per_update(self) -> int:
-        """Steps of all environments between two updates."""
-        return self.num_envs * self.frames_per_env
+def make_learner(spec: RunSpec, run: Run | None = None) -> training.Learner:
+    """The agent of a run, before its first update. Raises GroundlabError as `check`."""
+    return SymbolicLearner(spec)
 
 
-def build_network(seed: int, actions: int) -> ACModel:
-    """The network with weights drawn from the run's seed."""
-    with checkpoints.seeded_construction(seed, "symbolic"):
-        return ACModel(actions)
-
-
-class Player:
-    """Plays with a network that is not learning; without `rng` it takes the likeliest action."""
-
-    def __init__(self, network: ACModel, num_envs: int, mission: str | None, rng: np.random.Generator | None):
-        self._network, self._mission, self._rng = network, mission, rng
-        self._memory = torch.zeros(num_envs, MEMORY)
-
-    def start(self, env: int, observation: dict[str, Any]) -> None:
-        self._memory[env] = 0
-
-    def see(self, env: int, action: int, observation: dict[str, Any]) -> None:
-        """The memory was renewed when it acted."""
-
-    @torch.no_grad()
-    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        self._network.eval()
-        index = torch.from_numpy(active)
-        words = word_numbers([self._mission or observations["mission"][env] for env in active.tolist()])
-        log_probs, _, memory = self._network(
-            torch.from_numpy(observations["image"][active]), words, self._memory[index]
+def check(settings: Settings) -> None:
+    """Raises GroundlabError for settings that contradict each other, and for tests of words that it never reads."""
+    if settings.frames_per_env % settings.recurrence:
+        raise GroundlabError(
+            f"recurrence {settings.recurrence} does not divide frames_per_env {settings.frames_per_env}; "
+            f"set recurrence to a divisor"
         )
-        self._memory[index] = memory
-        return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng))
+    for test, _ in evaluation.plan_tests(settings):
+        if test.alteration.action_space or test.alteration.modifier != Alteration.modifier:
+            raise GroundlabError(f"the symbolic agent reads no prompt, so {test.name!r} changes nothing; test a world")
 
 
 class Experience(NamedTuple):
@@ -195,57 +185,71 @@ class Experience(NamedTuple):
     returns: Tensor  # [N]
 
 
-class Learner:
-    """The agent in training: network, environments, and the memory that runs from rollout to rollout."""
+class SymbolicLearner(training.Learner):
+    """The agent while it learns: network, environments, and the memory that runs from rollout to rollout."""
 
-    def __init__(self, world: str, seed: int, settings: Settings):
-        self._seed, self._settings = seed, settings
-        self._stream = Stream(world, settings.num_envs, seed, settings.num_dists)
-        self.network = build_network(seed, len(text_actions(settings.action_space)))
+    def __init__(self, spec: RunSpec):
+        self._spec = spec
+        self.settings = settings = Settings(**spec.settings)
+        check(settings)
+        self.updates = math.ceil(settings.frames / settings.frames_per_update)
+        self._stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
+        self.network = build_network(spec.seed, len(text_actions(settings.action_space)))
         self.optimizer = torch.optim.Adam(
             list(self.network.parameters()), lr=settings.lr, eps=settings.adam_eps, fused=True
         )
         self._memory, self._mask = torch.zeros(settings.num_envs, MEMORY), torch.ones(settings.num_envs, 1)
 
-    def improve(self, iteration: int) -> dict[str, Any]:
-        """Collect a rollout and learn from it; the record of both."""
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Update `number` (from 1): collect a rollout and learn from it; the record of both."""
         self.network.train()
-        experience = self.collect(generator(self._seed, "actions", iteration))
-        rng = generator(self._seed, "minibatches", iteration)
-        losses = update(self.network, self.optimizer, experience, self._settings, rng)
+        experience = self.collect(generator(self._spec.seed, "actions", number))
+        rng = generator(self._spec.seed, "minibatches", number)
+        losses = update(self.network, self.optimizer, experience, self.settings, rng)
         if not math.isfinite(losses.total):
-            raise GroundlabError(f"symbolic PPO's loss is {losses.total}; lower lr (it is {self._settings.lr})")
-        return {**self._stream.outcomes(), **{_FIGURES[name]: value for name, value in losses._asdict().items()}}
+            raise GroundlabError(f"symbolic PPO's loss is {losses.total}; lower lr (it is {self.settings.lr})")
+        stats = episode_stats(self._stream.pop_episodes())
+        figures = {METRICS[name]: value for name, value in losses._asdict().items()}
+        return {"frames": number * self.settings.frames_per_update, **stats, **figures}
 
     @torch.no_grad()
     def collect(self, rng: np.random.Generator) -> Experience:
         """The next steps of all environments."""
-        steps = [self._step(rng) for _ in range(self._settings.frames_per_env)]
-        last_values = self._look()[2]
+        steps = [self._step(rng) for _ in range(self.settings.frames_per_env)]
+        last_values = self._forward()[2]
         images, missions, memories, masks, actions, log_probs, values, rewards, dones = zip(*steps, strict=True)
-        scaled, known, ends = (torch.stack(field) for field in (rewards, values, dones))
-        advantages, returns = gae(scaled, known, ends, last_values, self._settings.gamma, self._settings.lam)
-        words = word_numbers([missions[t][env] for env in range(self._settings.num_envs) for t in range(len(steps))])
+        stacked_rewards, stacked_values, ends = (torch.stack(field) for field in (rewards, values, dones))
+        credit = gae(stacked_rewards, stacked_values, ends, last_values, self.settings.gamma, self.settings.lam)
+        words = word_numbers([missions[t][env] for env in range(self.settings.num_envs) for t in range(len(steps))])
         stacked = [torch.stack(field) for field in (images, memories, masks, actions, log_probs, values)]
-        seen, *fields = (field.transpose(0, 1).flatten(0, 1) for field in (*stacked, advantages, returns))
-        return Experience._make([seen, words, *fields])
+        views, *fields = (field.transpose(0, 1).flatten(0, 1) for field in (*stacked, *credit))
+        return Experience._make([views, words, *fields])
 
-    def _look(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What is seen [B, 7, 7, 3], and what the network makes of it."""
-        seen = self._stream.observations
-        images = torch.from_numpy(seen["image"])
-        return images, *self.network(images, word_numbers(seen["mission"]), self._memory * self._mask)
+    def _forward(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The views [B, 7, 7, 3], and what the network makes of them: log-probabilities, values, memories."""
+        observations = self._stream.observations
+        images = torch.from_numpy(observations["image"])
+        return images, *self.network(images, word_numbers(observations["mission"]), self._memory * self._mask)
 
     def _step(self, rng: np.random.Generator) -> tuple:
         missions, memory, mask = self._stream.observations["mission"], self._memory, self._mask
-        images, log_probs, values, self._memory = self._look()
+        images, log_probs, values, self._memory = self._forward()
         actions = torch.from_numpy(sample(log_probs, rng))
-        rewards, ended = self._stream.step(env_actions(actions.numpy()))
-        done = torch.from_numpy(ended)
+        step = self._stream.step(env_actions(actions.numpy()))
+        done = torch.from_numpy(step.ended)
         self._mask = 1.0 - done.float()[:, None]
-        scaled = torch.from_numpy(rewards * self._settings.reward_scale).float()
-        chosen = log_probs.gather(1, actions[:, None])[:, 0]
-        return images, missions, memory, mask, actions, chosen, values, scaled, done
+        rewards = torch.from_numpy(step.rewards * self.settings.reward_scale).float()
+        own_log_probs = log_probs.gather(1, actions[:, None])[:, 0]
+        return images, missions, memory, mask, actions, own_log_probs, values, rewards, done
+
+    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
+        """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
+        training.refuse_watch(watch, self._spec.method)
+
+        def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None):
+            return SymbolicPlayer(self.network, num_envs, alteration.mission, rng)
+
+        return evaluation.evaluate(self._spec.world, self._spec.seed, self.settings, player_for)
 
     def state(self) -> Files:
         """The files of a checkpoint."""
@@ -258,8 +262,9 @@ class Learner:
         self._memory, self._mask = torch.tensor(facts["memory"]), torch.tensor(facts["mask"])
         self._stream.load_state(files)
 
-
-_FIGURES = {"total": "loss", "policy": "policy_loss", "value": "value_loss", "entropy": "entropy"}
+    def load_weights(self, files: Files) -> None:
+        """Take the network from a checkpoint."""
+        checkpoints.unpack(files, self.network)
 
 
 def update(
@@ -272,11 +277,11 @@ def update(
     """Some epochs over a rollout, in sequences of `recurrence` steps; means over all minibatches."""
     if settings.normalise_advantages:
         experience = experience._replace(advantages=ppo.normalised(experience.advantages))
-    sequences, starts = max(1, settings.batch_size // settings.recurrence), torch.arange(len(experience.actions))
-    starts, history = starts[:: settings.recurrence], []
+    starts = torch.arange(len(experience.actions))[:: settings.recurrence]
+    sequences, history = max(1, settings.batch_size // settings.recurrence), []
     for _ in range(settings.epochs):
         for index in ppo.minibatches(len(starts), sequences, rng):
-            losses = _unroll(network, experience, starts[index], settings)
+            losses = unroll(network, experience, starts[index], settings)
             optimizer.zero_grad()
             losses[0].backward()
             nn.utils.clip_grad_norm_(list(network.parameters()), settings.max_grad_norm)
@@ -285,65 +290,40 @@ def update(
     return ppo.Losses._make(torch.stack(history).mean(0).tolist())
 
 
-def _unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
+def unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
     """Losses [4] of the sequences that begin at `starts`, means over their steps; later memories are renewed."""
     memory, total = experience.memories[starts], torch.zeros(4)
     for step in range(settings.recurrence):
         at = starts + step
         log_probs, values, memory = network(experience.images[at], experience.words[at], memory * experience.masks[at])
-        chosen = (experience.actions[at], experience.log_probs[at], experience.values[at], experience.returns[at])
-        batch = ppo.Batch(experience.images[at], *chosen)
+        decisions = (experience.actions[at], experience.log_probs[at], experience.values[at], experience.returns[at])
+        batch = ppo.Batch(experience.images[at], *decisions)
         total = total + torch.stack(ppo.losses_of(log_probs, values, batch, experience.advantages[at], settings))
         if step + 1 < settings.recurrence:
             experience.memories[at + 1] = memory.detach()
     return total / settings.recurrence
 
 
-def examine(network: ACModel, world: str, seed: int, settings: Settings) -> list[dict[str, Any]]:
-    """All tests of `generalization.py`."""
+class SymbolicPlayer:
+    """A Player (episodes.py) that does not learn; without `rng` it takes the likeliest action."""
 
-    def player_for(place: str, alteration: Alteration, greedy: bool, num_envs: int, purpose: str) -> Player:
-        rng = None if greedy else generator(seed, "evaluation", purpose)
-        return Player(network, num_envs, alteration.mission, rng)
+    def __init__(self, network: ACModel, num_envs: int, mission: str | None, rng: np.random.Generator | None):
+        self._network, self._mission, self._rng = network, mission, rng
+        self._memory = torch.zeros(num_envs, MEMORY)
 
-    return evaluation.examine(world, settings, player_for)
+    def start(self, env: int, observation: dict[str, Any]) -> None:
+        self._memory[env] = 0
 
+    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
+        """The memory was renewed when it acted."""
 
-def check(settings: Settings) -> None:
-    """Raises GroundlabError for settings that contradict each other, and for tests of words that it never reads."""
-    if settings.frames_per_env % settings.recurrence:
-        raise GroundlabError(
-            f"recurrence {settings.recurrence} does not divide frames_per_env {settings.frames_per_env}; "
-            f"set recurrence to a divisor"
+    @torch.no_grad()
+    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
+        self._network.eval()
+        index = torch.from_numpy(active)
+        words = word_numbers([self._mission or observations["mission"][env] for env in active.tolist()])
+        log_probs, _, memory = self._network(
+            torch.from_numpy(observations["image"][active]), words, self._memory[index]
         )
-    for test, _ in evaluation.planned(settings):
-        if test.alteration.action_space or test.alteration.modifier != Alteration.modifier:
-            raise GroundlabError(f"the symbolic agent reads no prompt, so {test.name!r} changes nothing; test a world")
-
-
-def execute(run: Run) -> None:
-    """Train, one record an update, then store all evaluations."""
-    settings = Settings(**run.spec.settings)
-    check(settings)
-    learner = Learner(run.spec.world, run.spec.seed, settings)
-    checkpoint = run.restore()
-    if checkpoint is not None:
-        learner.load_state(checkpoint.files)
-    frames = settings.frames_per_update
-    total = math.ceil(settings.frames / frames)
-    for iteration in range(checkpoint.step + 1 if checkpoint else 1, total + 1):
-        record = learner.improve(iteration)
-        run.log({"iteration": iteration, "frames": iteration * frames, **record})
-        shown = {name: record[name] for name in ("success", "entropy") if name in record}
-        run.advance(iteration, total, learner.state, **shown)
-    run.write_evaluation(examine(learner.network, run.spec.world, run.spec.seed, settings))
-
-
-def evaluate(request: Request) -> list[dict[str, Any]]:
-    """A trained checkpoint on the test layouts."""
-    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
-    settings = Settings(**request.settings)
-    check(settings)
-    network = build_network(request.seed, len(text_actions(settings.action_space)))
-    checkpoints.unpack(request.checkpoint.files, network)
-    return examine(network, request.world, request.seed, settings)
+        self._memory[index] = memory
+        return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng))
