@@ -35,9 +35,8 @@ def test_cited_places_exist():
 @pytest.mark.parametrize("paper", sorted(PAGES))
 def test_quirks_named_in_a_papers_room_are_on_its_page(paper):
     rooms = (f"src/groundlab/papers/{paper}/", f"configs/{paper}/")
-    named = {
-        (name, number) for name, text in TEXTS.items() if name.startswith(rooms) for number in re.findall(r"\bQ(\d+)\b", text)
-    }
+    texts = {name: text for name, text in TEXTS.items() if name.startswith(rooms)}
+    named = {(name, number) for name, text in texts.items() for number in re.findall(r"\bQ(\d+)\b", text)}
     missing = [pair for pair in named if not {f"q{pair[1]}", f"env-q{pair[1]}"} & ANCHORS[paper]]
     assert not missing
 
