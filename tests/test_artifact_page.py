@@ -17,8 +17,9 @@ from groundlab.report.claims import load_claims
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "artifact.md").read_text()
+OTHERS = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/commands.md"))
 CLAIMS = [claim.id for claim in load_claims()]
-BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```\n(.*?)^```$", f"{PAGE}\n{OTHERS}".replace("\\\n", " "), re.MULTILINE | re.DOTALL)
 QUOTED = re.findall(r"`([^`\n]+)`", re.sub(r"^```\n.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL))
 LINES = [line.partition("  #")[0].strip() for block in BLOCKS for line in block.splitlines()] + QUOTED
 COMMANDS = [part.strip() for line in LINES for part in line.split("&&")]
