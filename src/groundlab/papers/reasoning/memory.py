@@ -5,8 +5,8 @@
 
 Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
 for a layer of Llama's kind (two norms, rotary attention, a gated feed-forward block), with whole rows and no beginning
-shared: within 15 % of what PyTorch measures on small models (`tests/lab/test_memory.py`). Not counted: the
-program itself (about 0.5 GB, with CUDA 1 GB more) and what an allocator wastes. `groundlab model memory` prints it.
+shared: within 15 % of what PyTorch measures on small models (`test_memory.py`). Not counted: the program itself (about
+0.5 GB, with CUDA 1 GB more) and what an allocator wastes. `groundlab model memory` prints it.
 """
 
 from pathlib import Path
@@ -41,44 +41,46 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
     """Bytes by purpose, and their "total". context: tokens of the longest prompt, with its window full."""
     with torch.device("meta"):  # shapes without memory
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, settings.dtype))
-        parts = _weights(model, settings)
+        weights = _weights(model, settings)
         adapters = _adapters(model, settings) * _FLOAT
     head = _value_head(config, settings) * _FLOAT
-    trainable = (adapters or parts["weights"]) + head
-    tokens, replies = _tokens_at_once(settings, context)
-    vocabulary = _vocabulary(config, settings, replies)
+    trainable = (adapters or weights["weights"]) + head
+    served = settings.backend == "vllm"  # by a second copy of the model; not counted: what it compiles and captures
+    row = context + settings.max_new_tokens
+    rows = min(settings.minibatch_size, max(1, settings.token_budget // row))  # that are read at once
+    # Log-probabilities of all words before each token of the replies, and their gradients; or those of a draw.
+    learning = 5 * rows * (settings.max_new_tokens + 1) * _FLOAT
+    drawing = settings.num_envs * (2 * _FLOAT + 4 * 2 * _FLOAT)
+    vocabulary = config.vocab_size * max(learning, drawing)
     plan = {
-        **parts,
+        **weights,
         "adapters and value head": adapters + head,
         "gradients": trainable,
         "Adam's states": ADAM_STATES * trainable,
-        "reference": 0 if adapters or settings.kl == "none" else parts["weights"],
-        "keys and values": 0 if settings.backend == "vllm" else _cache(config, settings, context),
-        "vLLM's weights and cache": _vllm(parts["weights"], settings),
+        "reference": 0 if adapters or settings.kl == "none" else weights["weights"],
+        "keys and values": 0 if served else _cache(config, settings, context),
+        "vLLM's weights and cache": weights["weights"] + int(settings.engine_gb * 1e9) if served else 0,
         "vocabulary": vocabulary,
-        "activations": _activations(config, settings, tokens, vocabulary),
+        "activations": _activations(config, settings, rows * row, vocabulary),
     }
     return {**plan, "total": sum(plan.values())}
 
 
 def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
-    """The model's own, and their second form for drawing on a CPU, where no layer is too small for it."""
+    """The model's own, and their second form for sampling on a CPU (`language/onednn_linear.py`)."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     size, count = _bytes(settings), sum(parameter.numel() for parameter in model.parameters())
     if settings.quantization:
         output = model.get_output_embeddings()  # type: ignore[operator]
         small = sum(layer.weight.numel() for layer in layers if layer is not output)
         return {"weights": round(small * _QUANTIZED) + (count - small) * _FLOAT}
-    extra = sum(layer.weight.numel() for layer in layers) * size if _packs(settings) else 0
-    return {"weights": count * size, "weights in oneDNN's form": extra}
-
-
-def _vllm(weights: int, settings: TrainingSettings) -> int:
-    """The second copy of the model and its keys and values, where vLLM draws; not what it compiles and captures."""
-    return weights + int(settings.engine_gb * 1e9) if settings.backend == "vllm" else 0
+    packs = settings.device == "cpu" and settings.dtype == "float32"
+    packed = sum(layer.weight.numel() for layer in layers) * size if packs else 0
+    return {"weights": count * size, "weights in oneDNN's form": packed}
 
 
 def _adapters(model: Any, settings: TrainingSettings) -> int:
+    """Weights of the adapters."""
     if not settings.lora_rank:
         return 0
     targets = tuple(settings.lora_targets) or None
@@ -87,17 +89,38 @@ def _adapters(model: Any, settings: TrainingSettings) -> int:
 
 
 def _value_head(config: Any, settings: TrainingSettings) -> int:
+    """Weights of the value head."""
     size = config.hidden_size
     if settings.is_critic_free:
         return 0
     return size + 1 + (2 * size * (size + 1) if settings.value_head == "mlp" else 0)
 
 
-def _tokens_at_once(settings: TrainingSettings, context: int) -> tuple[int, int]:
-    """Tokens that a part of a minibatch holds, and those of its replies."""
-    row = context + settings.max_new_tokens
-    rows = min(settings.minibatch_size, max(1, settings.token_budget // row))
-    return rows * row, rows * (settings.max_new_tokens + 1)
+def _cache(config: Any, settings: TrainingSettings, context: int) -> int:
+    """Of all environments, with a copy of one layer, which is what a batch of prompts reads."""
+    slots = -(-(context + settings.max_new_tokens + 1 + _LESS) // _SLOTS) * _SLOTS - _LESS
+    return (config.num_hidden_layers + 1) * 2 * _shape(config)[2] * _bytes(settings) * settings.num_envs * slots
+
+
+def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabulary: int) -> int:
+    """What the layers keep for the gradient; checkpointed ones their inputs, and one of them all of it for a moment.
+
+    Of a layer's two norms what they read, in float32, their norm and what they make; rotated queries, keys and values
+    of every head, and what attention makes; of the feed-forward block the gate, its activation, the other half, and
+    their product. Where only adapters are trained, norms and frozen layers keep less.
+    """
+    width, queries, _, hidden = _shape(config)
+    size = _bytes(settings)
+    norms, gates = 2 * width * _FLOAT, 3 * hidden * size
+    if not settings.lora_rank:
+        norms, gates = norms + 4 * width * size, gates + hidden * size
+    else:
+        norms += (2 if size < _FLOAT else 1) * width * _FLOAT  # what adapters read, cast for each of the two
+    layer = tokens * (norms + 4 * queries * size + gates)
+    if not settings.gradient_checkpointing:
+        return config.num_hidden_layers * layer
+    moment = tokens * 2 * hidden * size  # gradients under way, when what the vocabulary took is free again
+    return config.num_hidden_layers * tokens * width * size + max(0, layer + moment - vocabulary)
 
 
 def _shape(config: Any) -> tuple[int, int, int, int]:
@@ -108,51 +131,6 @@ def _shape(config: Any) -> tuple[int, int, int, int]:
     return config.hidden_size, heads * size, keys * size, getattr(config, "intermediate_size", 4 * config.hidden_size)
 
 
-def _cache(config: Any, settings: TrainingSettings, context: int) -> int:
-    """Of all environments, with a copy of one layer, which is what a batch of prompts reads."""
-    slots = -(-(context + settings.max_new_tokens + 1 + _LESS) // _SLOTS) * _SLOTS - _LESS
-    return (config.num_hidden_layers + 1) * 2 * _shape(config)[2] * _bytes(settings) * settings.num_envs * slots
-
-
-def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabulary: int) -> int:
-    """What the layers keep for the gradient; checkpointed ones their inputs, and one of them all of it for a moment."""
-    layer = tokens * _layer_bytes(config, settings)
-    if not settings.gradient_checkpointing:
-        return config.num_hidden_layers * layer
-    width, _, _, hidden = _shape(config)
-    size = _bytes(settings)
-    moment = tokens * 2 * hidden * size  # gradients under way, when what the vocabulary took is free again
-    return config.num_hidden_layers * tokens * width * size + max(0, layer + moment - vocabulary)
-
-
-def _layer_bytes(config: Any, settings: TrainingSettings) -> int:
-    """Bytes that one layer keeps of one token for the gradient.
-
-    Of its two norms what they read, in float32, their norm and what they make; rotated queries, keys and values of
-    every head, and what attention makes; of the feed-forward block the gate, its activation, the other half, and their
-    product. Where only adapters are trained, norms and frozen layers keep less.
-    """
-    width, queries, _, hidden = _shape(config)
-    size = _bytes(settings)
-    norms, gates = 2 * width * _FLOAT, 3 * hidden * size
-    if not settings.lora_rank:
-        norms, gates = norms + 4 * width * size, gates + hidden * size
-    else:
-        norms += (2 if size < _FLOAT else 1) * width * _FLOAT  # what adapters read, cast for each of the two
-    return norms + 4 * queries * size + gates
-
-
 def _bytes(settings: TrainingSettings) -> int:
+    """Of a number of the model's type."""
     return torch.finfo(getattr(torch, settings.dtype)).bits // 8
-
-
-def _packs(settings: TrainingSettings) -> bool:
-    """Whether oneDNN multiplies (`language/onednn_linear.py`)."""
-    return settings.device == "cpu" and settings.dtype == "float32"
-
-
-def _vocabulary(config: Any, settings: TrainingSettings, replies: int) -> int:
-    """Log-probabilities of all words before each token of the replies, and their gradients; or those of a draw."""
-    learning = 5 * replies * _FLOAT
-    drawing = settings.num_envs * (2 * _FLOAT + 4 * 2 * _FLOAT)
-    return config.vocab_size * max(learning, drawing)

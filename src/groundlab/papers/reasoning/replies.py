@@ -1,4 +1,4 @@
-"""Replies and prompts: the action that a reply names, what an invalid one costs, and what the model is told first.
+"""Replies and prompts: the action that a reply names, what an invalid one costs, and the first message.
 
     parse_action("I see it.\nfinal answer: go forward", thinks=True)     # 2, an index into ACTIONS; None: invalid
     parser = ReplyParser(num_envs, thinks, settings)
@@ -57,7 +57,7 @@ def extract_thought(reply: str, thinks: bool) -> str:
 
 
 class ParsedReply(NamedTuple):
-    """An action for the environment, or a penalty in its place."""
+    """An action for the environment, or a penalty instead of one."""
 
     action: int | None
     penalty: float = 0.0  # the step's reward, where the reply was invalid

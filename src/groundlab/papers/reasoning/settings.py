@@ -2,8 +2,8 @@
 
 Defaults are those of the small model that ships: short prompts, a window of two observations, 16 new tokens, one epoch.
 The published values are in the comments here and in `configs/reasoning/paper.yaml`. What the original swallowed or left
-to libraries is written out: how tokens are drawn, how many, and with what precision. Source: spec reasoning-agents 3.7,
-7 and 11.
+to libraries is written out: how tokens are sampled, how many, and with what precision.
+Source: spec reasoning-agents 3.7, 7 and 11.
 """
 
 from pathlib import Path
@@ -42,9 +42,9 @@ class Fidelity(Strict):
     drop_unfinished: bool = False
     """Q6: every update begins with new episodes, and those that it leaves unfinished are thrown away."""
     untempered: bool = False
-    """Q4: PPO's log-probabilities are at temperature 1 whatever tokens were drawn at."""
+    """Q4: PPO's log-probabilities are at temperature 1 whatever tokens were sampled at."""
     dropout: bool = False
-    """Q4: adapters drop activations while tokens are drawn (not while the update reads them)."""
+    """Q4: adapters drop activations while tokens are sampled (not while the update reads them)."""
     masked_separators: bool = False
     """Q7: the evaluation hides the end tokens of all turns from attention."""
     shown_in_evaluation: bool = False
@@ -112,7 +112,7 @@ class ReplySettings(Strict):
 
     @property
     def decoding(self) -> Decoding:
-        """How tokens are drawn."""
+        """How tokens are sampled."""
         return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
 
     @property
