@@ -41,7 +41,8 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
 def code_digest(method: str, world: str) -> str:
     """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
     row = registry.get(method, world)
-    starts = (row.module, registry.schema_of(row).__module__, registry.__name__)
+    family = type(worlds.family_of(world))
+    starts = (row.module, registry.schema_of(row).__module__, registry.__name__, family.__module__)
     packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
     pins = repository_root() / "requirements" / "constraints.txt"
     pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
@@ -99,8 +100,7 @@ def hash_run(spec: RunSpec, code: str | None = None) -> str:
 def _world_rows(spec: RunSpec) -> dict[str, Any]:
     """The rows of the run's world and of all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")."""
     words = {word for text in _strings(spec.settings) for word in text.split()}
-    named = {word for word in words if word in worlds.WORLDS or word in worlds.CRAFTER_WORLDS}
-    return {name: _row(worlds.CRAFTER_WORLDS.get(name) or worlds.find(name)) for name in {spec.world, *named}}
+    return {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}
 
 
 def _row(entry: Any) -> dict[str, Any]:
