@@ -30,7 +30,7 @@ def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper
             spec = run_hash.resolve(entry.method, world, 0, entry.settings)
             settings = registry.load(entry.method, world).Settings(**spec.settings)
             if isinstance(settings, ReadingSettings):
-                assert len(list(evaluation.planned(settings))) == 4 + len(settings.tests)
+                assert len(evaluation.plan_tests(settings)) == 4 + len(settings.tests)
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])

@@ -15,10 +15,10 @@ from groundlab.language.architecture import Architecture, build
 from groundlab.language.prompts import glam_prompt, text_actions
 from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
-from groundlab.papers.glam import cloning, ppo
-from groundlab.papers.glam import cloning as demonstrations
-from groundlab.papers.glam.cloning import Learner, Pair, Settings, learning_rate, of_bot, of_player
-from groundlab.papers.glam.policy import Scores
+from groundlab.papers.glam import cloning
+from groundlab.papers.glam.cloning import CloningLearner, Pair, Settings, bot_pairs, learning_rate, player_pairs
+from groundlab.papers.glam.policy import CachedPolicy
+from groundlab.papers.glam.ppo import PPOLearner
 from groundlab.papers.glam.settings import TRAINING_LAYOUTS_FROM, ReadingSettings
 from groundlab.papers.registry import Request
 from groundlab.papers.worlds.random_agent import RandomPlayer
@@ -47,7 +47,7 @@ def episodes_of(pairs: list[Pair]) -> list[list[Pair]]:
 
 
 def test_the_bots_pairs_are_what_a_replay_of_its_episodes_shows():
-    episodes = episodes_of(of_bot(WORLD, READING, 120, seed=4))
+    episodes = episodes_of(bot_pairs(WORLD, READING, 120, seed=4))
     assert len(episodes) > 10 and sum(map(len, episodes)) == 120
     for pairs in episodes:
         assert [pair.step for pair in pairs] == list(range(len(pairs)))
@@ -56,7 +56,7 @@ def test_the_bots_pairs_are_what_a_replay_of_its_episodes_shows():
 
 
 def test_demonstrated_episodes_succeed():
-    for pairs in episodes_of(of_bot(WORLD, READING, 100, seed=4))[:-1]:
+    for pairs in episodes_of(bot_pairs(WORLD, READING, 100, seed=4))[:-1]:
         env = worlds.GridEnv(WORLD)
         env.reset(seed=pairs[0].layout)
         ends = [env.step(text_actions(6).index(pair.action))[2] for pair in pairs]
@@ -64,8 +64,8 @@ def test_demonstrated_episodes_succeed():
 
 
 def test_the_originals_episodes_begin_with_the_last_observation_of_the_one_before():
-    right = episodes_of(of_bot(WORLD, READING, 60, seed=4))
-    stale = episodes_of(of_bot(WORLD, READING, 60, seed=4, stale_first=True))
+    right = episodes_of(bot_pairs(WORLD, READING, 60, seed=4))
+    stale = episodes_of(bot_pairs(WORLD, READING, 60, seed=4, stale_first=True))
     assert stale[0] == right[0] and [len(each) for each in stale] == [len(each) for each in right]
     differing = [ours for ours, theirs in zip(right[1:], stale[1:], strict=True) if ours[0] != theirs[0]]
     assert len(differing) > len(right) / 2
@@ -78,7 +78,7 @@ def test_the_originals_episodes_begin_with_the_last_observation_of_the_one_befor
 
 
 def test_mixed_worlds_are_demonstrated_kind_by_kind():
-    pairs = of_bot("BabyAI-MixedTrainLocal-v0", ReadingSettings(), 200, seed=0)
+    pairs = bot_pairs("BabyAI-MixedTrainLocal-v0", ReadingSettings(), 200, seed=0)
     goals = [pairs[0].prompt.split("\n")[0] for pairs in episodes_of(pairs)[:5]]
     for goal, verb in zip(goals, ("go to", "pick up", "open", "put", "pick"), strict=True):
         assert verb in goal
@@ -86,33 +86,33 @@ def test_mixed_worlds_are_demonstrated_kind_by_kind():
 
 def test_any_player_can_demonstrate():
     layouts, player = list(range(8)), RandomPlayer(6, np.random.default_rng(0))
-    pairs = of_player(WORLD, READING, layouts, player)
+    pairs = player_pairs(WORLD, READING, layouts, player)
     rows = play_layouts(WORLD, layouts, RandomPlayer(6, np.random.default_rng(0)))
     episodes = episodes_of(pairs)
     assert [len(pairs) for pairs in episodes] == [row["steps"] for row in rows]
     for pairs in episodes:
         assert [pair.prompt for pair in pairs] == replayed(WORLD, pairs)
-    solved = of_player(WORLD, READING, layouts, RandomPlayer(6, np.random.default_rng(0)), successes_only=True)
+    solved = player_pairs(WORLD, READING, layouts, RandomPlayer(6, np.random.default_rng(0)), successes_only=True)
     assert {pair.layout for pair in solved} == {row["layout"] for row in rows if row["success"]} != set(layouts)
 
 
 def test_stored_pairs_come_back_and_changed_ones_are_noticed(tmp_path):
-    pairs = of_bot(WORLD, READING, 30, seed=1)
+    pairs = bot_pairs(WORLD, READING, 30, seed=1)
     for folder in ("a", "b"):
-        demonstrations.write(tmp_path / folder, pairs, {"by": "bot"})
-    assert demonstrations.read(tmp_path / "a") == pairs
-    file = demonstrations.PAIRS
+        cloning.store_pairs(tmp_path / folder, pairs, {"by": "bot"})
+    assert cloning.read_pairs(tmp_path / "a") == pairs
+    file = cloning.PAIRS
     assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     (tmp_path / "b" / file).write_bytes((tmp_path / "b" / file).read_bytes()[:-1])
     with pytest.raises(GroundlabError, match="make it again"):
-        demonstrations.read(tmp_path / "b")
+        cloning.read_pairs(tmp_path / "b")
 
 
 @pytest.fixture(scope="module", params=["t5", "llama"])
 def model(request, tmp_path_factory) -> Path:
     """A model of random weights that knows the words of the prompts."""
     folder = tmp_path_factory.mktemp(request.param)
-    words = tokenizer.train([pair.prompt for pair in of_bot(WORLD, READING, 300, seed=9)] * 40, 300)
+    words = tokenizer.train([pair.prompt for pair in bot_pairs(WORLD, READING, 300, seed=9)] * 40, 300)
     shape = Architecture(family=request.param, width=32, feed_forward=64, heads=2, head_width=16, layers=2)
     build(shape, len(words), 0).save_pretrained(folder)
     words.save_pretrained(folder)
@@ -124,14 +124,17 @@ def small(model: Path, **changes) -> Settings:
     return Settings(**{**values, "steps_per_record": 4, **changes})
 
 
+def spec_of(settings: Settings) -> RunSpec:
+    return RunSpec(method="cloning", world=WORLD, seed=0, settings=settings.model_dump(mode="json"))
+
+
 def run_of(folder: Path, settings: Settings, **options) -> Run:
-    spec = RunSpec(method="cloning", world=WORLD, seed=0, settings=settings.model_dump(mode="json"))
-    return Run(folder, spec, **options)
+    return Run(folder, spec_of(settings), **options)
 
 
 def test_the_loss_is_the_mean_over_the_actions_words_and_ends(model):
-    learner = Learner(WORLD, 0, small(model))
-    pairs = of_bot(WORLD, READING, 20, seed=2)
+    learner = CloningLearner(spec_of(small(model)))
+    pairs = bot_pairs(WORLD, READING, 20, seed=2)
     words, terms = learner.scorer.tokenizer, []
     for pair in pairs:
         prompt = words(pair.prompt, add_special_tokens=False)["input_ids"]
@@ -149,8 +152,8 @@ def test_the_original_also_learns_the_padding_behind_short_actions(model):
     if "llama" in str(model):
         pytest.skip("the original cloned encoder-decoders only")
     pairs = [Pair(0, 0, "Goal of the agent: go to the red ball", action) for action in ("turn left", "drop")]
-    plain = Learner(WORLD, 0, small(model))
-    quirky = Learner(WORLD, 0, small(model, fidelity={"pad_loss": True}))
+    plain = CloningLearner(spec_of(small(model)))
+    quirky = CloningLearner(spec_of(small(model, fidelity={"pad_loss": True})))
     scorer = plain.scorer
     ids = torch.tensor([scorer.tokenizer(pairs[1].prompt, add_special_tokens=False)["input_ids"]])
     drop = scorer.tokenizer("drop", add_special_tokens=False)["input_ids"]
@@ -169,42 +172,43 @@ def test_the_rate_rises_and_falls_to_nothing():
 
 
 def test_every_pair_is_read_once_an_epoch(model):
-    learner, pairs = Learner(WORLD, 0, small(model)), of_bot(WORLD, READING, 200, seed=2)
-    epochs = [[pair for step in range(13 * e, 13 * e + 13) for pair in learner._batch(pairs, step)] for e in (0, 1)]
+    pairs = bot_pairs(WORLD, READING, 200, seed=2)
+    learner = CloningLearner(spec_of(small(model)), pairs)
+    epochs = [[pair for step in range(13 * e, 13 * e + 13) for pair in learner.batch(step)] for e in (0, 1)]
     assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(pairs) and epochs[0] != epochs[1]
-    ordered = Learner(WORLD, 0, small(model, fidelity={"in_order": True}))
-    assert [pair for step in range(13) for pair in ordered._batch(pairs, step)] == pairs
+    ordered = CloningLearner(spec_of(small(model, fidelity={"in_order": True})), pairs)
+    assert [pair for step in range(13) for pair in ordered.batch(step)] == pairs
 
 
 def test_cloning_raises_accuracy_on_what_it_has_not_seen(model, tmp_path):
     settings = small(model, frames=3000, held_out=300, steps_per_record=47, epochs=3, lr=3e-3, layouts="0-9")
-    before = Learner(WORLD, 0, settings).accuracy(of_bot(WORLD, settings, 300, seed=50))
-    cloning.execute(run_of(tmp_path, settings))
+    before = CloningLearner(spec_of(settings)).accuracy(bot_pairs(WORLD, settings, 300, seed=50))
+    registry.execute(run_of(tmp_path, settings))
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert records[-1]["frames"] == 9000 and records[-1]["loss"] < 0.6 * records[0]["loss"]
     assert records[-1]["accuracy"] > max(before, 0.5) + 0.1
 
 
 def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(model, tmp_path):
-    cloning.execute(run_of(tmp_path / "whole", small(model)))
+    registry.execute(run_of(tmp_path / "whole", small(model)))
     asked = iter([False, True, False])
     with pytest.raises(Unfinished):
-        cloning.execute(run_of(tmp_path / "parts", small(model), stop=lambda: next(asked)))
-    cloning.execute(run_of(tmp_path / "parts", small(model)))
+        registry.execute(run_of(tmp_path / "parts", small(model), stop=lambda: next(asked)))
+    registry.execute(run_of(tmp_path / "parts", small(model)))
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     checkpoint = load_checkpoint(tmp_path / "parts")
     stored = json.loads((tmp_path / "parts" / "evaluation.json").read_text())
-    assert stored == cloning.evaluate(Request("cloning", WORLD, 0, checkpoint.spec.settings, checkpoint))
+    assert stored == registry.evaluate(Request("cloning", WORLD, 0, checkpoint.spec.settings, checkpoint))
 
 
 def test_stored_demonstrations_are_learnt_from_and_too_few_are_told(model, tmp_path):
-    demonstrations.write(tmp_path / "pairs", of_bot(WORLD, READING, 100, seed=1), {"by": "bot"})
+    cloning.store_pairs(tmp_path / "pairs", bot_pairs(WORLD, READING, 100, seed=1), {"by": "bot"})
     settings = small(model, demonstrations=str(tmp_path / "pairs"), frames=64, held_out=36)
-    cloning.execute(run_of(tmp_path / "run", settings))
-    assert {file.name for file in settings.input_files()} >= {demonstrations.PAIRS, demonstrations.ABOUT}
+    registry.execute(run_of(tmp_path / "run", settings))
+    assert {file.name for file in settings.input_files()} >= {cloning.PAIRS, cloning.ABOUT}
     with pytest.raises(GroundlabError, match="has 100 pairs, not 236"):
-        cloning.execute(run_of(tmp_path / "other", small(model, demonstrations=str(tmp_path / "pairs"), held_out=36)))
+        registry.execute(run_of(tmp_path / "other", small(model, demonstrations=str(tmp_path / "pairs"), held_out=36)))
 
 
 def taught(model: Path, **changes) -> Settings:
@@ -220,26 +224,26 @@ def test_a_trained_agent_demonstrates_what_its_trained_policy_does(model, tmp_pa
     assert len(pairs) == 250 and all(pair.layout >= TRAINING_LAYOUTS_FROM for pair in pairs)
     for episode in episodes_of(pairs)[:-1]:
         assert [pair.prompt for pair in episode] == replayed(WORLD, episode)
-    untrained = ppo.Learner("glam", WORLD, 0, settings.teacher)
-    trained = ppo.Learner("glam", WORLD, 0, settings.teacher)
-    trained.load_state(load_checkpoint(tmp_path / "teacher").files)
+    checkpoint = load_checkpoint(tmp_path / "teacher")
+    trained, untrained = (PPOLearner(checkpoint.spec) for _ in range(2))
+    trained.load_weights(checkpoint.files)
     first = [pair for pair in pairs if pair.step == 0]  # the teacher reads one observation and no list of actions
     seen = [worlds.GridEnv(WORLD).reset(seed=pair.layout)[0] for pair in first]
     prompts = [glam_prompt(each["mission"], (), describe_batch(each["image"][None]), []) for each in seen]
     likelihood = [
         np.mean([float(row[text_actions(6).index(pair.action)]) for row, pair in zip(rows, first, strict=True)])
-        for rows in (Scores(each.scorer)(prompts)[0] for each in (trained, untrained))
+        for rows in (CachedPolicy(each.scorer)(prompts)[0] for each in (trained, untrained))
     ]
     assert likelihood[0] > likelihood[1] + 0.02
 
 
 def test_a_clone_stopped_while_its_teacher_learns_ends_with_the_same_numbers(model, tmp_path):
-    cloning.execute(run_of(tmp_path / "whole", taught(model)))
+    registry.execute(run_of(tmp_path / "whole", taught(model)))
     asked = iter([False, True])
     with pytest.raises(Unfinished):
-        cloning.execute(run_of(tmp_path / "parts", taught(model), stop=lambda: next(asked)))
+        registry.execute(run_of(tmp_path / "parts", taught(model), stop=lambda: next(asked)))
     assert not (tmp_path / "parts" / "demonstrations").exists()
-    cloning.execute(run_of(tmp_path / "parts", taught(model)))
+    registry.execute(run_of(tmp_path / "parts", taught(model)))
     for name in ("metrics.jsonl", "evaluation.json", "teacher/metrics.jsonl", "demonstrations/pairs.jsonl.gz"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     about = json.loads((tmp_path / "parts" / "demonstrations" / "demonstrations.json").read_text())

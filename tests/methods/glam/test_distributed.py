@@ -17,12 +17,12 @@ from groundlab.lab import launcher
 from groundlab.learning import distributed
 from groundlab.learning.distributed import Group
 from groundlab.papers.glam.policy import read_together
-from groundlab.papers.glam.ppo import FIGURES, Learner, Settings
+from groundlab.papers.glam.ppo import METRICS, PPOLearner, Settings
 
 from .conftest import WORLD
 
 TOLERANCE = 1e-5  # the acceptance's; what is added up is float32
-LOSSES = FIGURES[:-1]  # the norm of adapters' gradients, which begin at nothing, differs by 2e-5 after 16 steps
+LOSSES = METRICS[:-1]  # the norm of adapters' gradients, which begin at nothing, differs by 2e-5 after 16 steps
 PROMPTS = ["go to the red ball", "you see a wall 2 steps forward", "you see a key", "go to the red ball"]
 LAUNCH = ("--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no")
 VARIANTS = {
@@ -44,8 +44,9 @@ for name, given in json.loads(sys.argv[1]).items():
 def measured(group: Group, method: str, settings: dict, file: Path) -> None:
     """Two updates of an agent in one of the processes of a group; writes losses, scores and weights as it sees them."""
     torch.set_num_threads(1)
-    learner = Learner(method, WORLD, 0, Settings(**settings), group)
-    records = [learner.improve(number) for number in (1, 2)]
+    resolved = Settings(**settings).model_dump(mode="json")
+    learner = PPOLearner(RunSpec(method=method, world=WORLD, seed=0, settings=resolved), group)
+    records = [learner.train_step(number) for number in (1, 2)]
     scores, values = read_together(group, learner.scorer, PROMPTS)
     numbers = [[record[name] for name in LOSSES] for record in records]
     weights = {f"weight {name}": tensor.numpy() for name, tensor in learner.scorer.state_dict().items()}

@@ -13,10 +13,10 @@ from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.language.prompts import text_actions
 from groundlab.learning.replay import Replay, Sequences
 from groundlab.papers import registry
-from groundlab.papers.episodes import one
+from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import drrn, unigram
-from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, Eye, Settings
-from groundlab.papers.glam.env_stream import Stream
+from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings
+from groundlab.papers.glam.env_stream import training_stream
 from groundlab.papers.glam.policy import Reader
 from groundlab.papers.registry import Request
 
@@ -42,20 +42,20 @@ def golden() -> dict:
 
 
 @pytest.fixture(scope="module")
-def original(golden) -> Eye:
+def original(golden) -> QFunction:
     """The recorded weights, reading recorded ids: states are numbers 0 to 4."""
     network = DRRN()
     weights = load_file(GOLDEN / "model.safetensors")  # with the embeddings of the recorded ids only
     used, rows = weights.pop("embedding.used"), weights.pop("embedding.rows")
     weights["embedding.weight"] = torch.zeros(8000, rows.shape[1]).index_copy(0, used, rows)
     network.load_state_dict(weights)
-    eye = Eye(network, text_actions(6))
+    q = QFunction(network, text_actions(6))
     for ids in golden["state_token_ids"]:
-        eye.sequences.number(ids)
+        q.sequences.number(ids)
     actions = Sequences()
     numbers = np.array([actions.number(ids) for ids in golden["action_token_ids"]])
-    eye._actions = tuple(map(torch.from_numpy, actions.padded(numbers)))  # type: ignore[assignment]
-    return eye
+    q._actions = tuple(map(torch.from_numpy, actions.padded(numbers)))  # type: ignore[assignment]
+    return q
 
 
 def test_the_network_has_the_originals_parameters():
@@ -64,13 +64,13 @@ def test_the_network_has_the_originals_parameters():
 
 def test_q_values_are_the_originals(original, golden):
     with torch.no_grad():
-        torch.testing.assert_close(original.q(np.arange(5)), torch.tensor(golden["q_values"]), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(original(np.arange(5)), torch.tensor(golden["q_values"]), atol=1e-5, rtol=1e-4)
 
 
 def test_q_values_do_not_depend_on_the_batch(original):
     with torch.no_grad():
-        together = original.q(np.array([3, 1, 4, 1, 0]))
-        alone = torch.cat([original.q(np.array([state])) for state in (3, 1, 4, 1, 0)])
+        together = original(np.array([3, 1, 4, 1, 0]))
+        alone = torch.cat([original(np.array([state])) for state in (3, 1, 4, 1, 0)])
     torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
 
 
@@ -136,17 +136,17 @@ def test_sequences_are_stored_once_and_come_back_padded():
 
 def read_along(reader: Reader, actions: np.ndarray) -> list[str]:
     """The prompts of one environment that is played with these actions."""
-    stream, prompts, first = Stream(WORLD, 1, seed=3), [], np.arange(1)
-    reader.start(0, one(stream.observations, 0))
+    stream, prompts, first = training_stream(WORLD, 1, seed=3), [], np.arange(1)
+    reader.start(0, select_env(stream.observations, 0))
     for action in actions:
         prompts += reader.prompts(stream.observations, first)
-        _, ended = stream.step(np.array([action]))
-        observation = one(stream.observations, 0)
+        ended = stream.step(np.array([action])).ended
+        observation = select_env(stream.observations, 0)
         if ended[0]:
             prompts.append("end")
             reader.start(0, observation)
         else:
-            reader.see(0, int(action), observation)
+            reader.observe(0, int(action), observation)
     return prompts
 
 
@@ -200,18 +200,18 @@ def test_training_the_tokenizer_repeats_itself_and_keeps_frequent_words():
     assert "".join(tokenizer.encode("ballet").tokens) == "▁ballet"
 
 
-def spec(**settings) -> RunSpec:
+def spec(world=WORLD, **settings) -> RunSpec:
     resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
-    return RunSpec(method="drrn", world=WORLD, seed=0, settings=resolved)
+    return RunSpec(method="drrn", world=world, seed=0, settings=resolved)
 
 
 @pytest.mark.parametrize("changes", [{}, {"nbr_obs": 3, "priority_fraction": 0.25, "fidelity": {"prompt_drift": True}}])
 def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(changes, tmp_path):
-    drrn.execute(Run(tmp_path / "whole", spec(**changes)))
+    registry.execute(Run(tmp_path / "whole", spec(**changes)))
     asked = iter([False, True, False, False])
     with pytest.raises(Unfinished):
-        drrn.execute(Run(tmp_path / "parts", spec(**changes), stop=lambda: next(asked)))
-    drrn.execute(Run(tmp_path / "parts", spec(**changes)))
+        registry.execute(Run(tmp_path / "parts", spec(**changes), stop=lambda: next(asked)))
+    registry.execute(Run(tmp_path / "parts", spec(**changes)))
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     records = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
@@ -220,31 +220,30 @@ def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(changes, tmp_pat
 
 
 def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
-    drrn.execute(Run(tmp_path, spec()))
+    registry.execute(Run(tmp_path, spec()))
     stored = json.loads((tmp_path / "evaluation.json").read_text())
     checkpoint = load_checkpoint(tmp_path)
-    assert stored == drrn.evaluate(Request("drrn", WORLD, 0, checkpoint.spec.settings, checkpoint))
+    assert stored == registry.evaluate(Request("drrn", WORLD, 0, checkpoint.spec.settings, checkpoint))
     policies = [result["policy"] for result in stored]
     assert policies == ["sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"]
 
 
 def test_it_learns_to_face_the_only_object_of_a_small_room():
     """A room of 2 x 2 cells: episodes get shorter by a quarter and more of them succeed."""
-    settings = Settings(num_envs=16, layouts="0-49", fixed_mission="")
-    learner = drrn.Learner("BabyAI-GoToObjS4-v0", 0, settings)
-    before = drrn.examine(learner.eye.network, "BabyAI-GoToObjS4-v0", 0, settings)[0]["mean"]
-    for iteration in range(1, 70):  # 3,312 frames
-        learner.improve(iteration)
-    after = drrn.examine(learner.eye.network, "BabyAI-GoToObjS4-v0", 0, settings)[0]["mean"]
+    learner = DRRNLearner(spec("BabyAI-GoToObjS4-v0", num_envs=16, layouts="0-49", fixed_mission="", batch_size=64))
+    before = learner.evaluate()[0]["mean"]
+    for number in range(1, 70):  # 3,312 frames
+        learner.train_step(number)
+    after = learner.evaluate()[0]["mean"]
     assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
 
 
 def test_a_loss_that_is_no_number_is_told_in_one_line():
-    learner = drrn.Learner(WORLD, 0, Settings(**SMALL))
+    learner = DRRNLearner(spec())
     with torch.no_grad():
-        learner.eye.network.embedding.weight.fill_(float("inf"))
+        learner.network.embedding.weight.fill_(float("inf"))
     with pytest.raises(GroundlabError, match="lower lr"):
-        learner.improve(1)
+        learner.train_step(1)
 
 
 def test_the_plan_knows_it():

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.papers.episodes import one
-from groundlab.papers.glam.evaluation import examine, parse_test, planned
-from groundlab.papers.glam.policy import UNALTERED, Alteration, Reader, ReadingPlayer
+from groundlab.papers.episodes import select_env
+from groundlab.papers.glam.evaluation import evaluate, parse_test, plan_tests
+from groundlab.papers.glam.policy import UNALTERED, Alteration, Reader, TextPlayer
 from groundlab.papers.glam.ppo import Settings
 
 WORLD = "BabyAI-GoToLocalS8N4-v0"
@@ -18,7 +19,7 @@ def first_prompts(world=WORLD, alteration=UNALTERED, **settings):
     observations, _ = envs.reset()
     reader = Reader(6, world, Settings(**settings), alteration)
     for env in range(6):
-        reader.start(env, one(observations, env))
+        reader.start(env, select_env(observations, env))
     return reader.prompts(observations, np.arange(6)), observations["mission"]
 
 
@@ -66,45 +67,50 @@ def test_tests_are_named_by_their_words():
 
 
 def test_every_policy_is_also_played_under_one_mission():
-    named = [test.policy(choice) for test, choice in planned(Settings(tests=["adj_synonym"]))]
+    named = [test.policy(choice) for test, choice in plan_tests(Settings(tests=["adj_synonym"]))]
     assert named == ["sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission", "sampled adj_synonym"]
-    assert [test.policy(choice) for test, choice in planned(Settings(fixed_mission=""))] == ["sampled", "greedy"]
+    assert [test.policy(choice) for test, choice in plan_tests(Settings(fixed_mission=""))] == ["sampled", "greedy"]
 
 
-class Recorder(ReadingPlayer):
-    """Does one text action for ever, and keeps the prompts."""
+class Recorder:
+    """A policy that prefers one text action for ever, and keeps the prompts."""
 
-    def __init__(self, index, *args):
-        super().__init__(*args)
-        self.index, self.read = index, []
+    def __init__(self, index):
+        self.index, self.prompts = index, []
 
-    def choose(self, prompts):
-        self.read += prompts
-        return np.full(len(prompts), self.index)
+    def __call__(self, prompts):
+        self.prompts += prompts
+        return torch.eye(9)[[self.index] * len(prompts)].log(), torch.zeros(len(prompts))
 
 
 def test_each_test_is_played_where_it_says_with_the_words_it_says():
-    settings, players = Settings(layouts="3-4", nbr_obs=2, tests=["synonyms", "BabyAI-GoToObjS4-v0"]), {}
+    settings, recorders = Settings(layouts="3-4", nbr_obs=2, tests=["synonyms", "BabyAI-GoToObjS4-v0"]), []
 
-    def player_for(world, alteration, greedy, num_envs, purpose):
-        assert greedy == purpose.startswith("greedy")
-        players[purpose] = Recorder(0, num_envs, world, settings, alteration)
-        return players[purpose]
+    def player_for(world, alteration, num_envs, rng):
+        recorders.append((Recorder(0), rng is None))
+        return TextPlayer(recorders[-1][0], num_envs, world, settings, alteration, rng)
 
-    results = {result["policy"]: result for result in examine(WORLD, settings, player_for)}
+    results = {result["policy"]: result for result in evaluate(WORLD, 0, settings, player_for)}
+    prompts = {name: recorder.prompts for name, (recorder, _) in zip(results, recorders, strict=True)}
+    assert [greedy for _, greedy in recorders] == [name.startswith("greedy") for name in results]
     assert [row["layout"] for row in results["sampled"]["rows"]] == [3, 4]
     assert all(row["steps"] == 64 for row in results["sampled"]["rows"])
     assert [row["steps"] for row in results["sampled BabyAI-GoToObjS4-v0"]["rows"]] == [16, 16]
-    assert all("go to the red ball" in prompt for prompt in players["sampled fixed-mission"].read)
-    assert any("Action 0: rotate left \n" in prompt for prompt in players["sampled synonyms"].read)
-    assert not any("turn left" in prompt for prompt in players["sampled synonyms"].read)
+    assert all("go to the red ball" in prompt for prompt in prompts["sampled fixed-mission"])
+    assert any("Action 0: rotate left \n" in prompt for prompt in prompts["sampled synonyms"])
+    assert not any("turn left" in prompt for prompt in prompts["sampled synonyms"])
+
+
+def always(index, settings):
+    """Players of one text action."""
+    return lambda world, alteration, num_envs, rng: TextPlayer(Recorder(index), num_envs, world, settings, alteration)
 
 
 def test_generalisation_tests_can_have_layouts_of_their_own_and_the_agents_own_world_keeps_its_own():
     settings = Settings(
         layouts="0-2", test_layouts="7-8", tests=["fixed-mission adj_synonym"], fixed_mission="go to a key"
     )
-    results = examine(WORLD, settings, lambda w, a, g, n, p: Recorder(2, n, w, settings, a))
+    results = evaluate(WORLD, 0, settings, always(2, settings))
     layouts = {result["policy"]: [row["layout"] for row in result["rows"]] for result in results}
     assert layouts["sampled"] == layouts["greedy fixed-mission"] == [0, 1, 2]
     assert layouts["sampled fixed-mission adj_synonym"] == [7, 8]
@@ -112,19 +118,17 @@ def test_generalisation_tests_can_have_layouts_of_their_own_and_the_agents_own_w
 
 def test_actions_that_the_world_lacks_are_told_as_they_were_chosen_and_do_nothing():
     settings = Settings(layouts="0-1", nbr_obs=2, action_space=9, fixed_mission="")
-    players = []
-
-    def player_for(world, alteration, greedy, num_envs, purpose):
-        players.append(Recorder(8, num_envs, world, settings, alteration))
-        return players[-1]
-
-    results = examine("BabyAI-GoToObjS4-v0", settings, player_for)
-    assert all("Action 0: think \n" in prompt for prompt in players[0].read[2:])
+    recorder = Recorder(8)
+    results = evaluate(
+        "BabyAI-GoToObjS4-v0", 0, settings, lambda w, a, n, rng: TextPlayer(recorder, n, w, settings, a, rng)
+    )
+    steps = results[0]["mean"]["steps"]
+    assert steps == 16 and all("Action 0: think \n" in prompt for prompt in recorder.prompts[2 : 2 * 16])
     assert results[0]["mean"]["success"] == 0
 
 
 def test_first_finished_episodes_are_counted_where_asked():
     settings = Settings(layouts="0-1", fixed_mission="", first_finished=5, num_envs=2)
-    results = examine("BabyAI-GoToObjS4-v0", settings, lambda w, a, g, n, p: Recorder(2, n, w, settings, a))
+    results = evaluate("BabyAI-GoToObjS4-v0", 0, settings, always(2, settings))
     assert [result["policy"] for result in results] == ["sampled", "greedy", "first-finished"]
     assert len(results[-1]["rows"]) == 5

@@ -9,8 +9,8 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import registry
-from groundlab.papers.glam.policy import VARIANTS, Scores, sample
-from groundlab.papers.glam.ppo import Learner, Settings, examine
+from groundlab.papers.glam.policy import VARIANTS, CachedPolicy, sample
+from groundlab.papers.glam.ppo import PPOLearner
 
 from .conftest import WORLD
 
@@ -82,7 +82,7 @@ def test_an_agent_with_an_action_head_learns_a_tiny_room(resolved, tmp_path):
     asked = spec(resolved, "npae", lr=2e-3, fixed_mission="", layouts="0-99", **sizes)
     registry.execute(Run(tmp_path, asked))
     trained = json.loads((tmp_path / "evaluation.json").read_text())[0]["mean"]
-    untrained = Learner("npae", WORLD, 0, Settings(**asked.settings)).test()[0]["mean"]
+    untrained = PPOLearner(asked).evaluate()[0]["mean"]
     assert trained["return"] > untrained["return"] + 0.3
 
 
@@ -94,31 +94,31 @@ def test_a_prompt_is_read_once_until_the_weights_change():
             asked.extend(prompts)
             return torch.tensor([[float(len(prompt)), 0.0] for prompt in prompts]), torch.zeros(len(prompts))
 
-    look = Scores(Counting())  # type: ignore[arg-type]
-    first, _ = look(["a", "bb", "a"])
-    second, _ = look(["bb", "a"])
+    policy = CachedPolicy(Counting())  # type: ignore[arg-type]
+    first, _ = policy(["a", "bb", "a"])
+    second, _ = policy(["bb", "a"])
     assert asked == ["a", "bb"]
     assert torch.equal(first[[1, 0]], second)
-    look.forget()
-    look(["a"])
+    policy.clear()
+    policy(["a"])
     assert asked == ["a", "bb", "a"]
-    drops = Scores(Counting(), remember=False)  # type: ignore[arg-type]
+    drops = CachedPolicy(Counting(), remember=False)  # type: ignore[arg-type]
     assert len(drops(["a", "a"])[0]) == len(drops(["a", "a"])[0]) == 2
-    assert asked[3:] == ["a"] * 4, "with dropout every look is another one"
+    assert asked[3:] == ["a"] * 4, "with dropout every reading is another one"
 
 
 def test_a_second_temperature_divides_once_more():
     scores = torch.tensor([[1.0, 0.0]])
-    look = Scores(lambda prompts: (scores, torch.zeros(1)), temperature=0.5)  # type: ignore[arg-type]
-    torch.testing.assert_close(look(["a"])[0], (2 * scores).log_softmax(-1))
+    policy = CachedPolicy(lambda prompts: (scores, torch.zeros(1)), temperature=0.5)  # type: ignore[arg-type]
+    torch.testing.assert_close(policy(["a"])[0], (2 * scores).log_softmax(-1))
 
 
 @pytest.mark.parametrize(("given", "reads"), [({}, {1, 2, 3, 4, 5, 6, 7, 8}), (DROPOUT, {9})])
 def test_nothing_is_remembered_where_activations_are_dropped(given, reads, resolved):
     settings = {"num_envs": 1, "frames_per_env": 8, "fixed_mission": ""}
-    learner, counted = Learner("npe", WORLD, 0, Settings(**resolved(**settings, **given))), []
+    learner, counted = PPOLearner(spec(resolved, "npe", **settings, **given)), []
     learner.scorer.model.encoder.register_forward_pre_hook(lambda *_: counted.append(torch.is_grad_enabled()))
-    learner.improve(1)
+    learner.train_step(1)
     assert counted.count(False) in reads, "8 prompts and the one after them, some of them equal"
 
 
@@ -133,19 +133,16 @@ def test_samples_follow_the_policy_and_their_generator():
 
 
 def test_dropout_is_off_unless_asked_for_and_never_on_pretrained_weights(resolved):
-    settings = Settings(**resolved(**DROPOUT))
-    assert {name: Learner(name, WORLD, 0, settings).scorer.dropout for name in VARIANTS} == {
-        name: name.startswith("np") for name in VARIANTS
-    }
+    drops = {name: PPOLearner(spec(resolved, name, **DROPOUT)).scorer.dropout for name in VARIANTS}
+    assert drops == {name: name.startswith("np") for name in VARIANTS}
 
 
 @pytest.mark.parametrize("method", ["glam", "npae"])
 def test_other_action_names_are_scored_with_the_same_weights(method, resolved):
-    settings = Settings(**resolved(method, tests=["synonyms"]))
-    learner = Learner(method, WORLD, 0, settings)
+    learner = PPOLearner(spec(resolved, method, tests=["synonyms"]))
     read = []
     learner.scorer.model.encoder.register_forward_pre_hook(lambda *_: read.append(1))
-    results = examine(learner.scorer, WORLD, 0, settings)
+    results = learner.evaluate()
     assert read and results[-1]["policy"] == "sampled synonyms"
 
 
@@ -156,7 +153,7 @@ def test_zero_shot_is_the_pretrained_model_at_both_temperatures(resolved, tmp_pa
         *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission", "sampled adj_synonym"),
         *("sampled temperature-1", "sampled fixed-mission temperature-1"),
     ]
-    untrained = Learner("glam", WORLD, 0, Settings(**resolved())).test()
+    untrained = PPOLearner(spec(resolved)).evaluate()
     assert results[:2] == untrained[:2]
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from groundlab import worlds
+from groundlab.papers.glam.env_stream import EnvStream
 from groundlab.papers.glam.policy import Reader
 from groundlab.papers.glam.ppo import Collector, Settings
 from groundlab.worlds import GridVectorEnv
@@ -55,7 +56,7 @@ def crc(text: str) -> float:
     return (zlib.crc32(text.encode()) % 1000) / 1000
 
 
-def look(prompts):
+def policy(prompts):
     actions = Reader(1, WORLD, Settings()).action_texts
     scores = torch.tensor([[crc(prompt + action) for action in actions] for prompt in prompts])
     return scores.log_softmax(-1), torch.tensor([2 * crc(prompt) - 1 for prompt in prompts])
@@ -65,10 +66,9 @@ def collect(**settings):
     resolved = Settings(nbr_obs=3, action_list=True, reward_scale=20, num_envs=2, frames_per_env=8, **settings)
     reader = RecordedReader(2, WORLD, resolved)
     actions = iter(np.array(RECORDED["actions"]).reshape(2, 8).T)
-    envs = RecordedEnvs(truncating="timeouts" in settings)
-    collector = Collector(envs, reader, resolved, choose=lambda log_probs, rng: next(actions))
-    collector.start([0, 1])
-    return collector.collect(look, np.random.default_rng(0))
+    stream = EnvStream(RecordedEnvs(truncating="timeouts" in settings), [0, 1])  # type: ignore[arg-type]
+    collector = Collector(stream, reader, resolved, choose=lambda log_probs, rng: next(actions))
+    return collector.collect(policy, np.random.default_rng(0))
 
 
 def test_a_rollout_is_the_originals():
@@ -88,7 +88,7 @@ def test_a_time_limit_may_be_bootstrapped_with_the_observation_that_it_cut_off()
     cut_off = RECORDED["prompts"][4].removesuffix("Action 1: ") + (
         "Action 1: pick up \n Observation 2: env 0 episode 1 step 2, You see a wall 1 step left, \n Action 2: "
     )
-    added = 0.99 * look([cut_off])[1].item()
+    added = 0.99 * policy([cut_off])[1].item()
     difference = bootstrapped.advantages - plain.advantages
     assert difference[4].item() == pytest.approx(added, abs=1e-5)
     assert difference[3].item() == pytest.approx(added * 0.99 * 0.99, abs=1e-5)
@@ -100,16 +100,14 @@ def test_a_time_limit_may_be_bootstrapped_with_the_observation_that_it_cut_off()
 def real_collector():
     settings = Settings(num_envs=3, frames_per_env=40, nbr_obs=3)
     envs = GridVectorEnv(worlds.find(WORLD), 3, autoreset="same-step")
-    collector = Collector(envs, Reader(3, WORLD, settings), settings)
-    collector.start([5, 6, 7])
-    return collector
+    return Collector(EnvStream(envs, [5, 6, 7]), Reader(3, WORLD, settings), settings)
 
 
 def test_a_loaded_collector_goes_on_where_the_saved_one_was():
     collector, other = real_collector(), real_collector()
-    collector.collect(look, np.random.default_rng(1))
+    collector.collect(policy, np.random.default_rng(1))
     other.load_state(collector.state())
-    first, second = (each.collect(look, np.random.default_rng(2)) for each in (collector, other))
+    first, second = (each.collect(policy, np.random.default_rng(2)) for each in (collector, other))
     assert first.prompts == second.prompts and first.episodes == second.episodes
     assert torch.equal(first.advantages, second.advantages)
     assert len(first.episodes) > 0

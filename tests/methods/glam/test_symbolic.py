@@ -12,14 +12,21 @@ from torch import nn
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
 from groundlab.papers.glam import symbolic
-from groundlab.papers.glam.symbolic import ACModel, Learner, Player, Settings, word_numbers
+from groundlab.papers.glam.env_stream import episode_stats
+from groundlab.papers.glam.symbolic import ACModel, Settings, SymbolicLearner, SymbolicPlayer, word_numbers
 from groundlab.papers.registry import Request
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "symbolic_acmodel"
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 6, "recurrence": 3, "batch_size": 12, "frames": 96, "layouts": "0-4"}
+
+
+def spec(world=WORLD, **settings) -> RunSpec:
+    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
+    return RunSpec(method="symbolic", world=world, seed=0, settings=resolved)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +96,7 @@ def test_an_unknown_word_is_named():
 
 
 def test_experience_is_each_environments_own_and_continues_its_memory():
-    learner = Learner(WORLD, 0, Settings(**{**SMALL, "frames_per_env": 80, "recurrence": 20}))
+    learner = SymbolicLearner(spec(frames_per_env=80, recurrence=20))
     learner.network.eval()  # so that a step can be repeated alone
     experience = learner.collect(np.random.default_rng(0))
     assert len(experience.actions) == 4 * 80 and (experience.masks == 0).sum() > 2
@@ -104,21 +111,19 @@ def test_experience_is_each_environments_own_and_continues_its_memory():
 
 
 def test_the_first_ratio_is_one_when_statistics_do_not_depend_on_the_batch():
-    settings = Settings(**{**SMALL, "entropy_coefficient": 0.0, "value_coefficient": 0.0})
-    learner = Learner(WORLD, 0, settings)
+    learner = SymbolicLearner(spec(entropy_coefficient=0.0, value_coefficient=0.0))
     learner.network.eval()
     experience = learner.collect(np.random.default_rng(0))
-    everything = torch.arange(0, len(experience.actions), settings.recurrence)
-    total, policy, _, entropy = symbolic._unroll(learner.network, experience, everything, settings).tolist()
+    everything = torch.arange(0, len(experience.actions), learner.settings.recurrence)
+    total, policy, _, entropy = symbolic.unroll(learner.network, experience, everything, learner.settings).tolist()
     assert total == pytest.approx(-experience.advantages.mean().item(), abs=1e-4) == policy
     assert 0 < entropy <= np.log(6)
 
 
 def test_a_gradient_runs_back_through_the_memory():
-    network, settings = symbolic.build_network(0, 6).eval(), Settings(**SMALL)
-    learner = Learner(WORLD, 0, settings)
+    network, learner = symbolic.build_network(0, 6).eval(), SymbolicLearner(spec())
     experience = learner.collect(np.random.default_rng(0))
-    symbolic._unroll(network, experience, torch.tensor([0, 6]), settings)[0].backward()
+    symbolic.unroll(network, experience, torch.tensor([0, 6]), learner.settings)[0].backward()
     assert network.memory_rnn.weight_hh.grad is not None
     through_time = network.memory_rnn.weight_hh.grad.abs().sum()
     assert through_time > 0
@@ -126,50 +131,45 @@ def test_a_gradient_runs_back_through_the_memory():
 
 def test_rewards_are_scaled_for_learning_and_not_in_records():
     changes = {"frames_per_env": 60, "gamma": 1.0, "lam": 1.0, "reward_scale": 20.0}
-    learner = Learner("BabyAI-GoToObjS4-v0", 0, Settings(**{**SMALL, **changes}))
+    learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **changes))
     experience = learner.collect(np.random.default_rng(0))
-    outcomes = learner._stream.outcomes()
-    assert outcomes["episodes"] > 5 and 0 < outcomes["return"] <= 1
+    stats = episode_stats(learner._stream.pop_episodes())
+    assert stats["episodes"] > 5 and 0 < stats["return"] <= 1
     assert experience.returns.max() > 5
 
 
 def test_tests_do_not_depend_on_how_many_are_played_together():
     network = symbolic.build_network(0, 6)
-    together = play_layouts(WORLD, range(6), Player(network, 6, None, None))
-    alone = [row for seed in range(6) for row in play_layouts(WORLD, [seed], Player(network, 1, None, None))]
+    together = play_layouts(WORLD, range(6), SymbolicPlayer(network, 6, None, None))
+    alone = [row for seed in range(6) for row in play_layouts(WORLD, [seed], SymbolicPlayer(network, 1, None, None))]
     assert together == alone
 
 
-def spec(**settings) -> RunSpec:
-    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
-    return RunSpec(method="symbolic", world=WORLD, seed=0, settings=resolved)
-
-
 def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(tmp_path):
-    symbolic.execute(Run(tmp_path / "whole", spec()))
+    registry.execute(Run(tmp_path / "whole", spec()))
     asked = iter([False, True, False, False])
     with pytest.raises(Unfinished):
-        symbolic.execute(Run(tmp_path / "parts", spec(), stop=lambda: next(asked)))
-    symbolic.execute(Run(tmp_path / "parts", spec()))
+        registry.execute(Run(tmp_path / "parts", spec(), stop=lambda: next(asked)))
+    registry.execute(Run(tmp_path / "parts", spec()))
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     checkpoint = load_checkpoint(tmp_path / "parts")
     stored = json.loads((tmp_path / "parts" / "evaluation.json").read_text())
-    assert stored == symbolic.evaluate(Request("symbolic", WORLD, 0, checkpoint.spec.settings, checkpoint))
+    assert stored == registry.evaluate(Request("symbolic", WORLD, 0, checkpoint.spec.settings, checkpoint))
 
 
 def test_it_learns_to_face_the_only_object_of_a_small_room():
-    settings = Settings(num_envs=16, frames=5120, layouts="0-99", fixed_mission="")
-    learner = Learner("BabyAI-GoToObjS4-v0", 0, settings)
-    before = symbolic.examine(learner.network, "BabyAI-GoToObjS4-v0", 0, settings)[0]["mean"]
-    for iteration in range(1, 9):
-        learner.improve(iteration)
-    after = symbolic.examine(learner.network, "BabyAI-GoToObjS4-v0", 0, settings)[0]["mean"]
+    sizes = {name: Settings.model_fields[name].default for name in ("frames_per_env", "recurrence", "batch_size")}
+    learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **sizes, num_envs=16, layouts="0-99", fixed_mission=""))
+    before = learner.evaluate()[0]["mean"]
+    for number in range(1, 9):
+        learner.train_step(number)
+    after = learner.evaluate()[0]["mean"]
     assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
 
 
 def test_settings_that_contradict_each_other_are_told(tmp_path):
     with pytest.raises(GroundlabError, match="recurrence 4 does not divide frames_per_env 6"):
-        symbolic.execute(Run(tmp_path / "a", spec(recurrence=4)))
+        registry.execute(Run(tmp_path / "a", spec(recurrence=4)))
     with pytest.raises(GroundlabError, match="reads no prompt"):
-        symbolic.execute(Run(tmp_path / "b", spec(tests=["adj_synonym"])))
+        registry.execute(Run(tmp_path / "b", spec(tests=["adj_synonym"])))

@@ -12,7 +12,8 @@ from transformers import AutoTokenizer, T5ForConditionalGeneration
 from groundlab.core.errors import GroundlabError
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import ppo
-from groundlab.papers.glam import ppo as tuning
+from groundlab.papers.glam import ppo as glam_ppo
+from groundlab.papers.glam.policy import trainable_parameters
 from groundlab.papers.glam.ppo import Rollout, Settings
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -51,11 +52,11 @@ def with_the_recorded_value_head(built, record):
 def test_a_gradient_step_is_the_originals_however_it_is_cut(record, broadcast, token_budget):
     settings = Settings(fidelity={"value_loss_broadcast": broadcast})
     built = with_the_recorded_value_head(scorer(token_budget=token_budget), record)
-    optimizer = torch.optim.Adam(tuning.trained(built), lr=1e-6, eps=1e-5)
+    optimizer = torch.optim.Adam(trainable_parameters(built), lr=1e-6, eps=1e-5)
     batch, advantages = recorded_batch(record)
     for number, expected in enumerate(UPDATES[f"ppo_update/{record}"]["three_steps"]):
-        step = tuning.step(built, optimizer, PROMPTS, batch, advantages, settings)
-        figures = dict(zip(tuning.FIGURES, step.tolist(), strict=True))
+        step = glam_ppo.gradient_step(built, optimizer, PROMPTS, batch, advantages, settings)
+        figures = dict(zip(glam_ppo.METRICS, step.tolist(), strict=True))
         for name, value in expected.items():
             assert figures[name] == pytest.approx(value, rel=1e-2 if number else 1e-4), (number, name)
 
@@ -83,7 +84,7 @@ def rollout(size):
 def test_1280_frames_make_80_steps_and_each_frame_serves_once_an_epoch():
     counting, settings = Counting(), Settings(batch_size=64, epochs=4)
     optimizer = torch.optim.Adam(counting.parameters(), lr=1e-3)
-    tuning.update(counting, optimizer, rollout(1280), settings, np.random.default_rng(0))
+    glam_ppo.update(counting, optimizer, rollout(1280), settings, np.random.default_rng(0))
     assert len(counting.asked) == 80
     for epoch in range(4):
         served = [prompt for prompts in counting.asked[20 * epoch : 20 * epoch + 20] for prompt in prompts]
@@ -96,7 +97,7 @@ def test_rewarded_actions_become_likelier_and_the_divergence_is_reported(normali
     counting = Counting()
     settings = Settings(batch_size=64, normalise_advantages=normalise)
     optimizer = torch.optim.Adam(counting.parameters(), lr=0.05)
-    figures = tuning.update(counting, optimizer, rollout(640), settings, np.random.default_rng(0))
+    figures = glam_ppo.update(counting, optimizer, rollout(640), settings, np.random.default_rng(0))
     assert counting.weight.argmax() == 2
     assert figures["kl"] > 1e-4
 
@@ -108,7 +109,7 @@ def test_the_first_ratios_are_one():
     log_probs = scores.log_softmax(-1)[:, 1]
     actions, given = torch.ones(len(PROMPTS), dtype=torch.int64), torch.zeros(len(PROMPTS))
     batch = ppo.Batch(torch.arange(len(PROMPTS)), actions, log_probs, values, given)
-    figures = tuning.losses_of(scores, values, batch, torch.ones(len(PROMPTS)), batch, settings)
+    figures = glam_ppo.part_losses(scores, values, batch, torch.ones(len(PROMPTS)), batch, settings)
     assert figures[1].item() == pytest.approx(-1, abs=1e-5)
     assert figures[4].item() == pytest.approx(0, abs=1e-9)
 
@@ -116,8 +117,8 @@ def test_the_first_ratios_are_one():
 def test_a_loss_that_is_no_number_is_told_before_the_weights_are_spoilt():
     built = scorer()
     before = {name: tensor.clone() for name, tensor in built.state_dict().items()}
-    optimizer = torch.optim.Adam(tuning.trained(built), lr=1.0)
+    optimizer = torch.optim.Adam(trainable_parameters(built), lr=1.0)
     batch, advantages = recorded_batch("original")
     with pytest.raises(GroundlabError, match=r"no number any more .* use an lr below 0.0003"):
-        tuning.step(built, optimizer, PROMPTS, batch, advantages * float("nan"), Settings())
+        glam_ppo.gradient_step(built, optimizer, PROMPTS, batch, advantages * float("nan"), Settings())
     assert all(torch.equal(tensor, before[name]) for name, tensor in built.state_dict().items())

@@ -7,8 +7,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import build
 from groundlab.language.prompts import text_actions
-from groundlab.papers.glam import ppo
-from groundlab.papers.glam.policy import VARIANTS, build_scorer, published_name
+from groundlab.papers.glam.policy import VARIANTS, build_scorer, published_name, trainable_parameters
 from groundlab.papers.glam.ppo import Settings
 
 from .conftest import SHAPE
@@ -39,7 +38,7 @@ def test_the_switches_are_the_papers(name, built, model_folder):
     assert (scorer.action_head is not None) == (name in ("aflan", "npae", "npa"))
     assert scorer.value_head is not None
     assert all(parameter.requires_grad for parameter in scorer.parameters())
-    assert len(ppo.trained(scorer)) == len(list(scorer.parameters()))
+    assert len(trainable_parameters(scorer)) == len(list(scorer.parameters()))
 
 
 @pytest.mark.parametrize("binding", [True, False])

@@ -8,7 +8,6 @@ The original's tokenizer is not available. Like SentencePiece's it knows no case
 `tokenizers` library do not repeat themselves, and cut our few words to letters; this one counts all pieces of all
 words, lets expectation maximisation share the words among them, and keeps the likeliest. The shipped pieces are those
 of `texts()` with the corpus as it was in November 2026.
-Called from: `drrn.py`.
 """
 
 import json
@@ -83,31 +82,31 @@ def _prompts(world: str, steps: int) -> Iterator[str]:
 
 
 def train(lines: Iterable[str], size: int = SIZE) -> Pieces:
-    """The likeliest `size` pieces of the words in `lines`; special ones first, single characters always kept (also
-    those of the alphabet that no line has)."""
-    words = _words(lines)
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for start in range(len(word)):
-            for end in range(start + 1, min(len(word), start + LONGEST) + 1):
-                counts[word[start:end]] += count * (end - start)  # long pieces first, as SentencePiece begins
-    alphabet = dict.fromkeys([_START, *CHARACTERS.replace("\n", "")], _FLOOR)
-    expected = alphabet | {piece: float(count) for piece, count in counts.items()}
-    for _ in range(_ROUNDS):
-        expected = _share(words, _logarithms(expected))
-    kept = sorted(expected, key=lambda piece: (len(piece) > 1, -expected[piece], -counts[piece], piece))
-    kept = kept[: size - len(SPECIAL)]
-    scores = _logarithms({piece: expected[piece] for piece in kept})
-    ordered = sorted(kept, key=lambda piece: (-round(scores[piece], 4), piece))
-    return [*((piece, 0.0) for piece in SPECIAL), *((piece, round(scores[piece], 4)) for piece in ordered)]
+    """The likeliest `size` pieces of the words in `lines`, special ones first.
 
-
-def _words(lines: Iterable[str]) -> Counter[str]:
+    Single characters always stay, also those of the alphabet that no line has.
+    """
     words: Counter[str] = Counter()
     for line in lines:
         text = re.sub(r"\s+", _START, unicodedata.normalize("NFKC", line.strip()))
         words.update(re.findall(_WORD, _START + text))
-    return words
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for start, end in _spans(len(word)):
+            counts[word[start:end]] += count * (end - start)  # long pieces first, as SentencePiece begins
+    alphabet = dict.fromkeys([_START, *CHARACTERS.replace("\n", "")], _FLOOR)
+    expected = alphabet | {piece: float(count) for piece, count in counts.items()}
+    for _ in range(_ROUNDS):
+        expected = _share(words, _logarithms(expected))
+    likeliest = sorted(expected, key=lambda piece: (len(piece) > 1, -expected[piece], -counts[piece], piece))
+    scores = _logarithms({piece: expected[piece] for piece in likeliest[: size - len(SPECIAL)]})
+    ordered = sorted(scores, key=lambda piece: (-round(scores[piece], 4), piece))
+    return [*((piece, 0.0) for piece in SPECIAL), *((piece, round(scores[piece], 4)) for piece in ordered)]
+
+
+def _spans(length: int) -> Iterator[tuple[int, int]]:
+    """Start and end of all pieces of a word of some length."""
+    return ((start, end) for start in range(length) for end in range(start + 1, min(length, start + LONGEST) + 1))
 
 
 def _logarithms(counts: dict[str, float]) -> dict[str, float]:
@@ -119,11 +118,7 @@ def _share(words: Counter[str], scores: dict[str, float]) -> dict[str, float]:
     """How often each piece is expected to be used, over all ways to cut each word (one round of EM)."""
     expected = dict.fromkeys(scores, _FLOOR)
     for word, count in words.items():
-        cuts = [
-            (start, end, word[start:end])
-            for start in range(len(word))
-            for end in range(start + 1, min(len(word), start + LONGEST) + 1)
-        ]
+        cuts = [(start, end, word[start:end]) for start, end in _spans(len(word))]
         before, after = _sums(len(word), cuts, scores)
         for start, end, piece in cuts:
             expected[piece] += count * math.exp(before[start] + scores[piece] + after[end] - after[0])
