@@ -113,9 +113,9 @@ def test_rewards_in_the_style_of_other_papers_are_arms_that_say_whose_knowledge_
     assert told["reward in the style of Motif"] == "scripted labeller, error 10 %"
     assert any("can change which policy is best" in line for line in table.note)
     figure = figures.curves(load(folder))
-    assert figure is not None and figure.axes[1].get_title() == "controls and other rewards"
+    assert figure is not None and figure.axes[2].get_title() == "curiosity and other rewards"
     named = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
-    assert "reward in the style of ELLM (hand-written knowledge)" in named[1] - named[0]
+    assert "reward in the style of ELLM (hand-written knowledge)" in named[2] - named[1] - named[0]
 
 
 def test_the_error_that_is_told_without_a_setting_is_the_scripted_judges_own():

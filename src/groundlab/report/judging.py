@@ -209,7 +209,7 @@ def _judge_order(claim: Claim, records: Records) -> Verdict:
     for each in claim.compare:
         name = _comparison_name(each, _short_names(claim.paper))
         fresh[name] = difference(each, records)
-        parts[name] = HOLDS if _on_side(each, fresh[name]) else MISSED
+        parts[name] = HOLDS if on_side(each, fresh[name]) else MISSED
         reasons.append(f"{name} = {_interval_text(each, fresh[name])}, must be {_requirement(each)}")
     return _conclude(claim, records, fresh, parts, reasons)
 
@@ -248,14 +248,16 @@ def _requirement(comparison: Comparison) -> str:
     return comparison.direction + than + (f" by {comparison.by} at least" if comparison.by else "")
 
 
-def _on_side(comparison: Comparison, gap: Estimate) -> bool:
+def on_side(comparison: Comparison, gap: Estimate) -> bool:
     """`lower` and `higher` need the even value outside the interval; the `not` forms that the opposite is not shown."""
     even, margin = comparison.even, float(comparison.by)
+    # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
+    low, high = round(gap.low, 9), round(gap.high, 9)
     return {
-        "lower": gap.high < even and gap.value <= even - margin,
-        "higher": gap.low > even and gap.value >= even + margin,
-        "not lower": gap.high >= even,
-        "not higher": gap.low <= even,
+        "lower": high < even and gap.value <= even - margin,
+        "higher": low > even and gap.value >= even + margin,
+        "not lower": high >= even,
+        "not higher": low <= even,
     }[comparison.direction]
 
 

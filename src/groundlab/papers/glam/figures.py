@@ -53,7 +53,8 @@ def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
         if agent.kind in ("zero-shot", "random") and agent.world == world and not agent.overrides:
             level = agent.estimate(agent.policy)
             if level:
-                axis.axhline(level.value, color=agent.style.colour, linestyle=(0, (5, 3)), label=agent.label)
+                style = {"color": agent.style.colour, "linestyle": (0, (5, 3)), "linewidth": 1.1}
+                axis.axhline(level.value, label=agent.label, **style)
 
 
 # --- Probes: the policy on fixed prompts

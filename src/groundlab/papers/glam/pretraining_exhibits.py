@@ -303,7 +303,9 @@ def _draw_frames(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str)
     for seed in agent.seeds:
         frames, bound = frames_reached(agent.where(agent.curves["seed"] == seed))
         x = 100 * facts["probes"][BINDING]
-        axis.plot(x, frames[0] / 1000, "^" if bound else "o", color=colour, fillstyle="none" if bound else "full")
+        axis.plot(
+            x, frames[0] / 1000, "^" if bound else "o", color=colour, fillstyle="none" if bound else "full", alpha=0.8
+        )
 
 
 def _draw_tests(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) -> None:

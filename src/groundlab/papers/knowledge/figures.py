@@ -44,16 +44,19 @@ from groundlab.report.style import PlotStyle, new_figure
     beside=("rnd",),
 )
 def curves(records: Records) -> Figure | None:
-    """Success while learning: the potentials of knowledge in one panel, the rest in the other, phi = 0 in both.
+    """Success while learning: the potentials of knowledge, the controls and other rewards, phi = 0 in every panel.
 
     None where no run finished as many episodes as a point needs.
     """
     shown = usual_arms(knowledge_arms(records))
     if not any(arm.curves["episodes"].sum() >= WINDOW for arm in shown):
         return None
-    figure, axes = new_figure(9.6, 4.4, 1, 2, sharey=True)
-    title = "controls and other rewards" if any(arm.kind in REWARDS for arm in shown) else "controls and curiosity"
-    panels = {"background knowledge": FORMS, title: (*CONTROLS, *REWARDS, "rnd", "curious")}
+    panels = {"background knowledge": FORMS, "controls": CONTROLS, "curiosity": ("rnd", "curious")}
+    if any(arm.kind in REWARDS for arm in shown):
+        panels["curiosity and other rewards"] = (*panels.pop("curiosity"), *REWARDS)
+    panels = {title: kinds for title, kinds in panels.items() if any(arm.kind in kinds for arm in shown)}
+    panels = panels or {"": ()}  # phi = 0 alone
+    figure, axes = new_figure(1.2 + 3.6 * len(panels), 4.4, 1, len(panels), sharey=True)
     for axis, (title, kinds) in zip(axes[0], panels.items(), strict=True):
         for arm in [arm for arm in shown if arm.kind in ("none", *kinds)]:
             dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
@@ -65,7 +68,7 @@ def curves(records: Records) -> Figure | None:
     handles: dict[str, Artist] = {}
     for axis in axes[0]:
         handles.update({label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)})
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=2)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(3, len(panels)))
     return figure
 
 

@@ -358,7 +358,7 @@ def argmax(records: Records) -> Figure:
         axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel(ITERATIONS)
     _finish_rows(axes)
-    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3)
+    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=4)
     return figure
 
 

@@ -146,7 +146,7 @@ def length_bias(records: Records) -> Figure:
         _draw_training(axis, arm)
     _draw_counting(axes[0, -1], records)
     for axis in axes[0]:
-        axis.set_ylim(0, 103)
+        axis.set_ylim(-3, 103)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if columns:
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
@@ -176,7 +176,7 @@ def _draw_counting(axis: Axes, records: Records) -> None:
             axis.plot(*point, style.marker, color=style.colour, markersize=5, alpha=0.8, label=label)
             in_legend.add(arm.kind)
     axis.set(title="every evaluated agent\nits episodes, counted as published", xlabel="true success [%]")
-    axis.set(ylabel="displayed success [%]", xlim=(0, 103))
+    axis.set(ylabel="displayed success [%]", xlim=(-3, 103))
     axis.legend(loc="lower right")
 
 

@@ -60,8 +60,8 @@ def thoughts_figure(records: Records) -> Figure | None:
     figure, axes = new_figure(11.4, 6.4, 2, 3)
     _words(axes[0, 0], arm)
     _shares(axes[0, 1], arm, {"echo_rate": ("only repeats its action", "#D55E00")}, "echoes")
-    for level in (COLLAPSED, RECOVERED):
-        axes[0, 1].axhline(100 * level, color="#333333", linestyle=":", linewidth=1)
+    for level, label, dashes in ((COLLAPSED, "a collapse begins", "--"), (RECOVERED, "it is over", ":")):
+        axes[0, 1].axhline(100 * level, color="#333333", linestyle=dashes, linewidth=1, label=label)
     contents = {
         "grounded_rate": ("names a thing of its goal or view", "#009E73"),
         "hallucination_rate": ("names a thing found nowhere", "#CC79A7"),
