@@ -8,9 +8,10 @@ import yaml
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
-from groundlab.report.claims import Claim, load_claims, published_cells, read_claims
-from groundlab.report.judging import judge, judge_claim, round_as
+from groundlab.report.claims import Claim, Comparison, Selector, load_claims, published_cells, read_claims
+from groundlab.report.judging import judge, judge_claim, on_side, round_as
 from groundlab.report.records import load
+from groundlab.report.statistics import Estimate
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -76,6 +77,27 @@ def test_the_least_successful_test_of_training_is_what_counts_as_during_learning
     compare = [{"metric": "success", "direction": "lower", "of": argmax, "than": {**OURS, "when": "worst test"}}]
     found = verdict(results, "ordering", compare=compare)
     assert found.verdict == "ordering holds" and next(iter(found.fresh.values())).value == pytest.approx(-34)
+
+
+@pytest.mark.parametrize(("high", "holds"), [(-1e-14, False), (0.0, False), (-0.01, True)])
+def test_an_end_that_is_zero_but_for_rounding_touches_zero(high, holds):
+    sides = Comparison.model_validate({"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS})
+    assert on_side(sides, Estimate(-5.0, -10.0, high)) is holds
+
+
+def test_a_claim_uses_the_metrics_and_policies_of_its_paper():
+    with pytest.raises(ValueError, match="names the metric 'thought_words'; it must be one of interactions, steps"):
+        claim("exact", published={"thought_words": "1"}, select=ALWAYS)
+    with pytest.raises(ValueError, match="names the policy 'greedy'; it must be one of rule, sampled, argmax"):
+        claim("exact", published={"steps": "1"}, select={**ALWAYS, "policy": "greedy"})
+    with pytest.raises(ValueError, match="names the paper 'meditator'; papers are"):
+        claim("exact", paper="meditator", published={"steps": "1"}, select=ALWAYS)
+
+
+def test_random_streams_are_keyed_by_what_is_selected_and_not_by_how_it_was_written():
+    one = Selector.model_validate({**ALWAYS, "settings": {"plans": "head", "probability": 0.5}})
+    other = Selector.model_validate({**ALWAYS, "settings": {"probability": 0.5, "plans": "head"}, "when": "end"})
+    assert one.key == other.key != Selector.model_validate(ALWAYS).key
 
 
 def test_failing_layouts_must_be_those_and_no_others(results):

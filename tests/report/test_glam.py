@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from groundlab.papers.glam import figures, pretraining_exhibits, tables
+from groundlab.papers.glam import arms, pretraining_exhibits, tables
 from groundlab.report.claims import Claim
+from groundlab.report.curves import running_success
 from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load, training_means
@@ -47,7 +48,7 @@ def glam_results(tmp_path):
         store(folder, "npae", seed, {"sampled": 0.5, "sampled fixed-mission": 0.5}, [0.2, 0.3, 0.4, 0.5])
     store(folder, "glam", 0, read, [0.9, 0.9], nbr_obs=3)
     store(folder, "random", 0, {"random": 0.3})
-    store(folder, "random", 0, {"random": 0.25}, world=tables.EIGHT)
+    store(folder, "random", 0, {"random": 0.25}, world=arms.EIGHT)
     return folder
 
 
@@ -57,15 +58,15 @@ def curve(*updates: tuple[int, float | None]) -> pd.DataFrame:
 
 
 def test_running_success_counts_the_last_episodes_and_not_updates():
-    frames, success = figures.running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
+    frames, success = running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
     assert frames.tolist() == [3000, 4000, 5000], "before, there are fewer than 100 episodes"
     assert success == pytest.approx([25.0, 80.0, 100 * 80.0 / 120])
 
 
 def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
     learning = curve((200, 10.0), (200, 85.0), (200, 70.0))
-    assert figures.frames_to(learning) == 2000
-    assert figures.frames_to(learning, 90) is None
+    assert tables.frames_to(learning) == 2000
+    assert tables.frames_to(learning, 90) is None
 
 
 def test_the_agents_table_tells_what_the_control_costs(glam_results):
@@ -80,7 +81,7 @@ def test_the_agents_table_tells_what_the_control_costs(glam_results):
 
 
 def test_frames_are_compared_by_ratio_and_a_seed_that_never_got_there_makes_it_a_bound(glam_results):
-    table = figures.efficiency_table(load(glam_results)).readable.set_index("agent")
+    table = tables.efficiency_table(load(glam_results)).readable.set_index("agent")
     assert table.loc["pretrained LM, PPO (GLAM)", "frames to 80 %"] == "3.0k, 3.0k, 3.0k"
     other = table.loc["embeddings only, action head (NPAE)"]
     assert other["frames to 80 %"] == "not in 4.0k, not in 4.0k, not in 4.0k"
@@ -93,7 +94,7 @@ def test_the_usual_agent_is_the_one_of_most_runs_and_others_are_told_by_their_di
     store(folder, "glam", 0, {"sampled": 0.9}, [0.2], model="quick-t5-quarter-s0")
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9}, [0.2], model="quick-t5-s0")
-    labels = [(each.varied, each.other_model) for each in tables.agents(load(folder))]
+    labels = [(each.variant, "model" in each.overrides) for each in arms.glam_arms(load(folder))]
     assert sorted(labels) == [("", False), ("model quick-t5-quarter-s0", True)]
 
 
@@ -118,7 +119,7 @@ def test_episodes_counted_as_they_finish_are_a_policy_of_their_own(tmp_path):
     for row in stored[1]["rows"]:
         row["layout"] = 7  # several episodes of one environment
     file.write_text(json.dumps(stored))
-    (agent,) = tables.agents(load(folder))
+    (agent,) = arms.glam_arms(load(folder))
     assert agent.estimate("first-finished").value == 90
 
 
@@ -138,7 +139,7 @@ def test_all_exhibits_are_drawn(glam_results):
 
 
 def test_success_is_not_interpolated_over_updates_without_episodes():
-    frames, success = figures.running_success(curve((200, 50.0), (0, None), (200, 100.0)))
+    frames, success = running_success(curve((200, 50.0), (0, None), (200, 100.0)))
     assert np.array_equal(frames, [1000, 2000, 3000])
     assert success == pytest.approx([50.0, 50.0, 100.0])
 
@@ -166,7 +167,7 @@ def test_an_ordering_can_demand_a_margin(glam_results, by, verdict):
 def test_tests_of_a_policy_are_selected_by_their_name(glam_results):
     judged = judge_claim(comparison("lower", policy="sampled adj_synonym"), load(glam_results))
     assert next(iter(judged.fresh.values())).value == pytest.approx(45 - 50)
-    with pytest.raises(ValueError, match="must begin with one of"):
+    with pytest.raises(ValueError, match="must be one of"):
         comparison("lower", policy="sampeld adj_synonym")
 
 
@@ -182,4 +183,4 @@ def test_arms_of_one_method_are_told_apart_by_what_varies_within_it(tmp_path):
     for seed in (0, 1):
         store(folder, "cloning", seed, {"sampled": 0.8}, demonstrations="bot", temperature=0.05)
     store(folder, "cloning", 0, {"sampled": 0.7}, demonstrations="agent", temperature=0.05, epochs=1)
-    assert [each.varied for each in tables.agents(load(folder))] == ["", "", "demonstrations agent"]
+    assert [each.variant for each in arms.glam_arms(load(folder))] == ["", "", "demonstrations agent"]

@@ -45,7 +45,7 @@ def test_the_curves_are_those_of_each_prompt_and_action_as_far_as_all_seeds_are(
     store(folder, "glam", 0, 8, 1)
     store(folder, "glam", 1, 6, 1)
     store(folder, "npae", 0, 8, 0)
-    updates, found = figures.probabilities(figures.logged(load(folder)).curves)
+    updates, found = figures.probabilities(figures.probed_arm(load(folder)).curves)
     assert updates.tolist() == [0, 1, 2, 3, 4, 5] and found.shape == (2, 6, 11, 6)
     assert np.allclose(found, [[policy(seed, k) for k in range(6)] for seed in (0, 1)])
     figure = figures.probe_actions(load(folder))

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from groundlab.core.paths import repository_root
-from groundlab.papers.knowledge import figures, tables
+from groundlab.papers.knowledge import arms, figures, tables
 from groundlab.papers.knowledge.labelling import PreferencesSettings
 from groundlab.papers.knowledge.settings import Fidelity
 from groundlab.report.claims import Claim
@@ -43,7 +43,7 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     rows = [
         {"layout": n, "steps": 20, "success": n < 100 * final, "return": 0.5 * (n < 100 * final)} for n in range(100)
     ]
-    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in tables.POLICIES]
+    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in arms.POLICIES]
     (place / "evaluation.json").write_text(json.dumps(stored))
     (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
 
@@ -105,7 +105,7 @@ def test_curiosity_on_equal_terms_and_as_in_collection_are_two_arms(folder):
 
 
 def test_rewards_in_the_style_of_other_papers_are_arms_that_say_whose_knowledge_they_have_and_what_they_are(folder):
-    for form in tables.REWARDS:
+    for form in arms.REWARDS:
         store(folder, form, 0, [0.2] * 4)
     table = tables.improvement_table(load(folder))
     told = table.readable.set_index("arm")["knowledge"]
@@ -113,17 +113,17 @@ def test_rewards_in_the_style_of_other_papers_are_arms_that_say_whose_knowledge_
     assert told["reward in the style of Motif"] == "scripted labeller, error 10 %"
     assert any("can change which policy is best" in line for line in table.note)
     figure = figures.curves(load(folder))
-    assert figure is not None and figure.axes[1].get_title() == "controls and other rewards"
+    assert figure is not None and figure.axes[2].get_title() == "curiosity and other rewards"
     named = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
-    assert "reward in the style of ELLM (hand-written knowledge)" in named[1] - named[0]
+    assert "reward in the style of ELLM (hand-written knowledge)" in named[2] - named[1] - named[0]
 
 
 def test_the_error_that_is_told_without_a_setting_is_the_scripted_judges_own():
-    assert PreferencesSettings().error == tables.WRONG_BY_DEFAULT
+    assert PreferencesSettings().error == arms.WRONG_BY_DEFAULT
 
 
 def test_every_quirk_of_the_settings_has_words():
-    assert set(tables.QUIRKS) == set(Fidelity.model_fields)
+    assert set(arms.QUIRKS) == set(Fidelity.model_fields)
 
 
 def test_final_success_is_compared_layout_by_layout(folder):
@@ -140,7 +140,7 @@ def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_compari
     store(folder, "preference", 0, [0.6] * 4, maker="local", model="quick-t5-s0")
     store(folder, "preference", 0, [0.6] * 2, fidelity={**CLEAN, "late": True})
     records = load(folder)
-    assert [each.varied for each in tables.arms(records) if each.kind == "preference"] == [
+    assert [each.variant for each in arms.knowledge_arms(records) if each.kind == "preference"] == [
         "",
         "late, frames 2000",
         "own model quick-t5-s0",
@@ -148,7 +148,7 @@ def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_compari
         "scripted labeller, error 0 %",
         "scripted labeller, error 40 %",
     ]
-    assert sum(each.kind == "preference" for each in tables.compared(records)) == 1
+    assert sum(each.kind == "preference" for each in arms.usual_arms(arms.knowledge_arms(records))) == 1
 
 
 def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the_others(tmp_path):
@@ -163,7 +163,7 @@ def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the
         store(home, "none", seed, [0.5])
         store(home, "none", seed, [0.5], world="BabyAI-Text-GoTo-A")
     records = load(home)
-    (usual,) = [each for each in tables.compared(records) if each.kind == "preference"]
+    (usual,) = [each for each in arms.usual_arms(arms.knowledge_arms(records)) if each.kind == "preference"]
     assert usual.settings["labelling"] == {"pairs": 5000, "error": 0.1} and not usual.quirks
     assert usual.world == WORLD, "it has more arms"
 
@@ -193,7 +193,7 @@ def test_one_kind_of_labels_alone_is_no_study(folder):
 def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
     store(folder, "preference", 1, [0.5, 0.4], fidelity={**CLEAN, "late": True})
     store(folder, "preference", 1, [0.5, 0.5], fidelity={**CLEAN, "late": True, "running_scale": True})
-    table = figures.quirks_table(load(folder))
+    table = tables.quirks_table(load(folder))
     assert table is not None
     assert row(table, quirk="paid one step late (Q2)") == {
         "arm": "BK-Pref",
@@ -211,11 +211,11 @@ def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
 def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):
     store(folder, "none", 0, [0.1, 0.1], world="BabyAI-Text-GoToLocal-RedBall-S20")
     store(folder, "code", 0, [0.1, 0.3], world="BabyAI-Text-GoToLocal-RedBall-S20")
-    table = figures.worlds_table(load(folder))
+    table = tables.worlds_table(load(folder))
     assert table is not None
     assert row(table, arm="BK-Code")["minus φ = 0"] == "+10.0"
     assert {each["world"] for each in table.readable.to_dict("records")} == {"GoToLocal-RedBall-S20"}
-    assert all(arm.world == WORLD for arm in tables.compared(load(folder)))
+    assert all(arm.world == WORLD for arm in arms.usual_arms(arms.knowledge_arms(load(folder))))
 
 
 def test_all_exhibits_are_drawn_and_what_was_not_run_is_left_out(folder):
@@ -263,11 +263,11 @@ def test_a_card_is_told_snapshot_by_snapshot():
 
 
 def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted(tmp_path):
-    folder = tables.HOME / "pretraining-s20"
+    folder = tables.DATASETS / "pretraining-s20"
     (card,) = [card for name, card in tables.cards().items() if name == folder.name]
-    counted = tables.visits(folder)
+    counted = figures.visits(folder)
     assert sum(counts.sum() for counts in counted.values()) == card["steps"] + card["episodes"]
-    figure = tables.coverage(without_runs(tmp_path))
+    figure = figures.coverage(without_runs(tmp_path))
     assert figure is not None
     drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     for counts, picture in zip(counted.values(), drawn, strict=True):
@@ -291,16 +291,16 @@ def test_the_row_is_the_newest_version_of_its_experiment_alone(tmp_path):
     ):
         (tmp_path / name).mkdir()
         manifest(tmp_path / name, created, alone=alone)
-    found = tables.version(tmp_path)
+    found = tables.original_network_version(tmp_path)
     assert found is not None and found.name == "0.1.0-full-c"
-    assert tables.version(tmp_path / "0.1.0-full-a") is None
+    assert tables.original_network_version(tmp_path / "0.1.0-full-a") is None
 
 
 def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_phi_0(tmp_path):
     home = tmp_path / "0.1.0-full-20260101-abcdef1"
     store(home, "none", 0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 0.4)
     store(home, "oracle", 0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.7], 0.9)
-    table = tables.table_of(load(home))
+    table = tables.one_seed_table(load(home))
     base, oracle = table.readable.to_dict("records")
     assert (base["quarters"], base["minus φ = 0"]) == ("5, 25, 45, 65 %", "–")
     assert (oracle["quarters"], oracle["minus φ = 0"]) == ("50, 50, 50, 80 %", "+22.5")
@@ -314,9 +314,9 @@ def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
     It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
     row has one seed and a tenth of the steps, with the original's network and batch, so this is the shape only.
     """
-    folder = tables.version(repository_root() / "results")
+    folder = tables.original_network_version(repository_root() / "results")
     assert folder is not None, "the row is committed"
-    found = {arm.kind: arm for arm in tables.compared(load(folder))}
+    found = {arm.kind: arm for arm in arms.usual_arms(arms.knowledge_arms(load(folder)))}
     assert {"none", "oracle", "code", "preference", "goals"} <= set(found)
     for arm in found.values():
         assert (arm.world, arm.settings["network"], arm.seeds) == ("BabyAI-Text-GoToLocal-RedBall-S20", "paper", [0])

@@ -58,7 +58,7 @@ def test_every_folder_of_weights_that_ships_is_shown_with_a_recipe_that_ships():
 
 def test_models_that_were_taught_everything_come_first_and_the_others_say_what_they_lack(home):
     store(home, "b-s1", {}, {"binding_start": False}, dose=0.25, leave_out=["sides", "french_spatial"])
-    assert [(model.name, model.differs) for model in pretraining_exhibits.shipped(home)] == [
+    assert [(model.name, model.variant) for model in pretraining_exhibits.shipped(home)] == [
         ("quick-t5-s0", ""),
         ("z-llama-s3", ""),
         ("a-no-verbs-s0", "no verbs"),

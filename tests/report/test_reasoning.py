@@ -3,6 +3,7 @@
 import json
 import shutil
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def readable(made, *keys: str) -> dict:
 
 def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_count_environments(folder):
     store(folder, "reasoning-zero-shot", 7, {"sampled": 0.3}, num_envs=32)
-    found = [(arm.method, arm.varied, arm.seeds) for arm in arms.arms(load(folder))]
+    found = [(arm.kind, arm.variant, len(arm.seeds)) for arm in arms.reasoning_arms(load(folder))]
     assert ("direct", "", 3) in found and ("direct", "3 distractors", 1) in found
     assert ("direct", "bandit, whole episodes", 1) in found
     assert ("direct", "unfinished episodes dropped", 1) in found
@@ -169,7 +170,7 @@ def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_e
     assert frames[0] == 1280 and values[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(range(1, 11)) / 40))
     gaps = arm.curves.copy()
     gaps.loc[gaps["iteration"].isin([3, 4]), "success"] = np.nan
-    thinned = arms.Arm(arm.method, arm.world, arm.settings, {}, arm.evaluations, gaps)
+    thinned = replace(arm, curves=gaps)
     rest = [1, 2, 5, 6, 7, 8, 9, 10]
     shown = figures.displayed(thinned)[1]
     assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
@@ -177,7 +178,7 @@ def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_e
 
 def test_an_arm_that_throws_unfinished_episodes_away_stands_beside_the_one_that_continues_them(records):
     ((kept, dropped),) = figures.biased_pairs(records)
-    assert (kept.varied, dropped.varied) == ("", "unfinished episodes dropped")
+    assert (kept.variant, dropped.variant) == ("", "unfinished episodes dropped")
     assert kept.first(dropped.updates).updates == 20 and kept.updates == 40
 
 
@@ -194,23 +195,23 @@ def test_counting_is_fair_to_an_agent_whose_episodes_are_all_as_long(records):
     rng = np.random.default_rng(0)
     won = 100.0 * (rng.random(20_000) < 0.4)
     assert figures.displayed_by_original(won, np.full(20_000, 7), rng) == pytest.approx(40, abs=1.5)
-    true, shown = figures.counted(arms.main_arms(records)["direct-zero-shot"])
+    true, shown = figures.true_and_displayed(arms.main_arms(records)["direct-zero-shot"])
     assert true == 24 and shown > 26, "its failures take six times as long"
 
 
 def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
-    (credit,) = figures.ESTIMATORS.groups(records)
+    (credit,) = arms.ESTIMATORS.groups(records)
     assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
         ("nested", "whole"),
         ("bandit", "whole"),
     ], "the main arm goes on over updates, and is no fair comparison"
-    trained, untuned = figures.DISTRACTORS.groups(records)
+    trained, untuned = arms.DISTRACTORS.groups(records)
     assert [arm.distractors for arm in trained] == [0, 3, 5] and [arm.distractors for arm in untuned] == [0, 3]
-    assert figures.WINDOWS.groups(records) == []
+    assert arms.WINDOWS.groups(records) == []
 
 
 def test_a_study_compares_when_the_shortest_arm_stops(records):
-    table = readable(figures.table(records, figures.DISTRACTORS), "agent", "arm")
+    table = readable(tables.study_table(records, arms.DISTRACTORS), "agent", "arm")
     main, three = table["answers at once", "0 distractors"], table["answers at once", "3 distractors"]
     assert (main["by then"], three["by then"]) == ("47 %", "46 %"), "tests of updates 10 and 20"
     assert main["updates"] == "40" and three["updates"] == "20"
@@ -358,5 +359,5 @@ def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(re
     assert next(iter(swapped.fresh.values())).value == pytest.approx(-46)
     held_out = judge_claim(ordering({**thinks, "policy": HELD_OUT}, sampled), records)
     assert next(iter(held_out.fresh.values())).value == pytest.approx(-6)
-    with pytest.raises(ValueError, match="must begin with one of"):
+    with pytest.raises(ValueError, match="must be one of"):
         ordering({**thinks, "policy": "thoughts emptied"}, sampled)

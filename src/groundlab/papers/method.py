@@ -7,7 +7,7 @@ A method's module offers
     Settings                                     its pydantic schema, unless its row names another (`Method.settings`)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,12 @@ class Paper:
     methods: tuple[Method, ...]
     exhibits: tuple[str, ...] = ()
     """Modules, full names, whose `@exhibit` functions draw its tables and figures."""
+    metrics: tuple[str, ...] = ("success", "steps", "return")
+    """The metrics that its claims may name."""
+    policies: tuple[str, ...] = ("rule", "sampled", "argmax")
+    """How its agents are played, as patterns (`sampled *`): the policies that its claims may name."""
+    short_names: Mapping[str, str] = field(default_factory=dict)
+    """What verdicts call a side of a comparison, by its method or by `setting=value`; others by their method."""
     configs: Path | None = None
     """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
     notebooks: Path | None = None

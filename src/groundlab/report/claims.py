@@ -8,40 +8,29 @@ equal (`tolerance`, with the `source` of that choice) and the command that measu
     interval   the published value lies inside our 95 % bootstrap interval
     ordering   the interval of a difference lies on the stated side of 0, or that of a chance of one half (`compare`)
 
-Numbers are quoted in the YAML, because their decimals count. Read next: judging.py, which gives the verdicts.
+Numbers are quoted in the YAML, because their decimals count. Which metrics and policies a claim may name, and what its
+sides are called, is said by its paper (`Paper.metrics`, `policies`, `short_names`).
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
-Metric = Literal[
-    "interactions", "steps", "success", "return", "mismatches", "length", "test_success", "thought_words", "echo_rate"
-]
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
-
-
-POLICIES = ("rule", "sampled", "greedy", "argmax", "random", "first-finished", "bot", "facts")
-SWAPPED = ("thought emptied", "another's thought")
-
-
-def _played(policy: str) -> str:
-    whole = policy in SWAPPED or policy.startswith("Reasoning-")
-    if policy.split()[0] not in POLICIES and not whole:
-        raise ValueError(f"must begin with one of {', '.join(POLICIES)}")
-    return policy
 
 
 def _quoted(value: Any) -> Any:
@@ -62,9 +51,8 @@ class Selector(_Strict):
 
     method: str
     world: str
-    policy: Annotated[str, AfterValidator(_played)] = "rule"
-    """How it was played: a word of `POLICIES`, for language-model agents with a test's name after it; one of `SWAPPED`;
-    or the Reasoning-* world where an agent was tested that had been tuned in another."""
+    policy: str = "rule"
+    """How it was played: one of its paper's `policies`."""
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
@@ -73,28 +61,30 @@ class Selector(_Strict):
     averaged over all frames (the sample efficiency of spec glam-environment 5.2); or the ends of its training."""
 
     @property
-    def short(self) -> str:
-        """`always`, `random (p = 0.05)`; for the trained method `ours`, or `ours (argmax)`; for potentials `goals`."""
-        name = "ours" if self.method == "mediator" else self.settings.get("form", self.method)
-        name = "phi = 0" if name == "none" else name
-        if self.settings.get("probability", 0.5) != 0.5:
-            name = f"{name} (p = {self.settings['probability']:g})"
+    def key(self) -> str:
+        """Its data as JSON: what the random streams of its intervals are named by."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+
+    def short(self, names: Mapping[str, str]) -> str:
+        """`always`, `ours (argmax)`: its method, or what the paper's `short_names` call it or one of its settings."""
+        keys = (*(f"{key}={value}" for key, value in self.settings.items()), self.method)
+        name = next((names[key] for key in keys if key in names), self.method)
         if self.when in ("training", "first tenth", "last tenth"):
             return f"{name} ({self.when})"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:
-        given = "".join(f", {key} {value}" for key, value in self.settings.items())
+        settings = "".join(f", {key} {value}" for key, value in self.settings.items())
         policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
         policy += "" if self.when == "end" else f", {self.when}"
         kind = f", {self.kind}" if self.kind else ""
-        return f"{self.method} in {self.world}{kind}{policy}{given}"
+        return f"{self.method} in {self.world}{kind}{policy}{settings}"
 
 
 class Comparison(_Strict):
-    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`; `by` so much, where given."""
+    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`; `by` so much, where set."""
 
-    metric: Metric
+    metric: str
     direction: Direction
     of: Selector
     than: Selector
@@ -122,14 +112,14 @@ class Claim(_Strict):
     """Where the tolerance comes from."""
     command: str = ""
     scales: tuple[Scale, ...] = ("quick", "full", "paper")
-    published: dict[Metric, Number] = {}
-    error_bar: dict[Metric, Number] = {}
+    published: dict[str, Number] = {}
+    error_bar: dict[str, Number] = {}
     """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
-    reference: dict[Metric, Number] = {}
+    reference: dict[str, Number] = {}
     """What the authors' released code gave when it was run again."""
     against: Literal["published", "reference"] = "published"
-    within: dict[Metric, Number] = {}
-    range: dict[Metric, tuple[Number, Number]] = {}
+    within: dict[str, Number] = {}
+    range: dict[str, tuple[Number, Number]] = {}
     failed_layouts: tuple[int, ...] | None = None
     """The test layouts that every seed fails on, and no others."""
     select: Selector | None = None
@@ -138,9 +128,32 @@ class Claim(_Strict):
     """Why no scale runs this."""
 
     @property
-    def expected(self) -> dict[Metric, Decimal]:
+    def expected(self) -> dict[str, Decimal]:
         """The values that fresh ones are held against."""
         return self.published if self.against == "published" else self.reference
+
+    @property
+    def selectors(self) -> list[Selector]:
+        """All stored rows that it is about."""
+        sides = [side for each in self.compare for side in (each.of, each.than)]
+        return ([self.select] if self.select else []) + sides
+
+    @model_validator(mode="after")
+    def _in_words_of_its_paper(self) -> "Claim":
+        papers = plugins.load(plugins.PAPERS)
+        if self.paper not in papers:
+            raise ValueError(f"{self.id} names the paper {self.paper!r}; papers are {', '.join(papers)}")
+        paper = papers[self.paper]
+        by_metric = (self.published, self.error_bar, self.reference, self.within, self.range)
+        metrics = {metric for each in by_metric for metric in each} | {each.metric for each in self.compare}
+        policies = {each.policy for each in self.selectors if "policy" in each.model_fields_set}
+        wrong = [each for each in metrics if each not in paper.metrics]
+        if wrong:
+            raise ValueError(f"{self.id} names the metric {wrong[0]!r}; it must be one of {', '.join(paper.metrics)}")
+        wrong = [each for each in policies if not any(fnmatchcase(each, pattern) for pattern in paper.policies)]
+        if wrong:
+            raise ValueError(f"{self.id} names the policy {wrong[0]!r}; it must be one of {', '.join(paper.policies)}")
+        return self
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> "Claim":
@@ -166,14 +179,14 @@ def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     offered = plugins.load(plugins.PAPERS)
     files = [configs_folder(offered[name]) / "claims.yaml" for name in ([paper] if paper else offered)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
-    return _named_once(claims)
+    return _with_unique_ids(claims)
 
 
-def _named_once(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+def _with_unique_ids(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     names = [claim.id for claim in claims]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise GroundlabError(f"claim id {twice[0]!r} is used twice; ids name one claim each")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise GroundlabError(f"claim id {repeated[0]!r} is used twice; ids name one claim each")
     return tuple(claims)
 
 
@@ -190,7 +203,7 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
         raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)") from None
     except yaml.YAMLError as error:
         raise GroundlabError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend that line") from None
-    return _named_once(parse(_ClaimsFile, content, str(path)).claims)
+    return _with_unique_ids(parse(_ClaimsFile, content, str(path)).claims)
 
 
 def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:

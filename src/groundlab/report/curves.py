@@ -1,9 +1,22 @@
-"""Learning curves: running success of training episodes."""
+"""Learning curves: running success of training episodes, and the one way in which curves of several seeds are drawn.
+
+frames, success = running_success(curve)                 # of one run
+draw_running_success(axis, arm, colour)                  # of all seeds of an arm
+draw_seeds(axis, frames, values, colour, rng, label)     # any values [seeds, points] on shared points
+"""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+
+from groundlab.report.arms import Arm
+from groundlab.report.statistics import Statistic, band, mean
 
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
+RUNNING_SUCCESS = f"success of the last {WINDOW} episodes [%]"
+_THIN = {"linewidth": 0.5, "alpha": 0.45}
 
 
 def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -19,3 +32,43 @@ def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     before = np.where(first >= 0, ended[first], 0.0), np.where(first >= 0, won[first], 0.0)
     full = ended >= WINDOW
     return curve["frames"].to_numpy()[full], ((won - before[1]) / np.maximum(ended - before[0], 1))[full]
+
+
+def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", linestyle: Any = "-") -> None:
+    """The running success of an arm, over the frames that all its seeds have.
+
+    A seed that finished too few episodes has no curve; then the others are drawn thin, without a mean.
+    """
+    seeds = [running_success(curve) for _, curve in arm.curves.groupby("seed")]
+    curves, label = [seed for seed in seeds if len(seed[0])], label or arm.label
+    if len(curves) < len(seeds):
+        for number, (frames, success) in enumerate(curves):
+            axis.plot(frames, success, color=colour, linestyle=linestyle, label=label if not number else None, **_THIN)
+        return
+    grid = np.unique(np.concatenate([frames for frames, _ in curves]))
+    grid = grid[grid >= max(frames[0] for frames, _ in curves)]
+    values = np.stack([np.interp(grid, *seed) for seed in curves])
+    draw_seeds(axis, grid, values, colour, arm.generator("band"), label, linestyle=linestyle)
+
+
+def draw_seeds(
+    axis: Axes,
+    x: np.ndarray,
+    values: np.ndarray,
+    colour: str,
+    rng: np.random.Generator,
+    label: str | None = None,
+    statistic: Statistic = mean,
+    **style: Any,
+) -> None:
+    """Seeds thin, their mean (or another statistic) thick, its 95 % band shaded; values is [seeds, points].
+
+    A single seed is one line of medium width without a band. `style` is that of the thick line.
+    """
+    if len(values) == 1:
+        axis.plot(x, values[0], color=colour, label=label, **{"linewidth": 1.2, **style})
+        return
+    axis.plot(x, values.T, color=colour, linestyle=style.get("linestyle", "-"), **_THIN)
+    middle, low, high = band(values, statistic, rng)
+    axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(x, middle, color=colour, label=label, **style)

@@ -3,12 +3,12 @@
     verdicts = judge("results/0.1.0-quick-20261121-ab12cd3", paper="mediator")
     verdicts[0].verdict        # one of VERDICTS: "reproduced", "within interval", "ordering holds", ...
 
-Read `_judge_values` for the classes exact, numeric and interval, and `_judge_order` for orderings.
-Called from: review.py, readme.py and the notebooks. Read next: claims.py, the schema of what is judged.
+`_judge_values` judges the classes exact, numeric and interval, `_judge_order` orderings; claims.py is the schema of
+what is judged.
 """
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from groundlab.core import plugins
 from groundlab.core.seeding import generator
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims
-from groundlab.report.records import Records, load, select, table, tenth_means, training_means
+from groundlab.report.records import FIRST_FINISHED, Records, load, select, table, tenth_means, training_means
 from groundlab.report.statistics import Estimate, difference_interval, improvement_interval, two_level_interval
 from groundlab.report.tables import markdown, measured
 
 REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
 MISSED, NOT_RUN = "not reproduced", "not run at this scale"
 VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
-# A verdict is told by a sign and a word; where there is colour, it only helps.
+# A verdict is a sign and a word; where there is colour, it only helps.
 SIGNS: dict[str, str] = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
 _WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
 
@@ -109,24 +110,20 @@ def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterab
 
 def judge_claim(claim: Claim, records: Records) -> Verdict:
     """The verdict on one claim by the records of its paper (`Records.of_paper`)."""
-    missing = _why_not_judged(claim, records)
+    missing = why_not_judged(claim, records)
     if missing:
         return Verdict(claim, NOT_RUN, missing)
     return _judge_order(claim, records) if claim.tolerance == "ordering" else _judge_values(claim, records)
 
 
-def _why_not_judged(claim: Claim, records: Records) -> str:
+def why_not_judged(claim: Claim, records: Records) -> str:
+    """Why a claim is not judged by these records; empty where it is."""
     if claim.not_run is not None:
         return claim.not_run
     if records.scale not in claim.scales:
         return f"judged at scale {', '.join(claim.scales)}; this is {records.scale}"
-    absent = [str(each) for each in _selectors(claim) if select_rows(records, each).empty]
+    absent = [str(each) for each in claim.selectors if select_rows(records, each).empty]
     return f"no finished run of {absent[0]}" if absent else ""
-
-
-def _selectors(claim: Claim) -> list[Selector]:
-    pairs = [side for each in claim.compare for side in (each.of, each.than)]
-    return ([claim.select] if claim.select else []) + pairs
 
 
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
@@ -138,13 +135,13 @@ def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
 
 
 def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
-    """[seeds, layouts], or [seeds, 1] for what is told of a seed's training: its least successful test, its success.
+    """[seeds, layouts], or [seeds, 1] of a seed's training: its least successful test, its success, its tenths.
 
     Episodes that were counted as they finished belong to no layout: they are taken in their order.
     """
     rows = select_rows(records, selector)
     if selector.when == "end":
-        return table(rows, metric, columns="episode" if selector.policy == "first-finished" else "layout")
+        return table(rows, metric, columns="episode" if selector.policy == FIRST_FINISHED else "layout")
     if selector.when == "training":
         return training_means(rows, metric)
     if selector.when in ("first tenth", "last tenth"):
@@ -158,7 +155,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     for metric in claim.expected or claim.range:
         fresh[metric] = estimate(claim.select, metric, records)
-        holds, reason = _compare_value(claim, metric, fresh[metric])
+        holds, reason = compare_value(claim, metric, fresh[metric])
         parts[metric] = _WORD[claim.tolerance] if holds else MISSED
         reasons.append(f"{SIGNS[parts[metric]]} {reason}")
     if claim.failed_layouts is not None:
@@ -170,11 +167,11 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
 
 def estimate(selector: Selector, metric: str, records: Records) -> Estimate:
     """The mean of a metric with its two-level interval; each cell owns its generator, so order never matters."""
-    rng = generator(0, "interval", str(selector), metric)
+    rng = generator(0, "interval", selector.key, metric)
     return two_level_interval(_values(records, selector, metric), rng, _RESAMPLES)
 
 
-def _compare_value(claim: Claim, metric: Any, fresh: Estimate) -> tuple[bool, str]:
+def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str]:
     """(holds, what was compared with what) for one metric of a claim."""
     if metric in claim.range:
         low, high = claim.range[metric]
@@ -199,7 +196,7 @@ def round_as(value: float, like: Decimal) -> Decimal:
 def _compare_failures(claim: Claim, rows: pd.DataFrame) -> tuple[bool, str]:
     expected = sorted(claim.failed_layouts or ())
     failed = {seed: sorted(each.loc[each["success"] == 0, "layout"]) for seed, each in rows.groupby("seed")}
-    wrong = [f"seed {seed} fails on {_listed(found)}" for seed, found in failed.items() if found != expected]
+    wrong = [f"seed {seed} fails on {_listed(layouts)}" for seed, layouts in failed.items() if layouts != expected]
     return not wrong, ", and ".join(wrong) or f"every seed fails on {_listed(expected)}"
 
 
@@ -210,16 +207,20 @@ def _listed(layouts: list[int]) -> str:
 def _judge_order(claim: Claim, records: Records) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     for each in claim.compare:
-        name = _compared(each)
+        name = _comparison_name(each, _short_names(claim.paper))
         fresh[name] = difference(each, records)
-        parts[name] = HOLDS if _on_side(each, fresh[name]) else MISSED
-        reasons.append(f"{name} = {_told(each, fresh[name])}, must be {_wanted(each)}")
+        parts[name] = HOLDS if on_side(each, fresh[name]) else MISSED
+        reasons.append(f"{name} = {_interval_text(each, fresh[name])}, must be {_requirement(each)}")
     return _conclude(claim, records, fresh, parts, reasons)
 
 
-def _compared(comparison: Comparison) -> str:
+def _short_names(paper: str) -> Mapping[str, str]:
+    return plugins.load(plugins.PAPERS)[paper].short_names
+
+
+def _comparison_name(comparison: Comparison, names: Mapping[str, str]) -> str:
     """`success: mediator - random`, or `chance of more success: knowledge over phi = 0`."""
-    of, than = comparison.of.short, comparison.than.short
+    of, than = comparison.of.short(names), comparison.than.short(names)
     if comparison.measure == "chance":
         return f"chance of more {comparison.metric}: {of} over {than}"
     return f"{comparison.metric}: {of} - {than}"
@@ -230,7 +231,7 @@ def difference(comparison: Comparison, records: Records) -> Estimate:
     that a seed's mean is higher (`Comparison.measure`)."""
     of, than = comparison.of, comparison.than
     paired = of.when == than.when == "end" and _layouts(records, of) == _layouts(records, than)
-    rng = generator(0, comparison.measure, str(of), str(than), comparison.metric)
+    rng = generator(0, comparison.measure, of.key, than.key, comparison.metric)
     ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
     if comparison.measure == "chance":
         ours, theirs = (table.mean(axis=1, keepdims=True) for table in (ours, theirs))
@@ -242,23 +243,25 @@ def _layouts(records: Records, selector: Selector) -> list[int]:
     return sorted(select_rows(records, selector)["layout"].unique())
 
 
-def _wanted(comparison: Comparison) -> str:
+def _requirement(comparison: Comparison) -> str:
     than = " than one half" if comparison.measure == "chance" else ""
     return comparison.direction + than + (f" by {comparison.by} at least" if comparison.by else "")
 
 
-def _on_side(comparison: Comparison, gap: Estimate) -> bool:
+def on_side(comparison: Comparison, gap: Estimate) -> bool:
     """`lower` and `higher` need the even value outside the interval; the `not` forms that the opposite is not shown."""
     even, margin = comparison.even, float(comparison.by)
+    # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
+    low, high = round(gap.low, 9), round(gap.high, 9)
     return {
-        "lower": gap.high < even and gap.value <= even - margin,
-        "higher": gap.low > even and gap.value >= even + margin,
-        "not lower": gap.high >= even,
-        "not higher": gap.low <= even,
+        "lower": high < even and gap.value <= even - margin,
+        "higher": low > even and gap.value >= even + margin,
+        "not lower": high >= even,
+        "not higher": low <= even,
     }[comparison.direction]
 
 
-def _told(comparison: Comparison, gap: Estimate) -> str:
+def _interval_text(comparison: Comparison, gap: Estimate) -> str:
     """A difference with its signs, or a chance."""
     sign = "" if comparison.measure == "chance" else "+"
     return f"{gap.value:{sign}.2f} [{gap.low:{sign}.2f}, {gap.high:{sign}.2f}]"
@@ -268,14 +271,14 @@ def _conclude(
     claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
 ) -> Verdict:
     verdict = MISSED if MISSED in parts.values() else _WORD[claim.tolerance]
-    seeds = len(set(select_rows(records, _selectors(claim)[0])["seed"]))
+    seeds = len(set(select_rows(records, claim.selectors[0])["seed"]))
     return Verdict(claim, verdict, "; ".join(reasons), fresh, parts, seeds, _seconds(claim, records))
 
 
 def _seconds(claim: Claim, records: Records) -> float:
     """Wall time of the runs behind a claim, summed."""
     chosen: dict[str, float] = {}
-    for each in _selectors(claim):
+    for each in claim.selectors:
         runs = select(records.runs, method=each.method, world=each.world, settings=each.settings)
         chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
     return round(sum(chosen.values()), 2)
@@ -304,8 +307,8 @@ def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = Non
 
 def _fresh(verdict: Verdict) -> str:
     if verdict.claim.tolerance == "ordering":
-        told = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
-        return "; ".join(f"{name} {_told(each, gap)}" for each, (name, gap) in told) or "–"
+        pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
+        return "; ".join(f"{name} {_interval_text(each, gap)}" for each, (name, gap) in pairs) or "–"
     parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
     if "failed layouts" in verdict.by_metric:
         parts.append(verdict.reason)

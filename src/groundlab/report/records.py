@@ -1,4 +1,4 @@
-"""Stored results as tables: evaluation rows, learning curves, periodic tests and the books of every run.
+"""Stored results as tables: evaluation rows, learning curves, periodic tests and the facts of every run.
 
     records = load("results/0.1.0-quick-20261121-ab12cd3")
     records.evaluations      one row an episode of a final evaluation
@@ -7,8 +7,8 @@
     rows = select(records.evaluations, method="mediator", world="KeyInBox", policy="sampled")
     table(rows, "steps")     # [seeds, layouts]
 
-Every frame names method, world, seed and the run's `settings` in each row. `success` is in percent everywhere above
-this file (0 or 100 for one episode). Read next: statistics.py, which takes the arrays that `table` gives.
+Every frame names run, paper, method, world, seed and the run's `settings` in each row. `success` is in percent
+everywhere above this file (0 or 100 for one episode).
 """
 
 import re
@@ -24,7 +24,8 @@ import yaml
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
-_KEYS = ("paper", "method", "world", "seed")
+FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
+_KEYS = ("run", "paper", "method", "world", "seed")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Records:
         """The records of one paper as if it had been run alone: no number may depend on what else was run."""
         if self.papers == [paper]:
             return self
-        return _assembled(self.folder, [run for run in self.stored if run.books["paper"] == paper], self.manifest)
+        return _assembled(self.folder, [run for run in self.stored if run.facts["paper"] == paper], self.manifest)
 
     def methods(self, paper: str) -> set[str]:
         """The methods of a paper that have finished runs here."""
@@ -63,12 +64,12 @@ class Records:
 def load(folder: str | Path) -> Records:
     """Read a results folder. Raises GroundlabError for a folder without runs and for missing or broken files."""
     home = Path(folder)
-    places = sorted(file.parent for file in home.glob("*/runs/*/config.yaml"))
-    if not places:
+    folders = sorted(file.parent for file in home.glob("*/runs/*/config.yaml"))
+    if not folders:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
     manifest = home / "manifest.json"
-    books = storage.read_json(manifest) if manifest.is_file() else {}
-    return _assembled(home, [_StoredRun.read(place) for place in places], books)
+    facts = storage.read_json(manifest) if manifest.is_file() else {}
+    return _assembled(home, [_StoredRun.read(each) for each in folders], facts)
 
 
 def without_runs(folder: str | Path) -> Records:
@@ -79,7 +80,7 @@ def without_runs(folder: str | Path) -> Records:
 def _assembled(folder: Path, stored: "list[_StoredRun]", manifest: dict[str, Any]) -> Records:
     return Records(
         folder=folder,
-        runs=_frame([run.books for run in stored]),
+        runs=_frame([run.facts for run in stored]),
         evaluations=_frame([row for run in stored for row in run.evaluations]),
         curves=_frame([row for run in stored for row in run.curve]),
         tests=_frame([row for run in stored for row in run.tests]),
@@ -103,7 +104,7 @@ def select(
     if policy is not None:
         keep &= frame["policy"] == policy
     for key, value in (settings or {}).items():
-        keep &= frame["settings"].map(lambda given, key=key, value=value: given.get(key) == value).astype(bool)
+        keep &= frame["settings"].map(lambda each, key=key, value=value: each.get(key) == value).astype(bool)
     return frame.loc[keep]
 
 
@@ -112,7 +113,7 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
 
     Raises GroundlabError when seeds differ in their columns, or when one seed was run twice with other settings.
     """
-    _refuse_twice(rows, columns)
+    _refuse_duplicates(rows, columns)
     pivot = rows.pivot(index="seed", columns=columns, values=metric)
     if pivot.isna().to_numpy().any():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
@@ -124,12 +125,12 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
 
     Raises GroundlabError when one seed was run twice with other settings.
     """
-    _refuse_twice(curves, "iteration")
+    _refuse_duplicates(curves, "iteration")
     means = []
     for _, curve in curves.sort_values("frames").groupby("seed"):
         frames, values = np.diff(curve["frames"], prepend=0), curve[metric].to_numpy(dtype=float)
-        told = np.isfinite(values)
-        means.append([np.average(values[told], weights=frames[told]) if told.any() else 0.0])
+        finite = np.isfinite(values)
+        means.append([np.average(values[finite], weights=frames[finite]) if finite.any() else 0.0])
     return np.array(means)
 
 
@@ -138,7 +139,7 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
 
     Raises GroundlabError when one seed was run twice with other settings.
     """
-    _refuse_twice(curves, "iteration")
+    _refuse_duplicates(curves, "iteration")
     means = []
     for _, curve in curves.loc[curves[metric].notna()].sort_values("iteration").groupby("seed"):
         values = curve[metric].to_numpy(dtype=float)
@@ -147,7 +148,7 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
     return np.array(means)
 
 
-def _refuse_twice(rows: pd.DataFrame, columns: str) -> None:
+def _refuse_duplicates(rows: pd.DataFrame, columns: str) -> None:
     if rows.duplicated(["seed", columns]).any():
         raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
 
@@ -159,24 +160,24 @@ def iterations(rows: pd.DataFrame) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _StoredRun:
-    place: Path
-    books: dict[str, Any]
+    folder: Path
+    facts: dict[str, Any]
 
     @classmethod
-    def read(cls, place: Path) -> "_StoredRun":
-        config, manifest = _read_config(place / "config.yaml"), storage.read_json(place / "manifest.json")
-        books = {"run": place.name, "paper": place.parent.parent.name, "label": manifest.get("label", place.name)}
-        books |= {key: config[key] for key in ("method", "world", "seed", "settings")}
+    def read(cls, folder: Path) -> "_StoredRun":
+        config, manifest = _read_config(folder / "config.yaml"), storage.read_json(folder / "manifest.json")
+        facts = {"run": folder.name, "paper": folder.parent.parent.name, "label": manifest.get("label", folder.name)}
+        facts |= {key: config[key] for key in ("method", "world", "seed", "settings")}
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
-        return cls(place, books | {key: manifest.get(key, 0.0) for key in times} | {"manifest": manifest})
+        return cls(folder, facts | {key: manifest.get(key, 0.0) for key in times} | {"manifest": manifest})
 
     @property
     def keys(self) -> dict[str, Any]:
-        return {key: self.books[key] for key in (*_KEYS, "settings")}
+        return {key: self.facts[key] for key in (*_KEYS, "settings")}
 
     @cached_property
     def evaluations(self) -> list[dict[str, Any]]:
-        stored = storage.read_json(self.place / "evaluation.json")
+        stored = storage.read_json(self.folder / "evaluation.json")
         try:
             rows = [
                 {"policy": each["policy"], "episode": number, **row}
@@ -185,17 +186,17 @@ class _StoredRun:
             ]
             return [{**self.keys, **_in_percent(row)} for row in rows]
         except (TypeError, KeyError) as error:
-            raise _foreign(self.place / "evaluation.json", error) from None
+            raise _foreign(self.folder / "evaluation.json", error) from None
 
     @cached_property
     def curve(self) -> list[dict[str, Any]]:
-        records = storage.read_lines(self.place / "metrics.jsonl")
+        records = storage.read_lines(self.folder / "metrics.jsonl")
         plain = [{key: value for key, value in record.items() if key != "test"} for record in records]
         return [{**self.keys, **_in_percent(record)} for record in plain]
 
     @cached_property
     def tests(self) -> list[dict[str, Any]]:
-        records = storage.read_lines(self.place / "metrics.jsonl")
+        records = storage.read_lines(self.folder / "metrics.jsonl")
         return [
             {**self.keys, "iteration": record["iteration"], "policy": policy, **_in_percent(means)}
             for record in records
@@ -224,7 +225,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _scale_in_name(folder: Path) -> str:
-    found = re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", folder.name)
-    if not found:
+    scales = re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", folder.name)
+    if not scales:
         raise GroundlabError(f"{folder} has no manifest and no scale in its name; name it like my-quick-results")
-    return found[0]
+    return scales[0]

@@ -1,14 +1,13 @@
-"""Aggregates and intervals for few seeds: interquartile mean, bootstrap intervals, profiles, paired differences.
+"""Aggregates and intervals for few seeds: interquartile mean, bootstrap intervals, paired differences.
 
 All functions are pure; randomness comes only from the generator that the caller passes, so that every interval is
 repeatable to the last digit. Definitions follow Agarwal et al. 2021 ("Deep RL at the edge of the statistical
 precipice") and agree with their package rliable, whose values tests/golden/rliable.json keeps.
 
 Two kinds of data, two rules of resampling:
-    scores [runs, tasks]      `stratified_interval`: runs are drawn anew within each task
+    scores [runs, tasks]      `improvement_interval`: runs are drawn anew within each task
     tables [seeds, layouts]   `two_level_interval`: seeds are drawn, and one set of layouts for all of them;
                               a method without randomness has one seed, and then only layouts are drawn
-Called from: mediator.py and the other papers' modules (figures and tables), judging.py (verdicts).
 """
 
 from collections.abc import Callable
@@ -52,23 +51,13 @@ def percentile_interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def stratified_interval(
-    scores: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Estimate:
-    """A statistic of all scores [runs, tasks] with its interval; runs are resampled within each task."""
-    runs, tasks = scores.shape
-    drawn = scores[rng.integers(runs, size=(resamples, runs, tasks)), np.arange(tasks)]
-    low, high = percentile_interval(statistic(drawn.reshape(resamples, -1)))
-    return Estimate(float(statistic(scores.ravel())), float(low), float(high))
-
-
 def band(
     curves: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(aggregate, low, high), each [points], of curves [seeds, points]: whole curves are resampled, pointwise ends."""
     seeds = len(curves)
-    drawn = curves[rng.integers(seeds, size=(resamples, seeds))]
-    low, high = percentile_interval(statistic(np.moveaxis(drawn, 1, -1)))
+    resampled = curves[rng.integers(seeds, size=(resamples, seeds))]
+    low, high = percentile_interval(statistic(np.moveaxis(resampled, 1, -1)))
     return statistic(curves.T), low, high
 
 
@@ -97,8 +86,8 @@ def difference_interval(
     a, b = _seed_means(ours, rng, resamples), _seed_means(theirs, rng, resamples)
     columns = rng.integers(ours.shape[1], size=(resamples, ours.shape[1]))
     others = columns if paired else rng.integers(theirs.shape[1], size=(resamples, theirs.shape[1]))
-    drawn = np.take_along_axis(a, columns, 1).mean(axis=1) - np.take_along_axis(b, others, 1).mean(axis=1)
-    low, high = percentile_interval(drawn)
+    gaps = np.take_along_axis(a, columns, 1).mean(axis=1) - np.take_along_axis(b, others, 1).mean(axis=1)
+    low, high = percentile_interval(gaps)
     return Estimate(float(ours.mean() - theirs.mean()), float(low), float(high))
 
 
@@ -114,11 +103,6 @@ def ratio_interval(
 def _seed_means(table: np.ndarray, rng: np.random.Generator, resamples: int) -> np.ndarray:
     """Layout means over resampled seeds: [resamples, layouts]."""
     return table[rng.integers(len(table), size=(resamples, len(table)))].mean(axis=1)
-
-
-def performance_profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The fraction of scores [runs, tasks] above each threshold: [thresholds]."""
-    return (scores[None] > thresholds[:, None, None]).mean(axis=(1, 2))
 
 
 def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The house style of figures: one colour and marker for each method, units on every axis, files equal byte for byte.
+"""The house style of figures: fonts, palette, units on every axis, files equal byte for byte.
 
     with house_style():
         figure = new_figure(rows=1, columns=4)
@@ -6,7 +6,8 @@
     save(figure, folder, "mediator-curves")     # PNG at 200 dpi and PDF
 
 Colours are Okabe and Ito's, told apart by readers with any colour vision; markers repeat the distinction for print.
-Figures never touch pyplot, so nothing depends on a display or on what was drawn before. Called from: mediator.py.
+Figures never touch pyplot, so nothing depends on a display or on what was drawn before. How a method is drawn and
+called, its `PlotStyle`, belongs to its paper.
 """
 
 import io
@@ -54,7 +55,7 @@ _RC = {
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """How a method is drawn and called."""
 
     label: str
@@ -62,24 +63,10 @@ class Look:
     marker: str
 
 
-LOOKS = {
-    "mediator": Look("asking policy (ours)", "#D55E00", "o"),
-    "hard-coded": Look("hard-coded", "#0072B2", "s"),
-    "always": Look("always ask", "#009E73", "^"),
-    "random": Look("random", "#E69F00", "D"),
-    "on-change": Look("on change (our control)", "#CC79A7", "v"),
-    "never": Look("never (RL, no planner)", "#56B4E9", "P"),
-}
+PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B9A", "#8C6D31")
+"""Colours of what has no style of its own, such as the values of one setting."""
 PUBLISHED_COLOUR = "#333333"
-ARGMAX_COLOUR = "#7A4B9A"
-UNITS = {
-    "interactions": "interactions per episode",
-    "steps": "steps per episode",
-    "success": "success [%]",
-    "return": "return, questions charged",
-    "game_return": "return of the game",
-    "iteration": "iteration (10 episodes each)",
-}
+SUCCESS = "success [%]"
 
 
 @contextmanager
@@ -120,7 +107,7 @@ def _write(figure: Figure, path: Path, kind: str) -> Path:
 
 def fewer_colours(png: io.BytesIO) -> bytes:
     """A PNG with a palette of 256 colours instead of millions: a chart looks the same and takes a third of the room."""
-    picture, told = Image.open(png), io.BytesIO()
+    picture, smaller = Image.open(png), io.BytesIO()
     reduced = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    reduced.save(told, "PNG", optimize=True, dpi=picture.info.get("dpi", (DPI, DPI)))
-    return told.getvalue()
+    reduced.save(smaller, "PNG", optimize=True, dpi=picture.info.get("dpi", (DPI, DPI)))
+    return smaller.getvalue()

@@ -1,7 +1,7 @@
 """A table as data: written as CSV in full precision, for machines, and as Markdown, for people.
 
 `Table.data` has one row a measurement (value, low, high, published); `Table.readable` is the same as text, one row a
-method, with intervals and the published value beside ours. Called from: exhibits.py, review.py, readme.py.
+method, with intervals and the published value beside ours.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pandas as pd
 from groundlab.core import storage
 from groundlab.report.statistics import Estimate
 
-DECIMALS = {"interactions": 2, "steps": 2, "success": 0, "return": 3}
+DECIMALS = {"success": 0, "return": 3}  # two for every other metric
 
 
 @dataclass(frozen=True)

@@ -20,5 +20,6 @@ PAPER = Paper(
         Method("symbolic", f"{_HERE}.symbolic", "recurrent PPO on the view's codes", learns=True),
         Method("cloning", f"{_HERE}.cloning", "a language model that imitates the bot", learns=True, assets=_PROBES),
     ),
+    policies=("sampled", "sampled *", "greedy", "greedy *", "first-finished", "random", "bot"),
     exhibits=(f"{_HERE}.pretraining_exhibits", f"{_HERE}.tables", f"{_HERE}.figures"),
 )

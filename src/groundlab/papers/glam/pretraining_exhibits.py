@@ -1,14 +1,15 @@
-"""The language models that ship: what each knows by its probes, and how it was made.
+"""The language models that ship: what each knows by its probes, how it was made, and how it learns by PPO.
 
     models = shipped()          # every folder of assets/models, those that were taught everything first
     models_table(models)        # recipe, temperature, cost, the command that pretrains it again
     probe_figure(models)        # share of right answers, models by probes
 
-All is read from the `recipe.json` beside the weights, which pretraining wrote; no model is loaded and no run needed.
-Called from: exhibits.py, notebooks/01_language_model.ipynb. Read next: `language/probes.py`, what a probe asks.
+These two are read from the `recipe.json` beside the weights, which pretraining wrote; no model is loaded and no run
+needed. The doses hold what a model knew beside how it was tuned by PPO, and do need runs.
 """
 
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,17 @@ from matplotlib.patches import Patch, Rectangle
 
 from groundlab import assets
 from groundlab.core import storage
-from groundlab.papers.glam.figures import LEVEL, draw_curve, frames_cell, learns, mean_success, reached
-from groundlab.papers.glam.tables import CONTROL, EIGHT, Agent, agents
-from groundlab.report.curves import WINDOW
+from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms
+from groundlab.papers.glam.tables import LEVEL, frames_cell, frames_reached
+from groundlab.report.curves import RUNNING_SUCCESS, draw_running_success
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
-from groundlab.report.style import new_figure
+from groundlab.report.style import PALETTE, new_figure
 from groundlab.report.tables import Table, measured
 
 MODELS = Path(assets.__file__).parent / "models"
-_BINDING = "binding: "
+BINDING = "binding: places, 8 things"
+_BINDING_PREFIX = "binding: "
 _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
 _UNTAUGHT = {"facecolor": "none", "edgecolor": "#D55E00", "linewidth": 1.6}
 
@@ -57,7 +59,7 @@ class Model:
         return {topic for stage in self.recipe["stages"] for topic in stage["topics"]} - set(self.recipe["leave_out"])
 
     @property
-    def differs(self) -> str:
+    def variant(self) -> str:
         """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
         left_out = ", ".join(self.recipe["leave_out"]).replace("_", " ")
         parts = [f"no {left_out}"] * bool(left_out)
@@ -74,7 +76,10 @@ class Model:
 def shipped(home: Path = MODELS) -> list[Model]:
     """The models in a folder of models: those that were taught everything first, then by name."""
     models = [Model(file.parent.name, storage.read_json(file)) for file in home.glob("*/recipe.json")]
-    return sorted(models, key=lambda model: (bool(model.differs), model.name))
+    return sorted(models, key=lambda model: (bool(model.variant), model.name))
+
+
+# --- What ships
 
 
 @exhibit("glam-models", "The language models that ship, and how each was made")
@@ -96,14 +101,14 @@ def models_table(models: list[Model]) -> Table:
         for model in models
         for probe, value in model.probes.items()
     ]
-    return Table(pd.DataFrame(lines), pd.DataFrame([_row(model) for model in models]), _NOTES)
+    return Table(pd.DataFrame(lines), pd.DataFrame([_model_row(model) for model in models]), _MODEL_NOTES)
 
 
-def _row(model: Model) -> dict[str, str]:
+def _model_row(model: Model) -> dict[str, str]:
     facts = model.facts
     return {
         "model": model.name,
-        "recipe": model.differs or "everything",
+        "recipe": model.variant or "everything",
         "architecture": _shape(model.recipe["architecture"]),
         "parameters": f"{facts['parameters']:,}",
         "temperature": f"{facts['temperature']:.2f}",
@@ -118,7 +123,7 @@ def _shape(architecture: dict[str, Any]) -> str:
     return f"{architecture['family']}, {' + '.join(map(str, layers))} layers, width {architecture['width']}"
 
 
-_NOTES = (
+_MODEL_NOTES = (
     "recipe: what differs from the whole corpus, its steps, and initial values that favour binding",
     "temperature: what scores of actions are divided by; found on random scenes, success is never looked at",
     "CPU: seconds of one core for all training steps; the model's seed draws corpus, tokenizer and weights",
@@ -129,8 +134,8 @@ def probe_figure(models: list[Model]) -> Figure:
     """Two panels of cells, models by probes: topics of the corpus, and the binding probes."""
     asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
     panels = [
-        ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING)]),
-        ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING)]),
+        ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING_PREFIX)]),
+        ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING_PREFIX)]),
     ]
     panels = [(title, chosen) for title, chosen in panels if chosen]
     widths, labels = [len(chosen) for _, chosen in panels], [_label(model) for model in models]
@@ -150,7 +155,7 @@ def probe_figure(models: list[Model]) -> Figure:
 
 
 def _label(model: Model) -> str:
-    return f"{model.name}\n{model.differs}" if model.differs else model.name
+    return f"{model.name}\n{model.variant}" if model.variant else model.name
 
 
 def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
@@ -162,40 +167,39 @@ def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
             continue
         colour = "white" if value > 100 * _DARK else "black"
         axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
-        if not chosen[column].startswith(_BINDING) and chosen[column] not in models[row].taught:
+        if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in models[row].taught:
             axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
-    names = [probe.removeprefix(_BINDING).replace("_", "\n").replace(", ", "\n") for probe in chosen]
+    names = [probe.removeprefix(_BINDING_PREFIX).replace("_", "\n").replace(", ", "\n") for probe in chosen]
     axis.set_xticks(range(len(chosen)), names)
     axis.tick_params(length=0)
     axis.grid(False)
     axis.spines[:].set_visible(False)
 
 
-BINDING = "binding: places, 8 things"
+# --- The dose of prior knowledge
+
 TESTED = {
     "synonyms": ("adj_synonym", "synonyms of the colours"),
     "verbs": ("synonyms", "other words for the actions"),
     "french_spatial": ("BabyAI-GoToFrench-v0", "French"),
 }
 """Probe -> (the generalisation test that needs what it asks, what the test is)."""
-_DOSE_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#7A4B9A", "#4C4C4C")
 _MARKERS = ("o", "^", "s")
 
 
-def pretraining_of(agent: Agent) -> dict[str, Any] | None:
+def pretraining_of(agent: GlamArm) -> dict[str, Any] | None:
     """What pretraining wrote down beside the model that an agent starts from; None for models of other makers."""
     name = next(iter(agent.curves["settings"]), {}).get("model", "")
     file = MODELS / name / "recipe.json"
     return {"model": name, **storage.read_json(file)} if name and file.is_file() else None
 
 
-def doses(records: Records) -> list[tuple[Agent, dict[str, Any]]]:
+def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
     """The tuned agents that differ only in the model they start from, in its usual world, least binding first."""
-    tuned = [each for each in agents(records) if each.method == "glam" and learns(each)]
-    world = next((each.world for each in tuned if not each.varied), None)
-    only_model = [each for each in tuned if each.world == world and each.varied.count(",") == 0]
-    found = [(each, pretraining_of(each)) for each in only_model if not each.varied or each.other_model]
-    known = [(agent, facts) for agent, facts in found if facts is not None]
+    tuned = [each for each in glam_arms(records) if each.kind == "glam" and each.learns]
+    world = next((each.world for each in tuned if not each.overrides), None)
+    pairs = [(each, pretraining_of(each)) for each in tuned if each.world == world and set(each.overrides) <= {"model"}]
+    known = [(agent, facts) for agent, facts in pairs if facts is not None]
     return sorted(known, key=lambda pair: pair[1]["probes"][BINDING])
 
 
@@ -213,12 +217,12 @@ def dose_name(facts: dict[str, Any]) -> str:
 )
 def doses_table(records: Records) -> Table | None:
     """One row a model: what its probes say it knew, how fast it learnt by PPO, and what was left under other words."""
-    found = doses(records)
-    if not found:
+    pairs = doses(records)
+    if not pairs:
         return None
     return Table(
-        pd.DataFrame([_line(agent, facts) for agent, facts in found]),
-        pd.DataFrame([_dose_row(agent, facts) for agent, facts in found]),
+        pd.DataFrame([_dose_line(agent, facts) for agent, facts in pairs]),
+        pd.DataFrame([_dose_row(agent, facts) for agent, facts in pairs]),
         _DOSE_NOTES,
     )
 
@@ -232,14 +236,14 @@ _DOSE_NOTES = (
 )
 
 
-def _dose_row(agent: Agent, facts: dict[str, Any]) -> dict[str, str]:
+def _dose_row(agent: GlamArm, facts: dict[str, Any]) -> dict[str, str]:
     probes = facts["probes"]
     return {
         "pretrained on": dose_name(facts),
         "knew: binding": f"{probes[BINDING]:.0%}",
         **{f"knew: {probe.replace('_', ' ')}": f"{probes[probe]:.0%}" for probe in TESTED},
-        "PPO seeds": str(agent.curves["seed"].nunique()),
-        "sample efficiency": f"{mean_success(agent).value:.0f} %",
+        "PPO seeds": str(len(agent.seeds)),
+        "sample efficiency": f"{agent.efficiency().value:.0f} %",
         f"frames to {LEVEL} %": frames_cell(agent),
         "then: success": _cell(agent, agent.policy),
         "8 objects": _cell(agent, f"{agent.policy} {EIGHT}"),
@@ -249,12 +253,12 @@ def _dose_row(agent: Agent, facts: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _cell(agent: Agent, policy: str) -> str:
+def _cell(agent: GlamArm, policy: str) -> str:
     return measured(agent.estimate(policy), "success")
 
 
-def _line(agent: Agent, facts: dict[str, Any]) -> dict[str, Any]:
-    frames, bound = reached(agent)
+def _dose_line(agent: GlamArm, facts: dict[str, Any]) -> dict[str, Any]:
+    frames, bound = frames_reached(agent)
     after = {policy: agent.estimate(policy) for policy in agent.evaluations["policy"].unique()}
     return {
         "model": facts["model"],
@@ -262,8 +266,8 @@ def _line(agent: Agent, facts: dict[str, Any]) -> dict[str, Any]:
         "temperature": facts["temperature"],
         "cpu_seconds": facts["cpu_seconds"],
         **{f"probe {name}": value for name, value in facts["probes"].items()},
-        "seeds": agent.curves["seed"].nunique(),
-        "efficiency": mean_success(agent).value,
+        "seeds": len(agent.seeds),
+        "efficiency": agent.efficiency().value,
         f"frames_to_{LEVEL}": frames.mean(),
         "bound": bound,
         **{policy: estimate.value for policy, estimate in after.items() if estimate},
@@ -278,30 +282,33 @@ def _line(agent: Agent, facts: dict[str, Any]) -> dict[str, Any]:
 )
 def doses_figure(records: Records) -> Figure | None:
     """Learning by model; frames to a level by what the model could bind; other words by what it knew of them."""
-    found = doses(records)
-    if not found:
+    pairs = doses(records)
+    if not pairs:
         return None
     figure, axes = new_figure(11.4, 4.2, 1, 3)
-    for (agent, facts), colour in zip(found, _DOSE_COLOURS, strict=False):
-        draw_curve(axes[0, 0], agent, colour, label=dose_name(facts))
+    colours = cycle(colour for colour in PALETTE if colour != STYLES["npe"].colour)
+    for (agent, facts), colour in zip(pairs, colours, strict=False):
+        draw_running_success(axes[0, 0], agent, colour, dose_name(facts))
         _draw_frames(axes[0, 1], agent, facts, colour)
         _draw_tests(axes[0, 2], agent, facts, colour)
-    for agent in agents(records):
-        if agent.method == "npe" and learns(agent) and not agent.varied:
-            draw_curve(axes[0, 0], agent, "#0072B2", "--", label="token embeddings only (NPE)")
+    for agent in glam_arms(records):
+        if agent.kind == "npe" and agent.learns and not agent.overrides:
+            draw_running_success(axes[0, 0], agent, STYLES["npe"].colour, "token embeddings only (NPE)", "--")
     _finish(axes[0])
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def _draw_frames(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) -> None:
-    for _, curve in agent.curves.groupby("seed"):
-        frames, bound = reached(Agent(agent.method, agent.world, agent.varied, agent.evaluations, curve))
+def _draw_frames(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) -> None:
+    for seed in agent.seeds:
+        frames, bound = frames_reached(agent.where(agent.curves["seed"] == seed))
         x = 100 * facts["probes"][BINDING]
-        axis.plot(x, frames[0] / 1000, "^" if bound else "o", color=colour, fillstyle="none" if bound else "full")
+        axis.plot(
+            x, frames[0] / 1000, "^" if bound else "o", color=colour, fillstyle="none" if bound else "full", alpha=0.8
+        )
 
 
-def _draw_tests(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) -> None:
+def _draw_tests(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) -> None:
     for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
         after = agent.estimate(f"{agent.policy} {test}")
         if after:
@@ -311,8 +318,7 @@ def _draw_tests(axis: Axes, agent: Agent, facts: dict[str, Any], colour: str) ->
 
 
 def _finish(axes: Any) -> None:
-    success = f"success of the last {WINDOW} episodes [%]"
-    axes[0].set(title="learning", xlabel="frames", ylabel=success, xlim=(0, None), ylim=(0, 103))
+    axes[0].set(title="learning", xlabel="frames", ylabel=RUNNING_SUCCESS, xlim=(0, None), ylim=(0, 103))
     axes[1].set(
         title=f"frames to {LEVEL} % (open: not reached)",
         xlabel="binding probe: place of a thing among 8 [%]",

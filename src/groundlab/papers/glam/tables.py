@@ -1,128 +1,27 @@
-"""The exhibits of the GLAM paper: its agents side by side, and the generalisation table.
+"""The GLAM paper's tables: its agents side by side, how fast each learns, and what is left under other words.
 
 A policy that reads its goal does worse when every prompt names one mission. That control stands in every table: what
 a policy loses by it tells whether its other scores mean anything. Published values are those that could be recovered
 from the paper's figures (spec glam-environment 5.3); they are of Flan-T5-large on MixedTrainLocal.
-Read first: `Agent`, `agents_table`. Read next: `glam_learning.py` (curves, sample efficiency), `glam_doses.py`.
+
+Sample efficiency is the paper's: the mean of the training success over all frames. The frames to a level stand seed by
+seed, and as a ratio to the pretrained agent's. A seed that never gets there counts with all frames that it had, so a
+ratio with such seeds is a lower bound.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from groundlab.core.seeding import generator
+from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
+from groundlab.report.curves import WINDOW, running_success
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records, table
-from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
-from groundlab.report.style import PUBLISHED_COLOUR, Look
+from groundlab.report.records import Records
+from groundlab.report.statistics import Estimate, ratio_interval
 from groundlab.report.tables import Table, measured
 
-LOOKS = {
-    "glam": Look("pretrained LM, PPO (GLAM)", "#D55E00", "o"),
-    "aflan": Look("pretrained LM, action head", "#CC79A7", "P"),
-    "npe": Look("embeddings only, scoring (NPE)", "#0072B2", "s"),
-    "npae": Look("embeddings only, action head (NPAE)", "#56B4E9", "^"),
-    "npa": Look("random weights, action head (NPA)", "#7A4B9A", "v"),
-    "drrn": Look("DRRN", "#009E73", "D"),
-    "symbolic": Look("symbolic PPO", "#8C6D31", "X"),
-    "cloning": Look("cloning", "#4C4C4C", "p"),
-    "zero-shot": Look("LM without tuning", "#999999", "*"),
-    "random": Look("random", "#E69F00", "d"),
-    "bot": Look("bot", PUBLISHED_COLOUR, "h"),
-}
-EIGHT = "BabyAI-GoToLocal-v0"
-CONTROL = "fixed-mission"
-FIRST_FINISHED = "first-finished"
-_OWN_POLICY = {"random": "random", "bot": "bot"}
-_VARIED = (
-    "model",
-    "nbr_obs",
-    "action_space",
-    "action_list",
-    "rule",
-    "temperature",
-    "binding_start",
-    "demonstrations",
-    "fidelity",
-)
-
-
-@dataclass(frozen=True)
-class Agent:
-    """The runs of one method in one world with one choice of settings; `varied` says how it differs from the rest."""
-
-    method: str
-    world: str
-    varied: str
-    evaluations: pd.DataFrame
-    curves: pd.DataFrame
-
-    @property
-    def label(self) -> str:
-        """As tables call it."""
-        return LOOKS[self.method].label + (f", {self.varied}" if self.varied else "")
-
-    @property
-    def other_model(self) -> bool:
-        """Whether it starts from another language model than the usual agent."""
-        return "model " in self.varied
-
-    @property
-    def policy(self) -> str:
-        """The policy that stands for the agent."""
-        return _OWN_POLICY.get(self.method, "sampled")
-
-    def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
-        """[seeds, layouts] of the final evaluation under a policy; None where it was not played."""
-        rows = self.evaluations.loc[self.evaluations["policy"] == policy]
-        columns = "episode" if policy == FIRST_FINISHED else "layout"  # as they finish, episodes belong to no layout
-        return None if rows.empty else table(rows, metric, columns)
-
-    def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
-        """The mean with its 95 % interval over seeds and layouts."""
-        scores, owner = self.scores(policy, metric), (self.label, self.world, policy, metric)
-        return None if scores is None else two_level_interval(scores, generator(0, "interval", *owner))
-
-    def loss(self, policy: str, control: str) -> Estimate | None:
-        """How many points of success the control costs, on the same layouts."""
-        scores, under = self.scores(policy), self.scores(control)
-        if scores is None or under is None:
-            return None
-        return difference_interval(scores, under, True, generator(0, "control", self.label, self.world, policy))
-
-
-def agents(records: Records) -> list[Agent]:
-    """All agents of this paper that were run, in the order of `LOOKS`, then by world and settings."""
-    runs = records.runs.loc[records.runs["paper"] == "glam"]
-    usual = {method: _usual(list(runs.loc[runs["method"] == method, "settings"])) for method in LOOKS}
-    keys = {
-        (method, world, _difference(settings, usual[method])): None
-        for method in LOOKS
-        for world, settings in runs.loc[runs["method"] == method, ["world", "settings"]].itertuples(index=False)
-    }
-    frames = records.evaluations, records.curves
-    return [Agent(*key, *(_of_agent(frame, *key, usual[key[0]]) for frame in frames)) for key in keys]
-
-
-def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that most runs have; in a tie, the first with the most tests."""
-    return max(of_runs, key=lambda each: (of_runs.count(each), len(each.get("tests", []))), default={})
-
-
-def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> str:
-    """What is told about settings: how they differ from those that most runs of the method have."""
-    differing = [key for key in _VARIED if settings.get(key) != usual.get(key)]
-    return ", ".join(f"{key} {settings[key]}" for key in differing)
-
-
-def _of_agent(frame: pd.DataFrame, method: str, world: str, varied: str, usual: dict[str, Any]) -> pd.DataFrame:
-    rows = frame.loc[(frame["paper"] == "glam") & (frame["method"] == method) & (frame["world"] == world)]
-    return rows.loc[[_difference(settings, usual) == varied for settings in rows["settings"]]]
-
-
-# --- Tables
+# --- Agents
 
 
 @exhibit(
@@ -133,59 +32,152 @@ def _of_agent(frame: pd.DataFrame, method: str, world: str, varied: str, usual: 
 )
 def agents_table(records: Records) -> Table:
     """Agent by agent: success in its own world and among eight objects, each with the control."""
-    played = [each for each in agents(records) if each.scores(each.policy) is not None]
-    trained_in = {each.world for each in played if each.method == "glam"}
-    found = [each for each in played if each.world in trained_in]
-    eight = {each.method: each for each in played if each.world == EIGHT}
-    rows = [_agent_row(each, eight.get(each.method)) for each in found]
-    data = pd.DataFrame([line for each in found for line in _agent_lines(each)])
-    return Table(data, pd.DataFrame(rows), _NOTES)
+    played = [each for each in glam_arms(records) if each.scores(each.policy) is not None]
+    trained_in = {each.world for each in played if each.kind == "glam"}
+    shown = [each for each in played if each.world in trained_in]
+    eight = {each.kind: each for each in played if each.world == EIGHT}
+    rows = [_agent_row(each, eight.get(each.kind)) for each in shown]
+    data = pd.DataFrame([line for each in shown for line in _agent_lines(each)])
+    return Table(data, pd.DataFrame(rows), _AGENT_NOTES)
 
 
-_NOTES = (
+_AGENT_NOTES = (
     "success in percent, mean [95 % interval] over seeds and layouts; sampled: actions are drawn from the policy",
     "one mission: the same evaluation when every prompt names one fixed mission; lost: the points that this costs. "
     "A policy that loses nothing does not read its goal",
 )
 
 
-def _agent_row(agent: Agent, on_eight: Agent | None) -> dict[str, str]:
+def _agent_row(agent: GlamArm, on_eight: GlamArm | None) -> dict[str, str]:
     policy = agent.policy
     own = {
         "agent": agent.label,
-        "world": agent.world.removeprefix("BabyAI-").removesuffix("-v0"),
-        "sampled": _cell(agent.estimate(policy)),
-        "one mission": _cell(agent.estimate(f"{policy} {CONTROL}")),
-        "lost": _cell(agent.loss(policy, f"{policy} {CONTROL}")),
-        "greedy": _cell(agent.estimate("greedy")),
+        "world": short(agent.world),
+        "sampled": _success(agent.estimate(policy)),
+        "one mission": _success(agent.estimate(f"{policy} {CONTROL}")),
+        "lost": _success(agent.cost(policy, f"{policy} {CONTROL}")),
+        "greedy": _success(agent.estimate("greedy")),
         "steps": measured(agent.estimate(policy, "steps"), "steps"),
     }
     tested = f"{policy} {EIGHT}"
     among_eight = agent.estimate(tested) or (on_eight.estimate(policy) if on_eight and policy == "random" else None)
     return {
         **own,
-        "8 objects": _cell(among_eight),
-        "8, one mission": _cell(agent.estimate(f"{tested} {CONTROL}")),
-        "8, lost": _cell(agent.loss(tested, f"{tested} {CONTROL}")),
+        "8 objects": _success(among_eight),
+        "8, one mission": _success(agent.estimate(f"{tested} {CONTROL}")),
+        "8, lost": _success(agent.cost(tested, f"{tested} {CONTROL}")),
     }
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _success(estimate: Estimate | None) -> str:
     return measured(estimate, "success")
 
 
-def _agent_lines(agent: Agent) -> list[dict[str, Any]]:
+def _agent_lines(agent: GlamArm) -> list[dict[str, Any]]:
     """One line of numbers a policy."""
     lines = []
     for policy in agent.evaluations["policy"].unique():
         for metric in ("success", "steps", "return"):
             estimate, scores = agent.estimate(policy, metric), agent.scores(policy, metric)
             if estimate is not None and scores is not None:
-                line = {"agent": agent.label, "method": agent.method, "world": agent.world, "policy": policy}
+                line = {"agent": agent.label, "method": agent.kind, "world": agent.world, "policy": policy}
                 line |= {"metric": metric, "mean": estimate.value, "low": estimate.low, "high": estimate.high}
                 lines.append(line | {"seeds": scores.shape[0], "layouts": scores.shape[1]})
     return lines
 
+
+# --- Sample efficiency
+
+LEVEL = 80  # percent
+
+
+@exhibit(
+    "glam-efficiency",
+    "Sample efficiency, and the frames that each agent needs",
+    methods=("glam",),
+    beside=("npae", "npe", "drrn", "symbolic"),
+)
+def efficiency_table(records: Records) -> Table:
+    """Agent by agent: mean success while training, frames to 80 %, and their ratio to the pretrained agent's."""
+    learners = [each for each in glam_arms(records) if each.learns]
+    rows, lines = [], []
+    for agent in learners:
+        rivals = [each for each in learners if each.kind == "glam" and each.world == agent.world]
+        usual = min(rivals, key=lambda each: bool(each.overrides), default=agent)
+        ratio = None if usual is agent else _frames_ratio(agent, usual)
+        rows.append(_efficiency_row(agent, ratio))
+        lines.append(_efficiency_line(agent, ratio))
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _EFFICIENCY_NOTES)
+
+
+_EFFICIENCY_NOTES = (
+    "sample efficiency: the mean over updates of the success of the episodes that ended in them, as in the paper, "
+    "[95 % interval] over seeds; agents of one seed have none. Short episodes end first and flatter early updates",
+    f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
+    "first, so early values flatter all agents alike",
+    "times GLAM's: ratio of the mean frames [95 % bootstrap interval over seeds]; a seed that did not get there "
+    "counts with all of its frames, so that ≥ is a lower bound",
+    "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
+    "NPAE and DRRN stay below 20 % and symbolic PPO is close to 40 % at 1,500,000",
+)
+
+
+def frames_to(curve: pd.DataFrame, level: float = LEVEL) -> float | None:
+    """The frames at which the running success of one run first reaches a level; None if it never did."""
+    frames, success = running_success(curve)
+    reached = np.flatnonzero(success >= level)
+    return float(frames[reached[0]]) if len(reached) else None
+
+
+def frames_reached(agent: GlamArm) -> tuple[np.ndarray, bool]:
+    """(frames to the level [seeds], whether some seed never got there and counts with all of its frames)."""
+    curves = [curve for _, curve in agent.curves.groupby("seed")]
+    frames, last = [frames_to(curve) for curve in curves], [float(curve["frames"].to_numpy().max()) for curve in curves]
+    return np.array([each or end for each, end in zip(frames, last, strict=True)]), None in frames
+
+
+def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, bool]:
+    """(frames that an agent needs, as a multiple of the usual one's; whether that is a lower bound)."""
+    (theirs, unfinished), (ours, _) = frames_reached(agent), frames_reached(usual)
+    return ratio_interval(theirs, ours, agent.generator("frames")), unfinished
+
+
+def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, str]:
+    efficiency, several = agent.efficiency(), len(agent.seeds) > 1
+    return {
+        "agent": agent.label,
+        "world": short(agent.world),
+        "sample efficiency": measured(efficiency, "success") if several else f"{efficiency.value:.0f} %",
+        f"frames to {LEVEL} %": frames_cell(agent),
+        "times GLAM's": _ratio_cell(*ratio) if ratio else "–",
+    }
+
+
+def frames_cell(agent: GlamArm) -> str:
+    """`5.1k, 6.1k, not in 16.4k`: one entry a seed."""
+    cells = []
+    for _, curve in agent.curves.groupby("seed"):
+        frames, last = frames_to(curve), float(curve["frames"].to_numpy().max())
+        cells.append(f"{frames / 1000:.1f}k" if frames else f"not in {last / 1000:.1f}k")
+    return ", ".join(cells)
+
+
+def _ratio_cell(ratio: Estimate, unfinished: bool) -> str:
+    return f"{'≥ ' if unfinished else ''}{ratio.value:.1f} [{ratio.low:.1f}, {ratio.high:.1f}]"
+
+
+def _efficiency_line(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, Any]:
+    efficiency, (frames, _) = agent.efficiency(), frames_reached(agent)
+    line: dict[str, Any] = {"agent": agent.label, "method": agent.kind, "world": agent.world}
+    line |= {"seeds": len(agent.seeds)}
+    line |= {"efficiency": efficiency.value, "efficiency_low": efficiency.low, "efficiency_high": efficiency.high}
+    line |= {f"frames_to_{LEVEL}": frames.mean()}
+    if ratio:
+        line |= {"ratio": ratio[0].value, "ratio_low": ratio[0].low, "ratio_high": ratio[0].high, "bound": ratio[1]}
+    return line
+
+
+# --- Other words, worlds and actions
 
 TESTS = {
     "": ("the training task", "(a) 89 %"),
@@ -214,24 +206,25 @@ TESTS = {
 def generalization(records: Records) -> Table:
     """Tests by agents: success under other words, worlds and actions, and the change against the training task.
 
-    Agents of other language models are among the doses (glam_doses.py).
+    Agents of other language models have a table of their own, `glam-doses`.
     """
-    found = [each for each in agents(records) if _tested(each) and not each.other_model]
-    chance = {each.world: each for each in agents(records) if each.method == "random"}
-    own_world = next((each.world for each in found if each.method == "glam"), "")
+    every = glam_arms(records)
+    tested = [each for each in every if _was_tested(each) and "model" not in each.overrides]
+    chance = {each.world: each for each in every if each.kind == "random"}
+    own_world = next((each.world for each in tested if each.kind == "glam"), "")
     rows, lines = [], []
     for test, (title, published) in TESTS.items():
-        if all(agent.scores(f"{agent.policy} {test}".strip()) is None for agent in found):
+        if all(agent.scores(f"{agent.policy} {test}".strip()) is None for agent in tested):
             continue
         row = {"test": title}
-        for agent in found:
+        for agent in tested:
             estimate = agent.estimate(f"{agent.policy} {test}".strip())
-            row[_column(agent, own_world)] = _cell(estimate) + _change(agent, estimate, test)
+            row[_column(agent, own_world)] = _success(estimate) + _change(agent, estimate, test)
             if estimate is not None:
                 line = {"test": test, "agent": agent.label, "world": agent.world, "mean": estimate.value}
                 lines.append(line | {"low": estimate.low, "high": estimate.high})
-        place = test if test.startswith("BabyAI") else own_world
-        row["random"] = _cell(chance[place].estimate("random")) if place in chance else "–"
+        world = test if test.startswith("BabyAI") else own_world
+        row["random"] = _success(chance[world].estimate("random")) if world in chance else "–"
         rows.append(row | {"paper's GFlan-T5": published or "–"})
     return Table(pd.DataFrame(lines), pd.DataFrame(rows), _TEST_NOTES)
 
@@ -243,18 +236,17 @@ _TEST_NOTES = (
 )
 
 
-def _tested(agent: Agent) -> bool:
+def _was_tested(agent: GlamArm) -> bool:
     policies = set(agent.evaluations["policy"])
     return any(f"{agent.policy} {test}" in policies for test in TESTS if test and test != EIGHT)
 
 
-def _column(agent: Agent, usual_world: str) -> str:
+def _column(agent: GlamArm, usual_world: str) -> str:
     """The agent, and where it was trained if that is elsewhere."""
-    elsewhere = agent.world.removeprefix("BabyAI-").removesuffix("-v0")
-    return agent.label + (f" ({elsewhere})" if agent.world != usual_world else "")
+    return agent.label + (f" ({short(agent.world)})" if agent.world != usual_world else "")
 
 
-def _change(agent: Agent, estimate: Estimate | None, test: str) -> str:
+def _change(agent: GlamArm, estimate: Estimate | None, test: str) -> str:
     """` (-13 %)` against the agent's own training task."""
     base = agent.estimate(agent.policy)
     if estimate is None or not test or base is None or base.value == 0:

@@ -41,5 +41,7 @@ PAPER = Paper(
             assets=_PROMPTS,
         ),
     ),
+    metrics=("interactions", "steps", "success", "return"),
+    short_names={"mediator": "ours"} | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},
     exhibits=(f"{_HERE}.exhibits",),
 )

@@ -1,8 +1,7 @@
 """The exhibits of the mediator paper: Table 1, learning curves, the trade-off, and sampled against argmax evaluation.
 
-Each function takes `Records` and gives a `Table` or a figure; exhibits.py names, captions and saves them. The
-published values come from configs/mediator/claims.yaml, so a number of the paper is written down once.
-Read first: `table1`; then `tradeoff`, the paper's argument in one figure.
+The published values come from configs/mediator/claims.yaml, so a number of the paper is written down once. `tradeoff`
+is the paper's argument in one figure.
 """
 
 import numpy as np
@@ -13,21 +12,33 @@ from matplotlib.lines import Line2D
 
 from groundlab.core.seeding import generator
 from groundlab.papers.mediator import WORLDS
-from groundlab.report.claims import Selector, load_claims, published_cells
+from groundlab.report.claims import Claim, Selector, load_claims, published_cells
+from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
-from groundlab.report.judging import SIGNS, estimate, judge, select_rows
+from groundlab.report.judging import compare_value, estimate, select_rows, why_not_judged
 from groundlab.report.records import Records, iterations, select, table
-from groundlab.report.statistics import Estimate, band, iqm
-from groundlab.report.style import ARGMAX_COLOUR, LOOKS, PUBLISHED_COLOUR, UNITS, new_figure, plain_log
+from groundlab.report.statistics import Estimate, iqm
+from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
 
+STYLES = {
+    "mediator": PlotStyle("asking policy (ours)", "#D55E00", "o"),
+    "hard-coded": PlotStyle("hard-coded", "#0072B2", "s"),
+    "always": PlotStyle("always ask", "#009E73", "^"),
+    "random": PlotStyle("random", "#E69F00", "D"),
+    "on-change": PlotStyle("on change (our control)", "#CC79A7", "v"),
+    "never": PlotStyle("never (RL, no planner)", "#56B4E9", "P"),
+}
+ARGMAX_COLOUR = "#7A4B9A"
+AXIS_LABELS = {"interactions": "interactions per episode", "steps": "steps per episode", "success": SUCCESS}
+ITERATIONS = "iteration (10 episodes each)"
 OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
 RULES = ("hard-coded", "always", "random", "on-change")
 COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how often to ask, but not when
 _METRICS = ("interactions", "steps", "success", "return")
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
-_TRAINED = {"plans": "head", "ask_lambda": 0.01, "anneal_from": 0.75}
-_CONSTANT = {**_TRAINED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
+_ANNEALED = {"plans": "head", "ask_lambda": 0.01, "anneal_from": 0.75}
+_CONSTANT = {**_ANNEALED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
 
 
 def rule(method: str, world: str, plans: str = "head", probability: float = 0.5) -> Selector:
@@ -38,8 +49,8 @@ def rule(method: str, world: str, plans: str = "head", probability: float = 0.5)
 
 def trained(world: str, policy: str = "sampled", method: str = "mediator", anneal: bool = True) -> Selector:
     """The rows of a trained method at the default communication penalty."""
-    settings = _TRAINED if anneal else _CONSTANT
-    return Selector(method=method, world=world, policy=policy, settings=settings)  # type: ignore[arg-type]
+    settings = _ANNEALED if anneal else _CONSTANT
+    return Selector(method=method, world=world, policy=policy, settings=settings)
 
 
 def _all_selectors(world: str) -> list[Selector]:
@@ -67,8 +78,8 @@ def trained_worlds(records: Records) -> list[str]:
 def table1(records: Records) -> Table:
     """World by method: interactions, steps, success and return with 95 % intervals, beside the published row."""
     chosen = [each for world in WORLDS for each in _all_selectors(world) if not select_rows(records, each).empty]
-    marks = _published(records)
-    measurements = [_measurements(records, each, marks) for each in chosen]
+    claims = [claim for claim in load_claims("mediator") if claim.locus.startswith("Table 1,") and claim.select]
+    measurements = [_measurements(records, each, claims) for each in chosen]
     data = pd.DataFrame([row for rows in measurements for row in rows])
     readable = pd.DataFrame([_readable(each, rows) for each, rows in zip(chosen, measurements, strict=True)])
     return Table(data, readable, _NOTES)
@@ -78,7 +89,7 @@ _NOTES = (
     "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample; "
     "layouts 0-99, for trained methods those of the scale (smoke: 0-9)",
     "✓ and ✗: the published value is met, or not, by the rule that configs/mediator/claims.yaml states for it; "
-    "why a row does not reproduce is told there",
+    "why a row does not reproduce is said there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
     "ours is trained with a learning rate that falls to 0, so that the last policy stands for the run; "
     "constant rate: as the released code trains",
@@ -87,26 +98,22 @@ _NOTES = (
 )
 
 
-def _published(records: Records) -> dict[str, dict[str, tuple[float, str]]]:
-    """(published value, mark) by metric, for each selector that a claim of Table 1 names."""
-    cells: dict[str, dict[str, tuple[float, str]]] = {}
-    claims = [claim for claim in load_claims() if claim.paper == "mediator" and claim.locus.startswith("Table 1,")]
-    for verdict in judge(records, claims=claims):
-        cell = cells.setdefault(str(verdict.claim.select), {})
-        for metric, value in verdict.claim.published.items():
-            cell[metric] = (float(value), SIGNS.get(verdict.by_metric.get(metric, ""), ""))
-    return cells
-
-
-def _measurements(records: Records, row: Selector, published: dict) -> list[dict]:
-    """One row of numbers a metric."""
-    stored, cell = select_rows(records, row), published.get(str(row), {})
+def _measurements(records: Records, row: Selector, claims: list[Claim]) -> list[dict]:
+    """One row of numbers a metric; claims: those of the table."""
+    stored = select_rows(records, row)
+    about = [claim for claim in claims if claim.select and claim.select.key == row.key]
     metrics = [metric for metric in _METRICS if metric in stored and not any(stored[metric].isna())]
-    return [_measurement(records, row, metric, *cell.get(metric, (None, ""))) for metric in metrics]
+    return [_measurement(records, row, metric, about) for metric in metrics]
 
 
-def _measurement(records: Records, row: Selector, metric: str, published: float | None, mark: str) -> dict:
+def _measurement(records: Records, row: Selector, metric: str, about: list[Claim]) -> dict:
     values, fresh = table(select_rows(records, row), metric), estimate(row, metric, records)
+    published, met = None, None
+    for claim in about:
+        if metric in claim.published:
+            published = float(claim.published[metric])
+            if metric in (claim.expected or claim.range) and not why_not_judged(claim, records):
+                met = compare_value(claim, metric, fresh)[0]
     return {
         "world": row.world,
         "method": row.method,
@@ -120,7 +127,7 @@ def _measurement(records: Records, row: Selector, metric: str, published: float 
         "high": fresh.high,
         "iqm_of_seeds": float(iqm(values.mean(axis=1))),
         "published": published,
-        "met": {"✓": True, "✗": False}.get(mark),
+        "met": met,
         "seeds": values.shape[0],
         "layouts": values.shape[1],
     }
@@ -180,24 +187,25 @@ def curves(records: Records) -> Figure:
             _training_curve(axis, records, world, metric)
             _test_points(axis, records, world, metric)
         axes[0, column].set_title(_title(world))
-        axes[-1, column].set_xlabel(UNITS["iteration"])
-    axes[1, 0].set_ylabel(UNITS["steps"])
+        axes[-1, column].set_xlabel(ITERATIONS)
+    axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
     figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=5)
     return figure
 
 
 def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
-    rows = select(records.curves, method="mediator", world=world, settings=_TRAINED)
+    rows = select(records.curves, method="mediator", world=world, settings=_ANNEALED)
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
     if not constant.empty:
         middle = iqm(_running_mean(table(constant, metric, columns="iteration")).T)
-        axis.plot(iterations(constant), middle, **_CONSTANT_LOOK)
-    _seeds_and_band(axis, iterations(rows), smooth, LOOKS["mediator"].colour, f"{world} {metric}")
+        axis.plot(iterations(constant), middle, **_CONSTANT_STYLE)
+    rng = generator(0, "band", trained(world).key, metric)
+    draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, rng, statistic=iqm)
 
 
-_CONSTANT_LOOK = {"color": "#8C8C8C", "linewidth": 1.2}
+_CONSTANT_STYLE = {"color": "#8C8C8C", "linewidth": 1.2}
 
 
 def _running_mean(seeds: np.ndarray) -> np.ndarray:
@@ -207,23 +215,15 @@ def _running_mean(seeds: np.ndarray) -> np.ndarray:
     return totals / np.minimum(np.arange(1, seeds.shape[1] + 1), _WINDOW)
 
 
-def _seeds_and_band(axis: Axes, x: np.ndarray, seeds: np.ndarray, colour: str, owner: str, **style) -> None:
-    """Each seed as a thin line, the interquartile mean thick, its 95 % band shaded; seeds is [seeds, points]."""
-    axis.plot(x, seeds.T, color=colour, linewidth=0.5, alpha=0.45)
-    middle, low, high = band(seeds, iqm, generator(0, "band", owner))
-    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axis.plot(x, middle, color=colour, **style)
-
-
 def _test_points(axis: Axes, records: Records, world: str, metric: str) -> None:
-    for policy, look in _TEST_LOOKS.items():
-        rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
+    for policy, points in _TEST_POINTS.items():
+        rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_ANNEALED)
         means = table(rows, metric, columns="iteration").mean(axis=0)
-        axis.plot(iterations(rows), means, linestyle="none", markersize=5, **look)
+        axis.plot(iterations(rows), means, linestyle="none", markersize=5, **points)
 
 
-_TEST_LOOKS = {
-    "sampled": {"marker": "o", "color": LOOKS["mediator"].colour, "markeredgecolor": "white", "markeredgewidth": 0.6},
+_TEST_POINTS = {
+    "sampled": {"marker": "o", "color": STYLES["mediator"].colour, "markeredgecolor": "white", "markeredgewidth": 0.6},
     "argmax": {"marker": "D", "color": "none", "markeredgecolor": ARGMAX_COLOUR, "markeredgewidth": 1.2},
 }
 
@@ -233,7 +233,7 @@ def _reference_lines(axis: Axes, records: Records, world: str, metric: str) -> N
         selector = rule(method, world)
         if not select_rows(records, selector).empty:
             level = estimate(selector, metric, records).value
-            axis.axhline(level, color=LOOKS[method].colour, linewidth=1.1, linestyle=_DASHES[method])
+            axis.axhline(level, color=STYLES[method].colour, linewidth=1.1, linestyle=_DASHES[method])
     published = published_cells("mediator", "Table 1").get((world, "mediator"), {})
     if metric in published and world != OWN_WORLD:
         axis.axhline(published[metric], color=PUBLISHED_COLOUR, linewidth=1.1, linestyle=":")
@@ -249,23 +249,23 @@ _DASHES = {
 
 def _finish_rows(axes: np.ndarray) -> None:
     """Questions on a logarithmic axis above, success in percent below."""
-    axes[0, 0].set_ylabel(UNITS["interactions"])
-    axes[-1, 0].set_ylabel(UNITS["success"])
+    axes[0, 0].set_ylabel(AXIS_LABELS["interactions"])
+    axes[-1, 0].set_ylabel(AXIS_LABELS["success"])
     plain_log(axes[0, 0], "y")
     axes[-1, 0].set_ylim(25, 103)
 
 
 def _curve_legend() -> list[Line2D]:
-    ours = LOOKS["mediator"]
+    ours = STYLES["mediator"]
     learned = [
         Line2D([], [], color=ours.colour, label=f"training episodes (mean of {_WINDOW} iterations)"),
-        Line2D([], [], **_CONSTANT_LOOK, label="the same, constant learning rate"),
-        Line2D([], [], linestyle="none", **_TEST_LOOKS["sampled"], label="test, sampled"),
-        Line2D([], [], linestyle="none", **_TEST_LOOKS["argmax"], label="test, argmax"),
+        Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate"),
+        Line2D([], [], linestyle="none", **_TEST_POINTS["sampled"], label="test, sampled"),
+        Line2D([], [], linestyle="none", **_TEST_POINTS["argmax"], label="test, argmax"),
         Line2D([], [], color=PUBLISHED_COLOUR, linestyle=":", label="published, trained"),
     ]
     rules = [
-        Line2D([], [], color=LOOKS[each].colour, linestyle=_DASHES[each], label=LOOKS[each].label) for each in RULES
+        Line2D([], [], color=STYLES[each].colour, linestyle=_DASHES[each], label=STYLES[each].label) for each in RULES
     ]
     return [*learned, *rules]
 
@@ -288,12 +288,12 @@ def tradeoff(records: Records) -> Figure:
     figure, axes = new_figure(1.0 + 2.4 * len(worlds), 3.4, 1, len(worlds), sharex=True, sharey=True)
     for axis, world in zip(axes[0], worlds, strict=True):
         _coin_line(axis, records, world)
-        for method in LOOKS:
+        for method in STYLES:
             _tradeoff_point(axis, records, world, method)
         axis.set_title(_title(world))
-        axis.set_xlabel(UNITS["interactions"])
+        axis.set_xlabel(AXIS_LABELS["interactions"])
     plain_log(axes[0, 0], "x")
-    axes[0, 0].set(ylabel=UNITS["success"], ylim=(20, 104), xlim=(1, 100))
+    axes[0, 0].set(ylabel=AXIS_LABELS["success"], ylim=(20, 104), xlim=(1, 100))
     figure.legend(handles=_tradeoff_legend(), loc="outside lower center", ncols=4)
     return figure
 
@@ -305,22 +305,22 @@ def _coin_line(axis: Axes, records: Records, world: str) -> None:
     questions, success = (
         [estimate(each, metric, records).value for each in played] for metric in ("interactions", "success")
     )
-    axis.plot(questions, success, **_COIN_LOOK)
+    axis.plot(questions, success, **_COIN_STYLE)
 
 
-_COIN_LOOK = {"color": LOOKS["random"].colour, "linewidth": 1.0, "marker": ".", "markersize": 4}
+_COIN_STYLE = {"color": STYLES["random"].colour, "linewidth": 1.0, "marker": ".", "markersize": 4}
 
 
 def _tradeoff_point(axis: Axes, records: Records, world: str, method: str) -> None:
     selector = _as_published(records, world, method)
     if method == "never" or select_rows(records, selector).empty:
         return
-    look, x, y = LOOKS[method], *(estimate(selector, metric, records) for metric in ("interactions", "success"))
+    style, x, y = STYLES[method], *(estimate(selector, metric, records) for metric in ("interactions", "success"))
     across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
-    axis.errorbar(x.value, y.value, up, across, color=look.colour, marker=look.marker, markersize=6, elinewidth=1)
+    axis.errorbar(x.value, y.value, up, across, color=style.colour, marker=style.marker, markersize=6, elinewidth=1)
     published = published_cells("mediator", "Table 1").get((world, method), {})
     if published:
-        hollow = {"marker": look.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": look.colour}
+        hollow = {"marker": style.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": style.colour}
         axis.plot(published["interactions"], published["success"], linestyle="none", markeredgewidth=1.2, **hollow)
 
 
@@ -333,11 +333,11 @@ def _as_published(records: Records, world: str, method: str) -> Selector:
 
 
 def _tradeoff_legend() -> list[Line2D]:
-    methods = [look for method, look in LOOKS.items() if method != "never"]
+    methods = [style for method, style in STYLES.items() if method != "never"]
     filled = [Line2D([], [], color=each.colour, marker=each.marker, label=each.label) for each in methods]
     hollow = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "markeredgecolor": PUBLISHED_COLOUR}
     bars = Line2D([], [], color=PUBLISHED_COLOUR, marker="|", markersize=9, label="95 % interval")
-    coins = Line2D([], [], **_COIN_LOOK, label=f"random, p = {min(COINS):g} to 0.5 (our control)")
+    coins = Line2D([], [], **_COIN_STYLE, label=f"random, p = {min(COINS):g} to 0.5 (our control)")
     return [*filled, coins, Line2D([], [], linestyle="none", **hollow, label="hollow: published"), bars]
 
 
@@ -352,30 +352,31 @@ def argmax(records: Records) -> Figure:
     for column, world in enumerate(worlds):
         for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
             level = estimate(rule("hard-coded", world), metric, records).value
-            axis.axhline(level, color=LOOKS["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
+            axis.axhline(level, color=STYLES["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
             for policy, style in _POLICY_STYLES.items():
                 _test_curve(axis, records, world, metric, policy, style)
         axes[0, column].set_title(_title(world))
-        axes[1, column].set_xlabel(UNITS["iteration"])
+        axes[1, column].set_xlabel(ITERATIONS)
     _finish_rows(axes)
-    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3)
+    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=4)
     return figure
 
 
 _POLICY_STYLES = {
-    "sampled": {"colour": LOOKS["mediator"].colour, "marker": "o"},
+    "sampled": {"colour": STYLES["mediator"].colour, "marker": "o"},
     "argmax": {"colour": ARGMAX_COLOUR, "marker": "D"},
 }
 
 
 def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
-    rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_TRAINED)
-    values, owner = table(rows, metric, columns="iteration"), f"test {world} {metric} {policy}"
+    rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_ANNEALED)
+    values, rng = table(rows, metric, columns="iteration"), generator(0, "tests", trained(world, policy).key, metric)
     constant = select(records.tests, method="mediator", world=world, policy=policy, settings=_CONSTANT)
     if policy == "argmax" and not constant.empty:
         middle = iqm(table(constant, metric, columns="iteration").T)
-        axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_LOOK)
-    _seeds_and_band(axis, iterations(rows), values, style["colour"], owner, marker=style["marker"], markersize=4)
+        axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_STYLE)
+    line = {"statistic": iqm, "marker": style["marker"], "markersize": 4}
+    draw_seeds(axis, iterations(rows), values, style["colour"], rng, **line)
 
 
 def _argmax_legend() -> list[Line2D]:
@@ -383,5 +384,12 @@ def _argmax_legend() -> list[Line2D]:
         Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}")
         for policy, style in _POLICY_STYLES.items()
     ]
-    look, constant = LOOKS["hard-coded"], Line2D([], [], marker="D", **_CONSTANT_LOOK, label="argmax, constant rate")
-    return [*tests, constant, Line2D([], [], color=look.colour, linestyle=_DASHES["hard-coded"], label=look.label)]
+    rule_style, constant = (
+        STYLES["hard-coded"],
+        Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate"),
+    )
+    return [
+        *tests,
+        constant,
+        Line2D([], [], color=rule_style.colour, linestyle=_DASHES["hard-coded"], label=rule_style.label),
+    ]

@@ -22,5 +22,7 @@ PAPER = Paper(
         ),
         Method("direct-zero-shot", f"{_HERE}.zero_shot", "answers in words, untuned", worlds=_WORLDS, assets=_PROMPTS),
     ),
+    metrics=("success", "return", "length", "test_success", "thought_words", "echo_rate"),
+    policies=("sampled", "first-finished", "thought emptied", "another's thought", "Reasoning-*", "random"),
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables", f"{_HERE}.thought_figures"),
 )

@@ -1,31 +1,30 @@
-"""The reasoning agents' stored runs as arms: who thinks and who does not, untuned and tuned, and with which settings.
+"""The reasoning agents' runs as arms: who thinks and who does not, untuned and tuned, and with which settings.
 
-An `Arm` is the runs of one method in one world with one choice of settings. Its final evaluation plays fixed layouts
-to their ends; "first-finished" counts as the report did, the first episodes that end. Read first: `Arm`, `arms`.
-Read next: `reasoning_agents.py` (the final table), `reasoning_learning.py` (curves), `reasoning_studies.py` (one
-setting changed), `reasoning_thoughts.py` (what becomes of the thoughts), `reasoning_transcripts.py`.
+The final evaluation plays fixed layouts to their ends; "first-finished" counts as the report did, the first episodes
+that end. A `Study` is the arms that differ in one setting.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
-from groundlab.core.seeding import generator
-from groundlab.report.records import Records, table
-from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
-from groundlab.report.style import Look
+from groundlab.report import arms
+from groundlab.report.arms import Arm, Run, Settings, most_common
+from groundlab.report.records import Records
+from groundlab.report.statistics import Estimate
+from groundlab.report.style import PlotStyle
 
-LOOKS = {
-    "reasoning": Look("thinks, then acts", "#D55E00", "o"),
-    "direct": Look("answers at once", "#0072B2", "s"),
-    "reasoning-zero-shot": Look("thinks, untuned", "#E69F00", "^"),
-    "direct-zero-shot": Look("answers at once, untuned", "#56B4E9", "v"),
-    "random": Look("random actions", "#8c8c8c", "d"),
+STYLES = {
+    "reasoning": PlotStyle("thinks, then acts", "#D55E00", "o"),
+    "direct": PlotStyle("answers at once", "#0072B2", "s"),
+    "reasoning-zero-shot": PlotStyle("thinks, untuned", "#E69F00", "^"),
+    "direct-zero-shot": PlotStyle("answers at once, untuned", "#56B4E9", "v"),
+    "random": PlotStyle("random actions", "#8c8c8c", "d"),
 }
 UNTUNED = {"reasoning": "reasoning-zero-shot", "direct": "direct-zero-shot"}
-SAMPLED, FIRST_FINISHED = "sampled", "first-finished"
+SAMPLED = "sampled"
 EMPTIED, ANOTHERS = "thought emptied", "another's thought"
 PHRASES = {
     "num_dists": "{} distractors",
@@ -48,85 +47,75 @@ PHRASES = {
     "masked_separators": "separators masked",
     "shown_in_evaluation": "invalid replies shown",
 }
-"""The settings by which arms may differ, and how a difference is told."""
+"""The settings by which arms may differ, and how a difference reads."""
 
 
-@dataclass(frozen=True)
-class Arm:
-    """The runs of one method in one world that share their settings; `differs` tells how these are not the usual."""
+class ReasoningArm(Arm):
+    """The runs of one method in one world that share their settings."""
 
-    method: str
-    world: str
-    settings: dict[str, Any]
-    differs: dict[str, Any]
-    evaluations: pd.DataFrame
-    curves: pd.DataFrame
+    paper = "reasoning"
+    styles: ClassVar = STYLES
 
-    @property
-    def varied(self) -> str:
-        """`3 distractors`; empty for the usual settings."""
-        return ", ".join(PHRASES[key].format(value) for key, value in self.differs.items())
+    @classmethod
+    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
+        """The named settings that most tuned runs have, whatever their method; in a tie, the fewest distractors."""
+        tuned = [run for run in runs if run.method in UNTUNED]
+        named = [_named(run.settings) for run in tuned or runs]
+        return most_common(named, lambda each: (-(each.get("num_dists") or 0),))
+
+    @classmethod
+    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
+        """The named settings that are not those of the baseline; what either does not have is no difference."""
+        return {key: value for key, value in _named(settings).items() if value != baseline.get(key, value)}
+
+    @classmethod
+    def phrase(cls, name: str, value: Any) -> str:
+        """`3 distractors`, `lr 1e-05`."""
+        return PHRASES[name].format(value)
 
     @property
     def agent(self) -> str:
         """Who acts: `thinks, then acts`."""
-        return LOOKS[self.method].label
+        return self.style.label
 
     @property
-    def label(self) -> str:
-        """As tables and figures call it, with what is not usual about it."""
-        return self.agent + (f", {self.varied}" if self.differs else "")
+    def agent_and_state(self) -> str:
+        """Who acts, and that it was trained: `thinks, then acts, trained`."""
+        return f"{self.agent}, trained" if self.trained else self.agent
 
     @property
     def thinks(self) -> bool:
         """Whether its replies hold a thought."""
-        return self.method.startswith("reasoning")
+        return self.kind.startswith("reasoning")
 
     @property
     def trained(self) -> bool:
         """Whether it was tuned."""
-        return self.method in UNTUNED
-
-    @property
-    def seeds(self) -> int:
-        """How many runs there are."""
-        return max(len(set(frame["seed"])) for frame in (self.evaluations, self.curves))
+        return self.kind in UNTUNED
 
     @property
     def updates(self) -> int:
         """How many updates the shortest of its runs has."""
-        return min(int(np.max(curve["iteration"].to_numpy())) for _, curve in self.curves.groupby("seed"))
+        return int(self.curves.groupby("seed")["iteration"].max().min())
 
-    def first(self, updates: int) -> "Arm":
+    def first(self, updates: int) -> "ReasoningArm":
         """The same arm with its first so many updates."""
-        return replace(self, curves=self.curves.loc[self.curves["iteration"] <= updates])
+        return self.where(self.curves["iteration"] <= updates)
 
     @property
     def distractors(self) -> int:
-        """Objects besides the mission's own; where it is not said, the world's 8."""
+        """Objects besides the mission's own; where the settings do not say, the world's 8."""
         count = self.settings.get("num_dists")
         return 8 if count is None else count
 
     @property
     def main(self) -> str:
         """The policy that stands for it in its own world."""
-        return "random" if self.method == "random" else SAMPLED
+        return "random" if self.kind == "random" else SAMPLED
 
     def policy(self, test: str) -> str:
         """The policy under which it was played in a test: `SAMPLED` in its own world, `FIRST_FINISHED`, or a world."""
         return self.main if test in (SAMPLED, self.world) else test
-
-    def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
-        """[seeds, layouts] of the final evaluation; None where it was not played or the metric not recorded."""
-        rows = self.evaluations.loc[self.evaluations["policy"] == policy]
-        if rows.empty or metric not in rows or rows[metric].isna().any():
-            return None
-        return table(rows, metric, "episode" if policy == FIRST_FINISHED else "layout")
-
-    def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
-        """The mean with its 95 % interval over seeds and layouts."""
-        scores, owner = self.scores(policy, metric), (self.label, self.world, policy, metric)
-        return None if scores is None else two_level_interval(scores, generator(0, "interval", *owner))
 
     def series(self, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
         """(replies of the environments [points], values [seeds, points]) of what training recorded.
@@ -135,61 +124,32 @@ class Arm:
         """
         if self.curves.empty or metric not in self.curves:
             return None
-        told = self.curves.loc[self.curves[metric].notna(), ["seed", "iteration", "frames", metric]]
-        wide = told.pivot(index="iteration", columns="seed", values=metric).dropna()
+        recorded = self.curves.loc[self.curves[metric].notna(), ["seed", "iteration", "frames", metric]]
+        wide = recorded.pivot(index="iteration", columns="seed", values=metric).dropna()
         if wide.empty or wide.shape[1] < self.curves["seed"].nunique():
             return None
-        frames = told.pivot(index="iteration", columns="seed", values="frames").loc[wide.index].mean(axis=1)
+        frames = recorded.pivot(index="iteration", columns="seed", values="frames").loc[wide.index].mean(axis=1)
         return frames.to_numpy(dtype=float), wide.to_numpy(dtype=float).T
 
 
-def arms(records: Records) -> list[Arm]:
-    """All arms of this paper, in the order of `LOOKS`, the usual settings first."""
-    runs = records.runs.loc[(records.runs["paper"] == "reasoning") & records.runs["method"].isin(list(LOOKS))]
-    plain = [_plain(settings) for settings in runs["settings"]]
-    usual = _usual([each for each, method in zip(plain, runs["method"], strict=True) if method in UNTUNED] or plain)
-    found: dict[tuple[str, str, str], Arm] = {}
-    for method in LOOKS:
-        for world, settings in runs.loc[runs["method"] == method, ["world", "settings"]].itertuples(index=False):
-            differs = _difference(settings, usual)
-            key = method, world, repr(differs)
-            if key not in found:
-                frames = [_of_arm(each, *key, usual) for each in (records.evaluations, records.curves)]
-                found[key] = Arm(method, world, settings, differs, *frames)
-    order = list(LOOKS)
-    return sorted(
-        found.values(), key=lambda arm: (order.index(arm.method), len(arm.differs), arm.world, arm.distractors)
-    )
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+def _named(settings: Settings) -> Settings:
     """Settings by which arms may differ, quirks of the original beside the others."""
     whole = {**settings, **settings.get("fidelity", {})}
     # How many environments are played at once matters to who learns in them.
     return {key: whole[key] for key in PHRASES if key in whole and (key != "num_envs" or "iterations" in whole)}
 
 
-def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that most runs have; in a tie, with the fewest distractors."""
-    return max(of_runs, key=lambda each: (of_runs.count(each), -(each.get("num_dists") or 0)), default={})
+def reasoning_arms(records: Records) -> list[ReasoningArm]:
+    """All arms of this paper."""
+    return arms.arms(records, ReasoningArm)
 
 
-def _difference(settings: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    """How settings differ from the usual ones; what either does not have is no difference."""
-    return {key: value for key, value in _plain(settings).items() if value != usual.get(key, value)}
-
-
-def _of_arm(frame: pd.DataFrame, method: str, world: str, differs: str, usual: dict[str, Any]) -> pd.DataFrame:
-    rows = frame.loc[(frame["paper"] == "reasoning") & (frame["method"] == method) & (frame["world"] == world)]
-    return rows.loc[[repr(_difference(settings, usual)) == differs for settings in rows["settings"]]]
-
-
-def main_arms(records: Records) -> dict[str, Arm]:
+def main_arms(records: Records) -> dict[str, ReasoningArm]:
     """method -> its arm with the usual settings, in the world where most agents were trained."""
-    usual = [each for each in arms(records) if not each.differs]
+    usual = [each for each in reasoning_arms(records) if not each.overrides]
     trained = [each.world for each in usual if each.trained] or [each.world for each in usual]
     home = max(trained, key=trained.count, default="")
-    return {each.method: each for each in usual if each.world == home}
+    return {each.kind: each for each in usual if each.world == home}
 
 
 def short(world: str) -> str:
@@ -197,18 +157,55 @@ def short(world: str) -> str:
     return world.removeprefix("Reasoning-").removesuffix("-v0")
 
 
-def difference(ours: Arm, theirs: Arm, test: str, metric: str = "success") -> Estimate | None:
+def difference(ours: ReasoningArm, theirs: ReasoningArm, test: str, metric: str = "success") -> Estimate | None:
     """`ours` minus `theirs` in one test, with its interval; paired, where the layouts are the same."""
-    a, b = ours.scores(ours.policy(test), metric), theirs.scores(theirs.policy(test), metric)
-    if a is None or b is None:
-        return None
-    rng = generator(0, "difference", ours.label, theirs.label, ours.world, test, metric)
-    return difference_interval(a, b, test != FIRST_FINISHED and a.shape[1] == b.shape[1], rng)
+    return arms.difference((ours, ours.policy(test)), (theirs, theirs.policy(test)), metric)
 
 
-def signed(gap: Estimate | None, metric: str) -> str:
-    """`-7.3 [-14.0, -0.7]`, in points for success."""
-    if gap is None:
-        return "–"
-    decimals = 1 if metric == "success" else 2
-    return f"{gap.value:+.{decimals}f} [{gap.low:+.{decimals}f}, {gap.high:+.{decimals}f}]"
+@dataclass(frozen=True)
+class Study:
+    """What is changed (`key`), and what may change with it because the method asks for it (`along`)."""
+
+    key: str
+    along: tuple[str, ...] = ()
+    printed: bool = False
+    """Whether the report's tables have a column for it: the distractors."""
+
+    def groups(self, records: Records) -> list[list[ReasoningArm]]:
+        """Arms that differ in nothing but the key: of one agent, in one world; trained ones first, ordered by value."""
+        groups = dict[tuple[str, ...], list[ReasoningArm]]()
+        for arm in sorted(reasoning_arms(records), key=lambda arm: (list(STYLES).index(arm.kind), len(arm.overrides))):
+            if arm.kind != "random":
+                along = repr([arm.settings.get(name) for name in self.along])
+                groups.setdefault((arm.kind, arm.world, self.agent(arm), along), []).append(arm)
+        several = [group for group in groups.values() if len({str(self.value(arm)) for arm in group}) > 1]
+        return [sorted(group, key=self._rank) for group in several]
+
+    def value(self, arm: ReasoningArm) -> Any:
+        """The value of the setting in an arm."""
+        return arm.settings.get(self.key)
+
+    def agent(self, arm: ReasoningArm) -> str:
+        """Who acts, and what is not usual about all arms of the study: `thinks, then acts, 3 distractors`."""
+        fixed = {key: value for key, value in arm.overrides.items() if key not in (self.key, *self.along)}
+        return replace(arm, overrides=fixed).label
+
+    def _rank(self, arm: ReasoningArm) -> tuple[int, str]:
+        """Numbers are ordered by size, names with the nested estimator first."""
+        value = self.value(arm)
+        return (value, "") if isinstance(value, int) else (int(value != "nested"), str(value))
+
+    def name(self, arm: ReasoningArm) -> str:
+        """The arm by what the study changes: `3 distractors`, `bandit`."""
+        return PHRASES[self.key].format(self.value(arm))
+
+
+DISTRACTORS = Study("num_dists", printed=True)
+ESTIMATORS = Study("estimator", along=("episodes", "num_envs", "steps"))
+BUDGET = Study("max_new_tokens")
+WINDOWS = Study("context_window")
+
+
+def shared_updates(group: list[ReasoningArm]) -> int:
+    """The updates after which the first of these trained arms stops."""
+    return min(arm.updates for arm in group)

@@ -1,30 +1,38 @@
-"""The final table of the reasoning agents: untuned and tuned, thinking and not, beside what the report prints.
+"""The reasoning agents' tables: the final one beside the report's, studies of one setting, and transcripts.
 
 A test is the main world, what finished first there, or another world that a tuned agent was also tested in. The
 report's cells are of another model; the rows `thinking minus not` are ours, and carry the verdict with its interval.
-Read first: `agents_table`. Called from: exhibits.py. Read next: `reasoning_learning.py`.
 """
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from groundlab.papers.reasoning.arms import (
-    FIRST_FINISHED,
-    LOOKS,
+    BUDGET,
+    DISTRACTORS,
+    ESTIMATORS,
     SAMPLED,
     UNTUNED,
-    Arm,
-    arms,
+    WINDOWS,
+    ReasoningArm,
+    Study,
     difference,
     main_arms,
+    reasoning_arms,
+    shared_updates,
     short,
-    signed,
 )
+from groundlab.report.arms import signed
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records
+from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.tables import Table, measured
+from groundlab.report.tables import Table, measured, number
+
+_UNTUNED = tuple(UNTUNED.values())
+
+# --- What the report prints
 
 
 class Cell(NamedTuple):
@@ -80,17 +88,19 @@ TABLES: dict[int, tuple[_Row, ...]] = {
 
 def cells(distractors: int, world: str, variant: str, thinks: bool) -> list[Cell]:
     """The printed cells of "GoTo", "zero-shot" or "trained": one a trial, none where the report has no such row."""
-    found = [row[2:] for row in TABLES.get(distractors, ()) if row[:2] == (world, variant)]
+    rows = [row[2:] for row in TABLES.get(distractors, ()) if row[:2] == (world, variant)]
     own = slice(0, None, 2) if thinks else slice(1, None, 2)
-    return [Cell(round(100 * row[own][0], 6), row[own][1]) for row in found]
+    return [Cell(round(100 * row[own][0], 6), row[own][1]) for row in rows]
 
 
-def printed(found: list[Cell], metric: str) -> str:
+def cells_text(trials: list[Cell], metric: str) -> str:
     """`66 %`, or `98 %, 14 %` for two trials; a dash for none."""
     if metric == "success":
-        return ", ".join(f"{cell.success:.0f} %" for cell in found) or "–"
-    return ", ".join(f"{cell.reward:.2f}" for cell in found) or "–"
+        return ", ".join(f"{cell.success:.0f} %" for cell in trials) or "–"
+    return ", ".join(f"{cell.reward:.2f}" for cell in trials) or "–"
 
+
+# --- The final table
 
 METRICS = ("success", "return", "length", "invalid")
 
@@ -103,69 +113,69 @@ METRICS = ("success", "return", "length", "invalid")
 )
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
-    every, main = arms(records), main_arms(records)
+    every, main = reasoning_arms(records), main_arms(records)
     counts = sorted({arm.distractors for arm in every if _is_final(arm, main)})
     rows, lines = [], []
     for count in counts:
         mine = [arm for arm in every if _is_final(arm, main) and arm.distractors == count]
         for test in _tests(mine, main):
             played = [arm for arm in mine if _stands_for(arm, test, mine, main)]
-            rows += [_row(arm, test, main) for arm in played]
-            lines += [line for arm in played for line in _lines(arm, test)]
+            rows += [_agent_row(arm, test, main) for arm in played]
+            lines += [line for arm in played for line in _agent_lines(arm, test)]
             for ours, theirs in _pairs(played):
                 rows.append(_gap_row(ours, theirs, test, main))
                 lines += _gap_lines(ours, theirs, test)
     hidden = ["distractors"] if len(counts) == 1 else []
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows).drop(columns=hidden), _NOTES)
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows).drop(columns=hidden), _AGENT_NOTES)
 
 
-_NOTES = (
+_AGENT_NOTES = (
     "mean [95 % interval] over seeds and layouts, each layout played to its end; success in percent; return: the "
     "world's reward, 0 without success; replies and invalid ones per episode",
     "report's: what it prints for Llama-3.2-3B-Instruct, 50 episodes a cell (a value a trial): another model, trained "
     "in two worlds at once, its episodes counted as they finished. Not the same model, so a comparison of shape only",
-    "thinking minus not: the difference, paired by layout; it is told apart from 0 where its interval does not hold 0",
+    "thinking minus not: the difference, paired by layout; it differs from 0 where its interval does not hold 0",
     "held-out: the mission names a red key, a yellow box or a green ball, which no training mission does",
     "first finished: the first 50 episodes that end among environments that restart, as the report counts (among 6; "
     "untuned agents here: among 32). Short episodes come first, the more so the more environments there are",
 )
 
 
-def _is_final(arm: Arm, main: dict[str, Arm]) -> bool:
+def _is_final(arm: ReasoningArm, main: dict[str, ReasoningArm]) -> bool:
     """Whether it has the usual settings but for distractors, and was trained as long and where the main arms were."""
-    reference = main.get(arm.method)
+    reference = main.get(arm.kind)
     same = reference is None or arm.settings.get("iterations") == reference.settings.get("iterations")
-    return set(arm.differs) <= {"num_dists"} and (not arm.trained or (same and arm.world == _home(main)))
+    return set(arm.overrides) <= {"num_dists"} and (not arm.trained or (same and arm.world == _home(main)))
 
 
-def _home(main: dict[str, Arm]) -> str:
+def _home(main: dict[str, ReasoningArm]) -> str:
     return next((arm.world for arm in main.values()), "")
 
 
-def _tests(mine: list[Arm], main: dict[str, Arm]) -> list[str]:
+def _tests(mine: list[ReasoningArm], main: dict[str, ReasoningArm]) -> list[str]:
     """The main world, what finished first there, and the other worlds that a trained agent was tested in."""
     played = [name for arm in mine if arm.world == _home(main) for name in arm.evaluations["policy"].unique()]
     others = [name for name in dict.fromkeys(played) if name.startswith("Reasoning-")]
     return [SAMPLED, *([FIRST_FINISHED] if FIRST_FINISHED in played else []), *others]
 
 
-def _stands_for(arm: Arm, test: str, mine: list[Arm], main: dict[str, Arm]) -> bool:
+def _stands_for(arm: ReasoningArm, test: str, mine: list[ReasoningArm], main: dict[str, ReasoningArm]) -> bool:
     """Whether an arm is shown in a test: one of the main world, or one that was played untuned in the tested world."""
     if arm.estimate(arm.policy(test)) is None:
         return False
     if arm.world == _home(main):
         return True
     at_home = any(
-        each.method == arm.method and each.world == _home(main) and each.scores(test) is not None for each in mine
+        each.kind == arm.kind and each.world == _home(main) and each.scores(test) is not None for each in mine
     )
     return arm.world == test and not at_home
 
 
-def _pairs(played: list[Arm]) -> list[tuple[Arm, Arm]]:
+def _pairs(played: list[ReasoningArm]) -> list[tuple[ReasoningArm, ReasoningArm]]:
     """(who thinks, who does not) of those that are shown, untuned and trained."""
-    by_method = {arm.method: arm for arm in played}
+    by_kind = {arm.kind: arm for arm in played}
     names = (("reasoning-zero-shot", "direct-zero-shot"), ("reasoning", "direct"))
-    return [(by_method[a], by_method[b]) for a, b in names if a in by_method and b in by_method]
+    return [(by_kind[a], by_kind[b]) for a, b in names if a in by_kind and b in by_kind]
 
 
 def title(test: str, world: str) -> str:
@@ -175,60 +185,154 @@ def title(test: str, world: str) -> str:
     return own.get(test, f"{short(test).removesuffix('Test')}{held_out}")
 
 
-def _row(arm: Arm, test: str, main: dict[str, Arm]) -> dict[str, str]:
-    paper = _printed(arm, test)
+def _agent_row(arm: ReasoningArm, test: str, main: dict[str, ReasoningArm]) -> dict[str, str]:
+    paper = _report_cells(arm, test)
     values = {metric: measured(arm.estimate(arm.policy(test), metric), metric) for metric in METRICS}
     return {
         "distractors": str(arm.distractors),
         "test": title(test, _home(main)),
-        "agent": arm.agent if not arm.trained else f"{arm.agent}, trained",
+        "agent": arm.agent_and_state,
         "success": values["success"],
-        "report's success": printed(paper, "success"),
+        "report's success": cells_text(paper, "success"),
         "return": values["return"],
-        "report's return": printed(paper, "return"),
+        "report's return": cells_text(paper, "return"),
         "replies": values["length"],
         "invalid": values["invalid"],
-        "seeds": str(arm.seeds),
+        "seeds": str(len(arm.seeds)),
     }
 
 
-def _printed(arm: Arm, test: str) -> list[Cell]:
-    if arm.method == "random" or test == FIRST_FINISHED:
+def _report_cells(arm: ReasoningArm, test: str) -> list[Cell]:
+    if arm.kind == "random" or test == FIRST_FINISHED:
         return []
     world = short(test if test.startswith("Reasoning-") else arm.world)
     return cells(arm.distractors, world, "trained" if arm.trained else "zero-shot", arm.thinks)
 
 
-def _gap_row(ours: Arm, theirs: Arm, test: str, main: dict[str, Arm]) -> dict[str, str]:
+def _gap_row(ours: ReasoningArm, theirs: ReasoningArm, test: str, main: dict[str, ReasoningArm]) -> dict[str, str]:
     state = "trained" if ours.trained else "untuned"
-    cells_ = {metric: signed(difference(ours, theirs, test, metric), metric) for metric in METRICS}
+    gaps = {metric: signed(difference(ours, theirs, test, metric), metric) for metric in METRICS}
     row = {"distractors": str(ours.distractors), "test": title(test, _home(main))}
-    row |= {"agent": f"thinking minus not, {state}", "success": cells_["success"]}
-    row |= {"report's success": "", "return": cells_["return"], "report's return": ""}
+    row |= {"agent": f"thinking minus not, {state}", "success": gaps["success"]}
+    row |= {"report's success": "", "return": gaps["return"], "report's return": ""}
     return row | {
-        "replies": cells_["length"],
-        "invalid": cells_["invalid"],
-        "seeds": str(min(ours.seeds, theirs.seeds)),
+        "replies": gaps["length"],
+        "invalid": gaps["invalid"],
+        "seeds": str(_shared_seeds(ours, theirs)),
     }
 
 
-def _lines(arm: Arm, test: str) -> list[dict[str, Any]]:
-    own = {"method": arm.method, "agent": arm.label, "world": arm.world, "test": test, "seeds": arm.seeds}
+def _agent_lines(arm: ReasoningArm, test: str) -> list[dict[str, Any]]:
+    own = {"method": arm.kind, "agent": arm.label, "world": arm.world, "test": test, "seeds": len(arm.seeds)}
     own |= {"distractors": arm.distractors}
-    found = {metric: arm.estimate(arm.policy(test), metric) for metric in METRICS}
-    return [{**own, "metric": metric, **_numbers(each)} for metric, each in found.items() if each]
+    estimates = {metric: arm.estimate(arm.policy(test), metric) for metric in METRICS}
+    return [{**own, "metric": metric, **_numbers(each)} for metric, each in estimates.items() if each]
 
 
-def _gap_lines(ours: Arm, theirs: Arm, test: str) -> list[dict[str, Any]]:
-    own = {"method": f"{ours.method} - {theirs.method}", "agent": "thinking minus not", "world": ours.world}
-    own |= {"test": test, "seeds": min(ours.seeds, theirs.seeds)}
-    found = {metric: difference(ours, theirs, test, metric) for metric in METRICS}
-    return [{**own, "metric": metric, **_numbers(each)} for metric, each in found.items() if each]
+def _gap_lines(ours: ReasoningArm, theirs: ReasoningArm, test: str) -> list[dict[str, Any]]:
+    own = {"method": f"{ours.kind} - {theirs.kind}", "agent": "thinking minus not", "world": ours.world}
+    own |= {"test": test, "seeds": _shared_seeds(ours, theirs)}
+    gaps = {metric: difference(ours, theirs, test, metric) for metric in METRICS}
+    return [{**own, "metric": metric, **_numbers(each)} for metric, each in gaps.items() if each]
+
+
+def _shared_seeds(ours: ReasoningArm, theirs: ReasoningArm) -> int:
+    return min(len(ours.seeds), len(theirs.seeds))
 
 
 def _numbers(estimate: Estimate) -> dict[str, float]:
     return {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
 
+
+# --- Studies: arms that differ in one setting
+
+
+@exhibit(
+    "reasoning-distractors-table",
+    "Distractors, beside the report's tables (shape only)",
+    methods=("direct",),
+    beside=("reasoning", *_UNTUNED),
+)
+def distractors_table(records: Records) -> Table | None:
+    """What is reached, by the number of distractors."""
+    return study_table(records, DISTRACTORS)
+
+
+@exhibit(
+    "reasoning-estimators-table",
+    "Estimators of credit, all else held fixed: what they reach (shape only)",
+    methods=("direct",),
+    beside=("reasoning",),
+)
+def estimators_table(records: Records) -> Table | None:
+    """What is reached, by the estimator of credit."""
+    return study_table(records, ESTIMATORS)
+
+
+@exhibit(
+    "reasoning-limits-table",
+    "The limit of new tokens and the context window: what is reached (shape only)",
+    methods=("direct",),
+    beside=("reasoning", *_UNTUNED),
+)
+def limits_table(records: Records) -> Table | None:
+    """What is reached, by the limit of new tokens and by the context window."""
+    return study_table(records, BUDGET, WINDOWS)
+
+
+def study_table(records: Records, *studies: Study) -> Table | None:
+    """One row an arm: success untuned, when the shortest arm stops, and at its own end; beside the report's."""
+    shown = [
+        (study, arm, shared_updates(group) if arm.trained else 0)
+        for study in studies
+        for group in study.groups(records)
+        for arm in group
+    ]
+    rows, lines = [_study_row(*each) for each in shown], [_study_line(*each) for each in shown]
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _STUDY_NOTES) if shown else None
+
+
+_STUDY_NOTES = (
+    "shape only: one seed, unless the row has more; an interval of one seed is over its layouts and says nothing "
+    "about other seeds",
+    "before: success in the test before the first update; by then: the mean of the last two tests before the shortest "
+    "arm of the study stops; both on fixed layouts",
+    "at its end: the final evaluation, mean [95 % interval], of untuned agents the only one; "
+    "arms may have been trained for unequal times, see updates",
+)
+
+
+def _study_row(study: Study, arm: ReasoningArm, updates: int) -> dict[str, str]:
+    row = {"agent": study.agent(arm), "arm": study.name(arm), "seeds": str(len(arm.seeds))}
+    row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0))}
+    row |= {"by then": _percent(level_at(arm, updates)), "at its end": measured(arm.estimate(SAMPLED), "success")}
+    for title, metric in (("return", "return"), ("replies", "length"), ("invalid", "invalid")):
+        row[title] = measured(arm.estimate(SAMPLED, metric), metric)
+    if study.printed:
+        for state in ("zero-shot", "trained"):
+            row[f"report, {state}"] = cells_text(cells(arm.distractors, short(arm.world), state, arm.thinks), "success")
+    return row
+
+
+def _study_line(study: Study, arm: ReasoningArm, updates: int) -> dict[str, Any]:
+    line: dict[str, Any] = {"study": study.key, "method": arm.kind, "world": arm.world, "arm": study.name(arm)}
+    line |= {"seeds": len(arm.seeds), "updates": arm.settings.get("iterations"), "before": level_at(arm, 0)}
+    line |= {"by_then": level_at(arm, updates), "updates_by_then": updates}
+    end = arm.estimate(SAMPLED)
+    return line | ({"success": end.value, "low": end.low, "high": end.high} if end else {})
+
+
+def _percent(level: float | None) -> str:
+    return "–" if level is None else number(round(level), "success")
+
+
+def level_at(arm: ReasoningArm, updates: int) -> float | None:
+    """Success in percent, the mean of the last two tests in the first so many updates and of all seeds."""
+    series = arm.first(updates).series("test_success")
+    return None if series is None else float(np.mean(series[1][:, -2:]))
+
+
+# --- Transcripts
 
 FIRST, LAST = 6, 3  # replies of an episode that are shown
 EPISODES = 1  # of each agent
@@ -242,14 +346,11 @@ EPISODES = 1  # of each agent
 )
 def transcripts(records: Records) -> Table | None:
     """One row a reply: agent by agent, untuned before trained, an episode from its beginning."""
-    found = main_arms(records)
+    main = main_arms(records)
     order = [name for pair in ((UNTUNED[name], name) for name in UNTUNED) for name in pair]
-    lines = [line for name in order if name in found for line in _episodes(found[name])]
-    if not lines:
-        return None
-    return Table(
-        pd.DataFrame(lines), pd.DataFrame([row for line in lines for row in _readable(line)]), _TRANSCRIPT_NOTES
-    )
+    lines = [line for name in order if name in main for line in _reply_lines(main[name])]
+    rows = [row for line in lines for row in _reply_rows(line)]
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _TRANSCRIPT_NOTES) if lines else None
 
 
 _TRANSCRIPT_NOTES = (
@@ -258,26 +359,27 @@ _TRANSCRIPT_NOTES = (
 )
 
 
-def _episodes(arm: Arm) -> list[dict[str, Any]]:
-    """One line a reply of the first told episodes of the first seed."""
+def _reply_lines(arm: ReasoningArm) -> list[dict[str, Any]]:
+    """One line a reply of the first stored episodes of the first seed."""
     rows = arm.evaluations.loc[arm.evaluations["policy"] == SAMPLED]
     if "told" not in rows or rows["told"].dropna().empty:
         return []
     rows = rows.loc[rows["told"].notna()]
     rows = rows.loc[rows["seed"] == rows["seed"].min()].sort_values("layout").head(EPISODES)
     return [
-        {"agent": _name(arm), "layout": int(row["layout"]), "mission": row["mission"], "success": row["success"] > 0}
+        {
+            "agent": arm.agent_and_state,
+            "layout": int(row["layout"]),
+            "mission": row["mission"],
+            "success": row["success"] > 0,
+        }
         | {"reply": number, "replies": len(row["told"]), **each}
         for row in rows.to_dict("records")
         for number, each in enumerate(row["told"], start=1)
     ]
 
 
-def _name(arm: Arm) -> str:
-    return f"{LOOKS[arm.method].label}, trained" if arm.trained else LOOKS[arm.method].label
-
-
-def _readable(line: dict[str, Any]) -> list[dict[str, str]]:
+def _reply_rows(line: dict[str, Any]) -> list[dict[str, str]]:
     """A reply as a row; an episode's first row names it, its last is followed by how it went."""
     number, last = line["reply"], line["replies"]
     hidden = range(FIRST + 1, last - LAST + 1)

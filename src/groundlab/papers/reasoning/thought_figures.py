@@ -4,7 +4,6 @@ The report calls it a collapse when thoughts fall to two words ("Go forward."). 
 long one can be empty, so the rule here looks at what is said (spec reasoning-agents 6.2): a collapse is an echo rate of
 one half or more in three updates in a row, an echo being a thought that only repeats its action or says nothing; it is
 over after three updates at a quarter or less. The report's own rule, a mean of 2.05 words, stands beside it.
-Read first: `collapse`. Called from: exhibits.py. Read next: `reasoning_transcripts.py`.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab.papers.reasoning.arms import ANOTHERS, EMPTIED, SAMPLED, Arm, arms, main_arms
+from groundlab.papers.reasoning.arms import ANOTHERS, EMPTIED, SAMPLED, ReasoningArm, main_arms, reasoning_arms
 from groundlab.papers.reasoning.figures import REPLIES, draw_series
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
@@ -43,26 +42,26 @@ def collapse(updates: np.ndarray, echo: np.ndarray) -> Collapse:
 
 
 def _first_in_a_row(holds: np.ndarray) -> int | None:
-    """The first place from which something holds `IN_A_ROW` times."""
+    """The first index from which something holds `IN_A_ROW` times."""
     runs = np.convolve(holds.astype(int), np.ones(IN_A_ROW, dtype=int), mode="valid") if len(holds) >= IN_A_ROW else []
-    found = np.flatnonzero(np.asarray(runs) == IN_A_ROW)
-    return int(found[0]) if len(found) else None
+    starts = np.flatnonzero(np.asarray(runs) == IN_A_ROW)
+    return int(starts[0]) if len(starts) else None
 
 
 # --- Over training
 
 
 @exhibit("reasoning-thoughts", "What becomes of the thoughts while the agent is tuned", methods=("reasoning",))
-def figure(records: Records) -> Figure | None:
-    """Length, echoes, content, what a thought tells of its state, what it decides, and the form of replies."""
+def thoughts_figure(records: Records) -> Figure | None:
+    """Length, echoes, content, what a thought says of its state, what it decides, and the form of replies."""
     arm = main_arms(records).get("reasoning")
     if arm is None or arm.series("thought_words") is None:
         return None
-    drawn, axes = new_figure(11.4, 6.4, 2, 3)
+    figure, axes = new_figure(11.4, 6.4, 2, 3)
     _words(axes[0, 0], arm)
     _shares(axes[0, 1], arm, {"echo_rate": ("only repeats its action", "#D55E00")}, "echoes")
-    for level in (COLLAPSED, RECOVERED):
-        axes[0, 1].axhline(100 * level, color="#333333", linestyle=":", linewidth=1)
+    for level, label, dashes in ((COLLAPSED, "a collapse begins", "--"), (RECOVERED, "it is over", ":")):
+        axes[0, 1].axhline(100 * level, color="#333333", linestyle=dashes, linewidth=1, label=label)
     contents = {
         "grounded_rate": ("names a thing of its goal or view", "#009E73"),
         "hallucination_rate": ("names a thing found nowhere", "#CC79A7"),
@@ -76,10 +75,10 @@ def figure(records: Records) -> Figure | None:
     for axis in axes.flat:
         axis.set(xlabel=REPLIES, xlim=(0, None))
         axis.legend(loc="best")
-    return drawn
+    return figure
 
 
-def _words(axis: Axes, arm: Arm) -> None:
+def _words(axis: Axes, arm: ReasoningArm) -> None:
     """The mean, and the band between the tenth and the ninetieth percentile, both averaged over seeds."""
     low, high = arm.series("thought_words_p10"), arm.series("thought_words_p90")
     if low and high:
@@ -90,22 +89,14 @@ def _words(axis: Axes, arm: Arm) -> None:
     axis.set(title="words of a thought", ylabel="words", ylim=(0, None))
 
 
-def _shares(axis: Axes, arm: Arm, names: dict[str, tuple[str, str]], title: str) -> None:
+def _shares(axis: Axes, arm: ReasoningArm, names: dict[str, tuple[str, str]], title: str) -> None:
     for metric, (label, colour) in names.items():
-        draw_series(axis, in_percent(arm, metric), metric, colour, label)
+        draw_series(axis, arm, metric, colour, label, factor=100)
     axis.set(title=title, ylabel="share [%]", ylim=(-3, 103))
 
 
-def in_percent(arm: Arm, metric: str) -> Arm:
-    """The arm with one recorded share in percent."""
-    if metric not in arm.curves:
-        return arm
-    curves = arm.curves.assign(**{metric: 100 * arm.curves[metric]})
-    return Arm(arm.method, arm.world, arm.settings, arm.differs, arm.evaluations, curves)
-
-
-def _information(axis: Axes, arm: Arm) -> None:
-    draw_series(axis, arm, "mi_retrieval", "#D55E00", "what a thought tells of its state")
+def _information(axis: Axes, arm: ReasoningArm) -> None:
+    draw_series(axis, arm, "mi_retrieval", "#D55E00", "what a thought says of its state")
     draw_series(axis, arm, "thought_entropy", "#56B4E9", "what is open in a state (entropy)")
     bound = arm.series("mi_bound")
     if bound:
@@ -120,16 +111,16 @@ def _information(axis: Axes, arm: Arm) -> None:
 def collapse_table(records: Records) -> Table | None:
     """One row a run of every arm that thinks and was tuned: its thoughts at both ends, and whether they collapsed."""
     lines = [
-        _line(arm, seed, curve.sort_values("iteration"))
-        for arm in arms(records)
-        if arm.method == "reasoning" and "echo_rate" in arm.curves
+        _collapse_line(arm, seed, curve.sort_values("iteration"))
+        for arm in reasoning_arms(records)
+        if arm.kind == "reasoning" and "echo_rate" in arm.curves
         for seed, curve in arm.curves.groupby("seed")
     ]
-    rows = [_readable(line) for line in lines]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _NOTES) if rows else None
+    rows = [_collapse_row(line) for line in lines]
+    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _COLLAPSE_NOTES) if rows else None
 
 
-_NOTES = (
+_COLLAPSE_NOTES = (
     f'first and last: means over the first and the last {_TEN} updates; words are those before "final answer", '
     "counted in replies that have it",
     "collapse: the first of three updates in a row in which at least half of the valid replies' thoughts only repeat "
@@ -140,26 +131,26 @@ _NOTES = (
 )
 
 
-def _line(arm: Arm, seed: Any, curve: pd.DataFrame) -> dict[str, Any]:
-    told = curve.loc[curve["thought_words"].notna()]
-    updates, words = told["iteration"].to_numpy(dtype=int), told["thought_words"].to_numpy(dtype=float)
-    echo = told["echo_rate"].to_numpy(dtype=float)
-    found, short = collapse(updates, echo), np.flatnonzero(words <= PUBLISHED_WORDS)
-    line: dict[str, Any] = {"arm": arm.varied or "main", "seed": int(seed), "updates": int(updates.max())}
+def _collapse_line(arm: ReasoningArm, seed: Any, curve: pd.DataFrame) -> dict[str, Any]:
+    curve = curve.loc[curve["thought_words"].notna()]
+    updates, words = curve["iteration"].to_numpy(dtype=int), curve["thought_words"].to_numpy(dtype=float)
+    echo = curve["echo_rate"].to_numpy(dtype=float)
+    thoughts, short = collapse(updates, echo), np.flatnonzero(words <= PUBLISHED_WORDS)
+    line: dict[str, Any] = {"arm": arm.variant or "main", "seed": int(seed), "updates": int(updates.max())}
     line |= {"words_first": words[:_TEN].mean(), "words_last": words[-_TEN:].mean(), "words_least": words.min()}
     line |= {"echo_first": _mean(echo[:_TEN]), "echo_last": _mean(echo[-_TEN:])}
     for name in ("grounded_rate", "hallucination_rate", "valid", "cut_off"):
-        line[f"{name}_last"] = _mean(told[name].to_numpy(dtype=float)[-_TEN:]) if name in told else np.nan
-    line |= {"collapsed": found.began, "recovered": found.ended}
+        line[f"{name}_last"] = _mean(curve[name].to_numpy(dtype=float)[-_TEN:]) if name in curve else np.nan
+    line |= {"collapsed": thoughts.began, "recovered": thoughts.ended}
     return line | {"two_words": int(updates[short[0]]) if len(short) else None}
 
 
 def _mean(values: np.ndarray) -> float:
-    told = values[np.isfinite(values)]
-    return float(told.mean()) if len(told) else np.nan
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else np.nan
 
 
-def _readable(line: dict[str, Any]) -> dict[str, str]:
+def _collapse_row(line: dict[str, Any]) -> dict[str, str]:
     share = {name: _percent(line[f"{name}_last"]) for name in ("grounded_rate", "hallucination_rate")}
     over = "" if line["recovered"] is None else f", over at {line['recovered']}"
     return {
@@ -194,15 +185,13 @@ def _percent(value: float) -> str:
 )
 def swaps_table(records: Records) -> Table | None:
     """An agent's own thoughts, none, and another state's: what each comes to, and what thoughts tell."""
-    found = main_arms(records)
-    mine = [found[name] for name in ("reasoning-zero-shot", "reasoning") if name in found]
-    shown = [arm for arm in mine if arm.estimate(EMPTIED)]
-    if not shown:
+    main = main_arms(records)
+    agents = [main[name] for name in ("reasoning-zero-shot", "reasoning") if name in main]
+    swaps = [(arm, policy) for arm in agents if arm.estimate(EMPTIED) for policy in (SAMPLED, EMPTIED, ANOTHERS)]
+    if not swaps:
         return None
-    lines = [
-        _swap_line(arm, policy, found.get("reasoning")) for arm in shown for policy in (SAMPLED, EMPTIED, ANOTHERS)
-    ]
-    rows = [_swap_row(arm, policy, found.get("reasoning")) for arm in shown for policy in (SAMPLED, EMPTIED, ANOTHERS)]
+    lines = [_swap_line(arm, policy, main.get("reasoning")) for arm, policy in swaps]
+    rows = [_swap_row(arm, policy, line) for (arm, policy), line in zip(swaps, lines, strict=True)]
     return Table(pd.DataFrame(lines), pd.DataFrame(rows), _SWAP_NOTES)
 
 
@@ -210,18 +199,18 @@ _SWAP_NOTES = (
     "each layout played to its end, mean [95 % interval] over seeds and layouts; lost: points of success (each run)",
     "actions changed: the share that are others with the same random numbers, in 24 states, mean of the seeds; "
     "of the untuned agent before the first update, of the trained one after the last",
-    "told: what a thought tells of which of K states it belongs to, of at most log K nats; right: how often that state "
+    "told: what a thought says of which of K states it belongs to, of at most log K nats; right: how often that state "
     "is the likeliest; none of this is in the report",
 )
 _CHANGED = {EMPTIED: "swap_empty", ANOTHERS: "swap_other"}
-_TOLD = ("mi_retrieval", "mi_bound", "retrieval_accuracy", "thought_entropy")
+_INFORMATION = ("mi_retrieval", "mi_bound", "retrieval_accuracy", "thought_entropy")
 
 
-def _swap_row(arm: Arm, policy: str, trained: Arm | None) -> dict[str, str]:
-    line, own = _swap_line(arm, policy, trained), policy == SAMPLED
+def _swap_row(arm: ReasoningArm, policy: str, line: dict[str, Any]) -> dict[str, str]:
+    own = policy == SAMPLED
     names = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "from another episode's start"}
     return {
-        "agent": f"{arm.agent}, trained" if arm.trained else arm.agent,
+        "agent": arm.agent_and_state,
         "thoughts": names[policy],
         "success": measured(arm.estimate(policy), "success"),
         "lost": "" if own else _losses(lost(arm, policy)),
@@ -230,23 +219,23 @@ def _swap_row(arm: Arm, policy: str, trained: Arm | None) -> dict[str, str]:
         "actions changed": "" if own else _percent(line["changed"]),
         "told [nats]": _of(line["mi_retrieval"], line["mi_bound"]) if own else "",
         "right": _percent(line["retrieval_accuracy"]) if own else "",
-        "seeds": str(arm.seeds),
+        "seeds": str(len(arm.seeds)),
     }
 
 
-def _swap_line(arm: Arm, policy: str, trained: Arm | None) -> dict[str, Any]:
-    place = -1 if arm.trained else 0  # before any update, training has tested the untuned model
-    line: dict[str, Any] = {"method": arm.method, "thoughts": policy, "seeds": arm.seeds}
+def _swap_line(arm: ReasoningArm, policy: str, trained: ReasoningArm | None) -> dict[str, Any]:
+    update = -1 if arm.trained else 0  # before any update, training has tested the untuned model
+    line: dict[str, Any] = {"method": arm.kind, "thoughts": policy, "seeds": len(arm.seeds)}
     for metric in ("success", "return", "length"):
-        found = arm.estimate(policy, metric)
-        line |= {metric: found.value, f"{metric}_low": found.low, f"{metric}_high": found.high} if found else {}
+        end = arm.estimate(policy, metric)
+        line |= {metric: end.value, f"{metric}_low": end.low, f"{metric}_high": end.high} if end else {}
     losses = None if policy == SAMPLED else lost(arm, policy)
     line["lost"] = np.nan if losses is None else losses.mean()
-    line["changed"] = _at(trained, _CHANGED[policy], place) if policy in _CHANGED else np.nan
-    return line | {name: _at(trained, name, place) if policy == SAMPLED else np.nan for name in _TOLD}
+    line["changed"] = _at(trained, _CHANGED[policy], update) if policy in _CHANGED else np.nan
+    return line | {name: _at(trained, name, update) if policy == SAMPLED else np.nan for name in _INFORMATION}
 
 
-def lost(arm: Arm, policy: str) -> np.ndarray | None:
+def lost(arm: ReasoningArm, policy: str) -> np.ndarray | None:
     """[seeds]: points of success that each run loses when its thoughts are swapped, on the same layouts."""
     scores, under = arm.scores(SAMPLED), arm.scores(policy)
     return None if scores is None or under is None else (scores - under).mean(axis=1)
@@ -260,9 +249,9 @@ def _losses(losses: np.ndarray | None) -> str:
     return f"{losses.mean():.0f}{runs}"
 
 
-def _at(arm: Arm | None, metric: str, place: int) -> float:
-    found = arm.series(metric) if arm else None
-    return float(found[1][:, place].mean()) if found else np.nan
+def _at(arm: ReasoningArm | None, metric: str, update: int) -> float:
+    series = arm.series(metric) if arm else None
+    return float(series[1][:, update].mean()) if series else np.nan
 
 
 def _of(value: float, bound: float) -> str:

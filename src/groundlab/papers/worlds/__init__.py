@@ -25,5 +25,7 @@ PAPER = Paper(
             settings=f"{_HERE}.settings:FactsSettings",
         ),
     ),
+    metrics=("success", "steps", "return", "mismatches"),
+    policies=("random", "first-finished", "bot", "facts"),
     exhibits=(f"{_HERE}.exhibits",),
 )

@@ -1,8 +1,7 @@
 """The exhibits of the worlds: how often chance succeeds, level by level, and the bot at the other end of the scale.
 
-Each function takes `Records` and gives a `Table` or a figure; exhibits.py names, captions and saves them. A success
-rate carries its Wilson interval over all episodes of all seeds; published values come from configs/worlds/claims.yaml.
-Read first: `rows_of`, which lists what is shown; then `chance`, where the two ways of counting stand side by side.
+A success rate carries its Wilson interval over all episodes of all seeds; published values come from
+configs/worlds/claims.yaml. `rows_of` lists what is shown; `chance` sets the two ways of counting side by side.
 """
 
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from scipy import stats
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import select_rows
-from groundlab.report.records import Records
+from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import CONFIDENCE, Estimate
-from groundlab.report.style import LOOKS, PUBLISHED_COLOUR, UNITS, new_figure
+from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, new_figure
 from groundlab.report.tables import Table, number
 
 KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
@@ -34,9 +33,8 @@ _LEVELS = (
     "PickUpThenGoToLocal",
     "GoToAfterPickUpLocal",
 )
-FIRST_FINISHED = "first-finished"
 _COUNTED = {"": "every kind alike", FIRST_FINISHED: "as episodes finish"}
-_FINISHED_COLOUR = "#D55E00"
+_LAYOUTS_COLOUR, _FINISHED_COLOUR = "#E69F00", "#D55E00"
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,16 @@ def wilson(successes: int, episodes: int) -> Estimate:
 
 
 def _selectors(agent: str, world: str, kinds: bool, ways: tuple[str, ...]) -> list[Selector]:
-    by_kind = [Selector(method=agent, world=world, policy=agent, kind=kind) for kind in KINDS if kinds]  # type: ignore[arg-type]
-    return by_kind + [Selector(method=agent, world=world, policy=way or agent) for way in ways]  # type: ignore[arg-type]
+    by_kind = [Selector(method=agent, world=world, policy=agent, kind=kind) for kind in KINDS if kinds]
+    return by_kind + [Selector(method=agent, world=world, policy=way or agent) for way in ways]
 
 
 def rows_of(records: Records, agent: str) -> list[Row]:
     """What was played by an agent: the training world by kind and in all, the test world so, then single levels."""
     chosen = _selectors(agent, TRAIN, True, ("", FIRST_FINISHED)) + _selectors(agent, TEST, True, ("",))
     chosen += [each for level in _LEVELS for each in _selectors(agent, f"BabyAI-{level}-v0", False, ("",))]
-    claims = {str(claim.select): claim for claim in load_claims() if claim.paper == "worlds" and claim.select}
-    rows = [Row(each, _name(each), select_rows(records, each), claims.get(str(each))) for each in chosen]
+    claims = {claim.select.key: claim for claim in load_claims("worlds") if claim.select}
+    rows = [Row(each, _name(each), select_rows(records, each), claims.get(each.key)) for each in chosen]
     return [row for row in rows if not row.episodes.empty]
 
 
@@ -124,13 +122,13 @@ def _data(row: Row) -> dict[str, object]:
         "return": row.mean("return"),
         "episodes": len(row.episodes),
         "seeds": row.episodes["seed"].nunique(),
-        **{f"{source}_success": _told(row.claim, source, "success") for source in ("published", "reference")},
-        "published_error_bar": _told(row.claim, "error_bar", "success"),
-        "reference_steps": _told(row.claim, "reference", "steps"),
+        **{f"{source}_success": _claimed(row.claim, source, "success") for source in ("published", "reference")},
+        "published_error_bar": _claimed(row.claim, "error_bar", "success"),
+        "reference_steps": _claimed(row.claim, "reference", "steps"),
     }
 
 
-def _told(claim: Claim | None, source: str, metric: str) -> float | None:
+def _claimed(claim: Claim | None, source: str, metric: str) -> float | None:
     value = getattr(claim, source).get(metric) if claim else None
     return None if value is None else float(value)
 
@@ -152,7 +150,7 @@ def _text(row: Row) -> dict[str, str]:
 
 
 def _quoted(claim: Claim | None, source: str, metric: str, error: bool = False) -> str:
-    """A told value with the decimals that it was told with."""
+    """A value of a claim with the decimals that it was published with."""
     value = getattr(claim, source).get(metric) if claim else None
     if claim is None or value is None:
         return "–"
@@ -168,11 +166,11 @@ def _notes(records: Records) -> tuple[str, ...]:
         "paper: read off its generalization figure, ± its error bar; "
         "re-run: the released environment played again (600 or 1000 episodes; bot 300)",
         "return: undiscounted, 1 - 0.9 of the share of the time limit that was used; 0 for a failure",
-        *_compared(records),
+        *_parity_note(records),
     )
 
 
-def _compared(records: Records) -> tuple[str, ...]:
+def _parity_note(records: Records) -> tuple[str, ...]:
     """What the `facts` runs counted, in one line."""
     rows = records.evaluations.loc[records.evaluations["method"] == "facts"]
     if rows.empty:
@@ -197,27 +195,27 @@ def chance(records: Records) -> Figure:
     panels = [(title, shown) for title, shown in panels if shown]
     figure, axes = new_figure(1.2 + 3.3 * len(panels), 3.9, 1, len(panels), sharex=True)
     for axis, (title, shown) in zip(axes[0], panels, strict=True):
-        for place, row in enumerate(shown):
-            _chance_row(axis, place, row)
+        for height, row in enumerate(shown):
+            _chance_row(axis, height, row)
         names = [row.name.removeprefix("MixedTrainLocal, ").removeprefix("MixedTestLocal, ") for row in shown]
-        axis.set(title=title, xlabel=UNITS["success"], ylim=(len(shown) - 0.4, -0.6))
+        axis.set(title=title, xlabel=SUCCESS, ylim=(len(shown) - 0.4, -0.6))
         axis.set_yticks(range(len(shown)), names)
     axes[0, 0].set_xlim(-1.5, 42)
     figure.legend(handles=_chance_legend(), loc="outside lower center", ncols=3)
     return figure
 
 
-def _chance_row(axis: Axes, place: int, row: Row) -> None:
-    colour = _FINISHED_COLOUR if row.selector.policy == FIRST_FINISHED else LOOKS["random"].colour
-    published, bar = (_told(row.claim, source, "success") for source in ("published", "error_bar"))
+def _chance_row(axis: Axes, height: int, row: Row) -> None:
+    colour = _FINISHED_COLOUR if row.selector.policy == FIRST_FINISHED else _LAYOUTS_COLOUR
+    published, bar = (_claimed(row.claim, source, "success") for source in ("published", "error_bar"))
     if published is not None:
-        axis.errorbar(published, place + 0.26, xerr=bar, **_PUBLISHED)
-    if (again := _told(row.claim, "reference", "success")) is not None:
-        axis.plot(again, place + 0.26, **_AGAIN)
-    axis.plot(row.by_seed, np.full(len(row.by_seed), place - 0.24), color=colour, **_SEED)
+        axis.errorbar(published, height + 0.26, xerr=bar, **_PUBLISHED)
+    if (again := _claimed(row.claim, "reference", "success")) is not None:
+        axis.plot(again, height + 0.26, **_AGAIN)
+    axis.plot(row.by_seed, np.full(len(row.by_seed), height - 0.24), color=colour, **_SEED)
     success = row.success
     ends = [[success.value - success.low], [success.high - success.value]]
-    axis.errorbar(success.value, place, xerr=ends, color=colour, **_MEASURED)
+    axis.errorbar(success.value, height, xerr=ends, color=colour, **_MEASURED)
 
 
 _MEASURED = {"marker": "D", "markersize": 5, "elinewidth": 1.6, "capsize": 2.5, "linestyle": "none"}
@@ -234,7 +232,7 @@ _PUBLISHED = {
 
 
 def _chance_legend() -> list[Line2D]:
-    colour, line = LOOKS["random"].colour, {"color": _FINISHED_COLOUR, "marker": "D", "markersize": 5}
+    colour, line = _LAYOUTS_COLOUR, {"color": _FINISHED_COLOUR, "marker": "D", "markersize": 5}
     return [
         Line2D([], [], color=colour, marker="D", markersize=5, label="measured, every layout once (95 % interval)"),
         Line2D([], [], **line, label="measured, as episodes finish (95 % interval)"),

@@ -1,0 +1,83 @@
+"""The GLAM paper's runs as arms: who learns by which method, how each is called and drawn, and what varies.
+
+The usual settings of a method are those of most of its runs, in any world; other arms name what differs from them.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from groundlab.report import arms
+from groundlab.report.arms import Arm, Run, Settings, most_common
+from groundlab.report.records import Records
+from groundlab.report.statistics import Estimate
+from groundlab.report.style import PUBLISHED_COLOUR, PlotStyle
+
+STYLES = {
+    "glam": PlotStyle("pretrained LM, PPO (GLAM)", "#D55E00", "o"),
+    "aflan": PlotStyle("pretrained LM, action head", "#CC79A7", "P"),
+    "npe": PlotStyle("embeddings only, scoring (NPE)", "#0072B2", "s"),
+    "npae": PlotStyle("embeddings only, action head (NPAE)", "#56B4E9", "^"),
+    "npa": PlotStyle("random weights, action head (NPA)", "#7A4B9A", "v"),
+    "drrn": PlotStyle("DRRN", "#009E73", "D"),
+    "symbolic": PlotStyle("symbolic PPO", "#8C6D31", "X"),
+    "cloning": PlotStyle("cloning", "#4C4C4C", "p"),
+    "zero-shot": PlotStyle("LM without tuning", "#999999", "*"),
+    "random": PlotStyle("random", "#E69F00", "d"),
+    "bot": PlotStyle("bot", PUBLISHED_COLOUR, "h"),
+}
+EIGHT = "BabyAI-GoToLocal-v0"
+CONTROL = "fixed-mission"
+_NAMED = (
+    "model",
+    "nbr_obs",
+    "action_space",
+    "action_list",
+    "rule",
+    "temperature",
+    "binding_start",
+    "demonstrations",
+    "fidelity",
+)
+"""The settings by which arms may differ."""
+
+
+class GlamArm(Arm):
+    """The runs of one method in one world that share their settings."""
+
+    paper = "glam"
+    styles: ClassVar = STYLES
+
+    @classmethod
+    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
+        """The settings that most runs of the method have, in any world; in a tie, the first with the most tests."""
+        own = [run.settings for run in runs if run.kind == kind]
+        return most_common(own, lambda each: (len(each.get("tests", [])),))
+
+    @classmethod
+    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
+        """The named settings that are not those of the baseline."""
+        return {key: settings.get(key) for key in _NAMED if settings.get(key) != baseline.get(key)}
+
+    @property
+    def policy(self) -> str:
+        """The policy that stands for the arm."""
+        return self.kind if self.kind in ("random", "bot") else "sampled"
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is a learning curve: records of training episodes."""
+        return "episodes" in self.curves and bool(self.curves["episodes"].notna().any())
+
+    def cost(self, policy: str, control: str) -> Estimate | None:
+        """How many points of success the control costs, on the same layouts."""
+        return arms.difference((self, policy), (self, control))
+
+
+def glam_arms(records: Records) -> list[GlamArm]:
+    """All arms of this paper."""
+    return arms.arms(records, GlamArm)
+
+
+def short(world: str) -> str:
+    """`GoToLocal` for `BabyAI-GoToLocal-v0`."""
+    return world.removeprefix("BabyAI-").removesuffix("-v0")

@@ -1,0 +1,209 @@
+"""The knowledge paper's runs as arms: one potential or reward in one world, and whose knowledge it has.
+
+The paper's own figures could not be had, so everything is held against phi = 0, plain PPO with as many steps and seeds:
+the area under the learning curve (mean training success over all steps), and the chance that a seed of an arm has more
+of it than one of phi = 0. Two potentials are controls: an oracle, which knows the task, and a random one, which knows
+nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from groundlab.report import arms
+from groundlab.report.arms import Arm, Run, Settings, most_common
+from groundlab.report.records import Records
+from groundlab.report.statistics import Estimate, difference_interval, improvement_interval
+from groundlab.report.style import PlotStyle
+
+STYLES = {
+    "none": PlotStyle("φ = 0 (plain PPO)", "#4C4C4C", "o"),
+    "code": PlotStyle("BK-Code", "#D55E00", "s"),
+    "preference": PlotStyle("BK-Pref", "#0072B2", "^"),
+    "goals": PlotStyle("BK-Goal", "#009E73", "D"),
+    "rnd": PlotStyle("RND", "#CC79A7", "v"),
+    "curious": PlotStyle("RND, on equal terms", "#8E4585", "<"),
+    "ellm": PlotStyle("reward in the style of ELLM", "#56B4E9", "P"),
+    "motif": PlotStyle("reward in the style of Motif", "#E6AB02", "p"),
+    "oracle": PlotStyle("oracle potential (control, knows the task)", "#8C6D31", "*"),
+    "random": PlotStyle("random potential (control, knows nothing)", "#999999", "X"),
+}
+FORMS, CONTROLS, REWARDS = ("code", "preference", "goals"), ("oracle", "random"), ("ellm", "motif")
+POLICIES = ("sampled", "argmax")
+WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
+QUIRKS = {
+    "late": "paid one step late (Q2)",
+    "no_boundaries": "episodes not kept apart (Q3)",
+    "running_scale": "divided by a running deviation (Q4)",
+    "carried_twice": "divided again when carried (Q4)",
+    "shared_clock": "one clock for all environments (Q5)",
+    "unclipped_gradients": "gradients not clipped (Q1)",
+    "first_action_fills": "first window filled with its action",
+}
+_NAMED = (
+    "network",
+    "timeouts",
+    "scale",
+    "strength",
+    "share",
+    "pooling",
+    "threshold",
+    "encoder",
+    "frames",
+    "iterations",
+)
+_LABELS, _SOURCE = "labelling.", "source of knowledge"  # names of overrides that stand for nested settings
+
+
+class KnowledgeArm(Arm):
+    """The runs of one potential in one world with one choice of settings."""
+
+    paper = "knowledge"
+    styles: ClassVar = STYLES
+
+    @classmethod
+    def kind_of(cls, method: str, settings: Settings) -> str:
+        """The form of the potential or reward; curiosity on equal terms has the time limits of the other arms."""
+        if method == "rnd":
+            return "curious" if settings.get("timeouts") == "bootstrap" else "rnd"
+        return settings["form"]
+
+    @classmethod
+    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
+        """The settings that most runs of the kind have in this world.
+
+        In a tie those without quirks, then those that most runs of the world share, then the nearest to all others.
+        """
+        own = [run.settings for run in runs if (run.kind, run.world) == (kind, world)]
+        flat = [_flat(settings) for settings in own]
+        of_world = [run.settings for run in runs if run.world == world]
+
+        def tie(each: Settings) -> tuple[bool, int, int]:
+            shared = sum(each.get(key) == other.get(key) for other in of_world for key in _NAMED)
+            differing = sum(len(dict(_flat(each).items() ^ other.items())) for other in flat)
+            return not any(each.get("fidelity", {}).values()), shared, -differing
+
+        return most_common(own, tie)
+
+    @classmethod
+    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
+        """Quirks, source of knowledge, labelling and named settings that are not those of the baseline."""
+        pair = settings, baseline
+        quirks, usual_quirks = ({name: bool(each.get("fidelity", {}).get(name)) for name in QUIRKS} for each in pair)
+        overrides: Settings = {name: on for name, on in quirks.items() if on != usual_quirks[name]}
+        source, usual_source = (source_of(each.get("form", "none"), each) for each in pair)
+        overrides |= {_SOURCE: source} if source != usual_source else {}
+        labels, usual_labels = (
+            {**each.get("labelling", {}), "error": None} for each in pair
+        )  # errors are the source's
+        overrides |= {f"{_LABELS}{key}": value for key, value in labels.items() if usual_labels.get(key) != value}
+        return overrides | {key: settings.get(key) for key in _NAMED if settings.get(key) != baseline.get(key)}
+
+    @classmethod
+    def phrase(cls, name: str, value: Any) -> str:
+        """`late`, `without late`, `own model quick-t5-s0`, `pairs 200`, `frames 2000`."""
+        if name in QUIRKS:
+            return name if value else f"without {name}"
+        return value if name == _SOURCE else f"{name.removeprefix(_LABELS)} {value}"
+
+    @property
+    def name(self) -> str:
+        """As figures call it: `BK-Pref`, `BK-Pref, scripted labeller, error 40 %`."""
+        return super().label
+
+    @property
+    def source(self) -> str:
+        """Whose knowledge it is; empty where there is none."""
+        return source_of(self.kind, self.settings)
+
+    @property
+    def label(self) -> str:
+        """Name and source: `BK-Code (hand-written knowledge)`."""
+        return self.name + (f" ({self.source})" if self.source else "")
+
+    @property
+    def frames(self) -> int:
+        """The steps of all environments together that every seed has."""
+        return int(self.curves.groupby("seed")["frames"].max().min())
+
+    @property
+    def quirks(self) -> list[str]:
+        """The original's deviations that are switched on, in the order of `QUIRKS`."""
+        return [name for name in QUIRKS if self.settings.get("fidelity", {}).get(name)]
+
+
+def _flat(settings: Settings) -> dict[str, str]:
+    """Nested settings by their path."""
+    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
+    inner = {f"{key}.{name}": value for key, each in nested.items() for name, value in each.items()}
+    return {key: repr(value) for key, value in {**settings, **inner}.items() if key not in nested}
+
+
+def source_of(kind: str, settings: Settings) -> str:
+    """`hand-written knowledge`, `scripted labeller, error 10 %`, `own model quick-t5-s0`, or the source's name."""
+    if kind not in (*FORMS, *REWARDS):
+        return ""
+    maker = settings.get("maker")
+    if maker == "recorded":
+        return "hand-written knowledge"
+    if maker == "scripted":
+        error = f", error {100 * label_error(settings):.0f} %" if kind in ("preference", "motif") else ""
+        return f"scripted labeller{error}"
+    return f"own model {settings.get('model')}" if maker == "local" else f"from {settings.get('source')}"
+
+
+def label_error(settings: Settings) -> float:
+    """The share of wrong answers of the scripted judge."""
+    return settings.get("labelling", {}).get("error", WRONG_BY_DEFAULT)
+
+
+def knowledge_arms(records: Records) -> list[KnowledgeArm]:
+    """All arms of this paper."""
+    return arms.arms(records, KnowledgeArm)
+
+
+def main_world(every: list[KnowledgeArm]) -> str:
+    """The world of the comparison: where phi = 0 has the most seeds; in a tie, where there are most arms."""
+    base = [each for each in every if each.kind == "none" and not each.overrides]
+    rivals = {each.world: sum(other.world == each.world for other in every) for each in base}
+    return max(base, key=lambda each: (len(each.seeds), rivals[each.world])).world if base else ""
+
+
+def usual_arms(every: list[KnowledgeArm]) -> list[KnowledgeArm]:
+    """The arms of the comparison: usual settings, in the main world."""
+    home = main_world(every)
+    return [each for each in every if each.world == home and not each.overrides]
+
+
+def plain_ppo(every: list[KnowledgeArm]) -> KnowledgeArm | None:
+    """phi = 0 with its usual settings in the main world."""
+    return next((each for each in usual_arms(every) if each.kind == "none"), None)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """An arm against another: areas under the curve, in percent, and the chance that a seed has more."""
+
+    gap: Estimate
+    chance: Estimate
+
+
+def gain(arm: KnowledgeArm, base: KnowledgeArm | None) -> Gain | None:
+    """An arm against phi = 0, or another arm; None for that one itself, and where it was not run."""
+    if base is None or base is arm:
+        return None
+    ours, theirs = arm.training_success(), base.training_success()
+    return Gain(
+        difference_interval(ours, theirs, False, arm.generator("gap", base.key)),
+        improvement_interval(ours, theirs, arm.generator("chance", base.key)),
+    )
+
+
+def paired_areas(arm: KnowledgeArm, other: KnowledgeArm) -> tuple[np.ndarray, np.ndarray]:
+    """([seeds], [seeds]): areas under both curves in percent, for the seeds and the frames that both have."""
+    frames, seeds = min(arm.frames, other.frames), sorted(set(arm.seeds) & set(other.seeds))
+    by_seed = [dict(zip(each.seeds, each.training_success(frames)[:, 0], strict=True)) for each in (arm, other)]
+    ours, theirs = (np.array([areas[seed] for seed in seeds]) for areas in by_seed)
+    return ours, theirs
