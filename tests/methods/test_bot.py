@@ -94,7 +94,7 @@ def test_fewer_objects_are_an_option_of_the_reasoning_levels():
 def test_a_run_stores_what_an_evaluation_gives(tmp_path):
     settings = BotSettings(layouts="5-7").model_dump()
     spec = RunSpec(method="bot", world="BabyAI-GoToLocal-v0", seed=0, settings=settings)
-    bot.execute(Run(tmp_path, spec))
+    registry.execute(Run(tmp_path, spec))
     stored = json.loads((tmp_path / "evaluation.json").read_text())
     assert stored == bot.evaluate(Request("bot", spec.world, 0, settings))
     assert [row["layout"] for row in stored[0]["rows"]] == [5, 6, 7]

@@ -69,7 +69,7 @@ def test_only_worlds_that_the_package_has_can_be_compared():
 
 def test_a_run_stores_its_counts_as_one_row(tmp_path):
     spec = RunSpec(method="facts", world=WORLD, seed=0, settings={"states": 50})
-    minigrid_parity.execute(Run(tmp_path, spec))
+    registry.execute(Run(tmp_path, spec))
     (stored,) = json.loads((tmp_path / "evaluation.json").read_text())
     assert [stored] == minigrid_parity.evaluate(Request("facts", WORLD, 0, {"states": 50}))
     assert stored["rows"] == [{"layout": 0, **minigrid_parity.compare(WORLD, 50)}]

@@ -22,7 +22,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, mod
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
 Metric = Literal[
@@ -164,7 +163,7 @@ class _ClaimsFile(_Strict):
 def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     """The claims of one paper, or of all. Raises GroundlabError naming what is wrong in which file."""
     offered = plugins.load(plugins.PAPERS)
-    files = [configs_folder(offered[name]) / "claims.yaml" for name in ([paper] if paper else offered)]
+    files = [offered[name].config_folder / "claims.yaml" for name in ([paper] if paper else offered)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
     return _named_once(claims)
 
@@ -175,11 +174,6 @@ def _named_once(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     if twice:
         raise GroundlabError(f"claim id {twice[0]!r} is used twice; ids name one claim each")
     return tuple(claims)
-
-
-def configs_folder(paper: Any) -> Path:
-    """Where a paper's configs and claims are: `Paper.configs`, or its folder in the repository."""
-    return paper.configs or repository_root() / "configs" / paper.name
 
 
 def read_claims(path: Path) -> tuple[Claim, ...]:
