@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from groundlab import worlds
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.lab import config, run_hash
@@ -26,7 +27,7 @@ def _rows() -> dict[str, tuple[str, str, dict[str, Any]]]:
     for paper in config.known_papers():
         for entry in config.load(paper, "smoke").runs:
             if registry.paper_of(entry.method, entry.worlds[0]) == paper:
-                family = registry.family_of(entry.worlds[0])
+                family = worlds.family_of(entry.worlds[0]).name
                 name = " ".join(filter(None, (entry.method, str(entry.settings.get("form", "")), family)))
                 rows.setdefault(name, (entry.method, entry.worlds[0], entry.settings))
     return rows

@@ -11,15 +11,14 @@ from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.registry import Request
 from groundlab.papers.worlds import minigrid_parity
-from groundlab.worlds.package import package_ids
+from groundlab.worlds.adapters.minigrid_package import package_ids
 
 WORLD = "BabyAI-PutNextLocal-v0"
 
 
 def test_it_runs_on_every_level_that_minigrid_has_too():
     (method,) = [method for _, method in registry.named("facts")]
-    native = {name for name, world in worlds.WORLDS.items() if not world.is_door_key}
-    assert set(registry.worlds_of(method)) == native & set(package_ids())
+    assert set(registry.worlds_of(method)) == {*worlds.names("grid")} & {*package_ids()}
 
 
 def test_our_levels_are_minigrids_state_for_state():

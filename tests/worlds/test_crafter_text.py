@@ -317,7 +317,7 @@ def test_crafters_worlds_are_listed_with_the_others(capsys):
         (lambda: worlds.make("Crafter-Text-EatCow", 0), "give at least 1"),
         (lambda: started().step([20]), "action 20 does not exist; use 0 do nothing, 1 move left"),
         (lambda: started().step([0.5]), "give 1 integers"),
-        (lambda: worlds.find("Crafter-Text-EatCow"), "is no grid world"),
+        (lambda: worlds.GridEnv("Crafter-Text-EatCow"), "is no grid world"),
     ],
 )
 def test_every_mistake_is_answered_with_its_fix(mistake, fix):

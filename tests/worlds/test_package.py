@@ -9,7 +9,7 @@ import pytest
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds import package
+from groundlab.worlds.adapters import minigrid_package as package
 
 WORLDS = ("BabyAI-BossLevel-v0", "MiniGrid-Empty-5x5-v0")
 SHORT = "MiniGrid-Empty-5x5-v0"  # its time limit is 100 steps

@@ -47,27 +47,26 @@ def worlds(
 
 
 def list_worlds(console: Console, package: bool = False) -> None:
-    """Print all native worlds by group; with `package`, also the ids that run through minigrid."""
-    from groundlab.worlds import CRAFTER_WORLDS, WORLDS
-    from groundlab.worlds.crafter.rules import LENGTH, SIZE
+    """Print all worlds by group; with `package`, also the ids that run through minigrid."""
+    from groundlab.worlds import families
 
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("world", "grid", "limit", "missions (C a colour, T a type; X, Y objects)"):
         table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
-    for group in GROUPS:
-        members = [world for world in WORLDS.values() if group_of(world) == group]
-        if not members:
-            continue
-        table.add_row(f"[bold]{group}: {len(members)}[/bold]")
+    groups: dict[str, list[Any]] = {group: [] for group in GROUPS}
+    for family in families().values():
+        for world in family.worlds.values():
+            group = group_of(world) if family.name in ("grid", "door-key") else family.title
+            groups.setdefault(group, []).append(world)
+    for group, members in groups.items():
+        if members:
+            table.add_row(f"[bold]{group}: {len(members)}[/bold]")
         for world in members:
-            grid = f"{world.width}x{world.height}"
-            table.add_row(world.name, grid, str(world.max_steps), f"{world.mission} ({world.summary})")
+            words = f"{world.mission} ({world.summary})" if world.mission else world.summary
+            table.add_row(world.name, f"{world.width}x{world.height}", str(world.max_steps), words)
         table.add_section()
-    table.add_row(f"[bold]Crafter (knowledge paper): {len(CRAFTER_WORLDS)}[/bold]")
-    for name, crafter in CRAFTER_WORLDS.items():
-        table.add_row(name, f"{SIZE}x{SIZE}", str(LENGTH), crafter.summary)
     console.print(table)
     if package:
         others = _package_only()
@@ -76,15 +75,17 @@ def list_worlds(console: Console, package: bool = False) -> None:
 
 
 def group_of(world: "World") -> str:
-    """The heading of GROUPS that a grid world is listed under."""
-    starts = {"BabyAI-Text-": 3, "Reasoning-": 2, "BabyAI-": 1}
-    number = next((number for start, number in starts.items() if world.name.startswith(start)), 4)
-    return GROUPS[0 if world.is_door_key else number]
+    """The heading of GROUPS that a world of the grid engine is listed under."""
+    from groundlab.worlds import WORLDS
+
+    starts = {"BabyAI-Text-": 3, "Reasoning-": 2, "BabyAI-": 1, "": 0 if world.family == "door-key" else 4}
+    number = next(number for start, number in starts.items() if world.name.startswith(start))
+    return GROUPS[number if world.name in WORLDS else 4]
 
 
 def _package_only() -> list[str]:
     from groundlab.worlds import WORLDS
-    from groundlab.worlds.package import package_ids  # here, because minigrid's levels take a second to import
+    from groundlab.worlds.adapters.minigrid_package import package_ids  # here: minigrid's levels import in a second
 
     return [name for name in package_ids() if name not in WORLDS]
 
@@ -96,14 +97,14 @@ def _environment(world: str) -> "GridEnv":
         raise GroundlabError(
             f"{world} runs through the minigrid package; play one of those that `groundlab worlds` lists"
         )
-    kinds = "per-episode" if len(find(world).kinds) > 1 else "fixed-per-env"
-    return GridEnv(world, render_mode="ansi", kinds=kinds)
+    several = len(getattr(find(world), "kinds", ())) > 1
+    return GridEnv(world, render_mode="ansi", kinds="per-episode" if several else "fixed-per-env")
 
 
 def play(world: Annotated[str, typer.Argument(help="A world, e.g. BabyAI-GoToLocal-v0.")], seed: Seed = 0) -> None:
     """Play one episode in the terminal, beside what an agent would read of it."""
     env = _environment(world)
-    screen = _door_key_screen(env) if env.world.is_door_key else _babyai_screen(env)
+    screen = {"door-key": _door_key_screen, "grid": _grid_screen}[env.world.family](env)
     observation, _ = env.reset(seed=seed)
     terminated = truncated = False
     steps, reward = 0, 0.0
@@ -137,7 +138,7 @@ def _door_key_screen(env: "GridEnv") -> Screen:
     return lambda observation: f"{env.render()}\n{translator.describe(observation['image'])}"
 
 
-def _babyai_screen(env: "GridEnv") -> Screen:
+def _grid_screen(env: "GridEnv") -> Screen:
     """The level beside the mission and the sentences about the view."""
     from groundlab.worlds import text
 

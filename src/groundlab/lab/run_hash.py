@@ -49,7 +49,8 @@ def code_digest(method: str, world: str) -> str:
 def modules_of(method: str, world: str) -> tuple[str, ...]:
     """The modules whose import closure is the code of a run."""
     row = registry.get(method, world)
-    return (row.module, registry.schema_of(row).__module__, registry.__name__)
+    family = type(worlds.family_of(world))
+    return (row.module, registry.schema_of(row).__module__, registry.__name__, family.__module__)
 
 
 def digest_of_modules(starts: tuple[str, ...]) -> str:
@@ -124,8 +125,7 @@ def hash_run(spec: RunSpec, code: str | None = None) -> str:
 def _world_rows(spec: RunSpec) -> dict[str, Any]:
     """The rows of the run's world and of all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")."""
     words = {word for text in _strings(spec.settings) for word in text.split()}
-    named = {word for word in words if word in worlds.WORLDS or word in worlds.CRAFTER_WORLDS}
-    return {name: _row(worlds.CRAFTER_WORLDS.get(name) or worlds.find(name)) for name in {spec.world, *named}}
+    return {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}
 
 
 def _row(entry: Any) -> dict[str, Any]:

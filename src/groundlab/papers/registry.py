@@ -11,7 +11,7 @@ from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import Strict, parse
-from groundlab.papers.method import CRAFTER, DOOR_KEY, GRID, Method, Paper, Request
+from groundlab.papers.method import Method, Paper, Request
 from groundlab.papers.training import Evaluation, evaluate_once, train
 
 
@@ -37,15 +37,8 @@ def named(name: str) -> list[tuple[str, Method]]:
 
 def get(name: str, world: str) -> Method:
     """The method of that name on that world. Raises GroundlabError for unknown ones, naming the nearest."""
-    known, family = [method for _, method in named(name)], family_of(world)
+    known, family = [method for _, method in named(name)], worlds.family_of(world).name
     return next((method for method in known if family in method.families), known[0])
-
-
-def family_of(world: str) -> str:
-    """The family of a world: what its observations are. Raises GroundlabError for an unknown one."""
-    if world in worlds.CRAFTER_WORLDS:
-        return CRAFTER
-    return DOOR_KEY if worlds.find(world).is_door_key else GRID
 
 
 def paper_of(name: str, world: str) -> str:
@@ -58,7 +51,7 @@ def worlds_of(method: Method) -> tuple[str, ...]:
     """The names of the worlds that a method runs on."""
     left_out = [pattern[1:] for pattern in method.worlds if pattern.startswith("!")]
     only = [pattern for pattern in method.worlds if not pattern.startswith("!")] or ["*"]
-    names = (name for name in (*worlds.WORLDS, *worlds.CRAFTER_WORLDS) if family_of(name) in method.families)
+    names = (name for family in worlds.families() if family in method.families for name in worlds.names(family))
     return tuple(name for name in names if _fits(name, only) and not _fits(name, left_out))
 
 
@@ -90,7 +83,7 @@ def input_files(name: str, world: str, settings: dict[str, Any]) -> list:
 def check_world(name: str, world: str) -> None:
     """Raises GroundlabError for an unknown world, or one that the method does not run on."""
     known = worlds_of(get(name, world))
-    if world in known or (world not in worlds.CRAFTER_WORLDS and worlds.find(world).name in known):
+    if world in known or worlds.find(world).name in known:
         return
     listed = ", ".join(known) if len(known) <= 8 else f"{len(known)} others (groundlab methods {name})"
     raise GroundlabError(f"{name} does not run on {world}; it runs on {listed}")

@@ -54,6 +54,10 @@ class Learner(ABC):
     def logged(self, run: Run, number: int, record: dict[str, Any]) -> None:  # noqa: B027 - does nothing unless overridden
         """After a record was written and before its checkpoint: what the learner stores besides."""
 
+    def figures(self, record: dict[str, Any]) -> dict[str, float]:
+        """What the progress line shows of a record."""
+        return {name: record[name] for name in self.shown if name in record}
+
     def finish(self, run: Run) -> None:  # noqa: B027 - does nothing unless overridden
         """After the evaluation was stored."""
 
@@ -78,8 +82,7 @@ def fit(run: Run, learner: Learner) -> None:
         record = {"iteration": number, **learner.train_step(number)}
         run.log(record)
         learner.logged(run, number, record)
-        figures = {name: record[name] for name in learner.shown if name in record}
-        run.advance(number, learner.updates, learner.state, **figures)
+        run.advance(number, learner.updates, learner.state, **learner.figures(record))
 
 
 def train(run: Run, learner: Learner) -> None:

@@ -2,7 +2,7 @@
 
 One generator for GoToLocal and its kin, the mixed, sequence, reasoning and knowledge levels; `Rules` says which. It
 draws in the order of minigrid and of BabyAI-Text (specs glam-environment 2.3 to 2.6, background-knowledge 1.1), so the
-same seed gives the same level. Read next: `missions.py` (what the mission means), `levels.py` (who calls).
+same seed gives the same level.
 """
 
 import numpy as np

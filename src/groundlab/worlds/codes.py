@@ -1,7 +1,6 @@
 """The numbers that grids are made of: MiniGrid's encoding of types, colours, door states, headings and actions.
 
 A cell is (type, colour, state). Positions are (x, y), x to the east, y to the south, and arrays are indexed [x, y].
-Read next: `state.py`, the arrays that hold them.
 """
 
 TYPES = ("unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent")

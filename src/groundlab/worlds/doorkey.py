@@ -8,7 +8,6 @@
                     (spec mediator 1.3): this one is our own definition, and its figures compare with no published one.
 
 The order of random draws is the original's (spec mediator 1.2), so a seed gives the same layout.
-Read next: `levels.py`, which picks the generator of a level.
 """
 
 import numpy as np

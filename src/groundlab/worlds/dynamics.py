@@ -3,7 +3,6 @@
 Functions of one environment take its arrays (`state.py` without the leading B): `cells` [W, H, 3], `agent` [3], ...
 
 `act` changes the grid and says what happened; rewards and endings are the level's business (`levels.py`).
-Read next: `view.py` (what the agent sees afterwards).
 """
 
 from groundlab.core.compiled import inlined

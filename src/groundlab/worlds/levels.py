@@ -2,7 +2,6 @@
 
 `reset_envs` and `step_envs` are the two loops that everything above calls. Which level an environment plays is a row of
 `grids.levels` (`rules.py`). A new family of worlds adds a branch to `_generate`, `_observe` and `_play`.
-Read next: `vector.py` (the Gymnasium front of these loops).
 """
 
 from numba import prange

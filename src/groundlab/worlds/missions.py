@@ -4,7 +4,6 @@ A mission is a row of numbers: the order of its two parts, then for each part a 
 or -1 for any, whether several objects matched). `verify` follows it step by step in compiled code; `mission_text` says
 it. The verifier's stale positions are kept (spec glam-environment 2.2, quirk Q6): where the described objects lie is
 noted at reset and after each `drop` only, so an object that was picked up still counts as lying in its old place.
-Read next: `babyai.py`, which draws missions.
 """
 
 from functools import lru_cache

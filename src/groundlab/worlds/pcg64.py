@@ -2,7 +2,6 @@
 
 A generator is a row of six uint64: state (high, low), increment (high, low), whether half of the last 64-bit draw is
 still unused, and that half. `integers` is NumPy's bounded draw (Lemire 2019) for ranges below 2**32.
-Read next: `doorkey.py` and `rooms.py`, which draw layouts with it.
 """
 
 import numpy as np

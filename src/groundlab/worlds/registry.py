@@ -1,20 +1,18 @@
-"""The worlds by name: what each is, how large, and what its missions say.
+"""The worlds of the grid engine by name: what each is, how large, and what its missions say.
 
-`find(name)` is the only way from a name to a world, so every unknown name gets the same helpful error. Names that begin
-with BabyAI or MiniGrid mean minigrid's level where minigrid has that id (design 4); what BabyAI-Text, the reasoning
+These are the worlds of the grid engine; `family.find(name)` is the only way from a name to a world of any family. Names
+that begin with BabyAI or MiniGrid mean minigrid's level where minigrid has that id; what BabyAI-Text, the reasoning
 paper and the knowledge paper add carries their names.
-Read next: `rules.py` (the rows), `vector.py` and `single.py` (the two fronts), `package.py` (all other minigrid ids).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import gymnasium as gym
 
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError
 from groundlab.worlds import rules
 from groundlab.worlds.codes import AGENT, BALL, BLUE, BOX, GREEN, KEY, PURPLE, RED
-from groundlab.worlds.crafter.rules import CRAFTER_WORLDS
 from groundlab.worlds.rules import Rules
 
 VIEW = (7, 7, 3)  # an image of the agent's own view
@@ -32,12 +30,17 @@ class World:
     kinds: tuple[str, ...] = ()
     """Names of the levels of a mixed world."""
     language: str = "english"
-    """In which language its agents are told what they see."""
+    """In which language its agents read what they see."""
 
     @property
     def is_door_key(self) -> bool:
         """Whether it shows the remembered room instead of the view."""
         return self.levels[0].family == rules.DOOR_KEY
+
+    @property
+    def family(self) -> str:
+        """Which family of worlds it belongs to, by name."""
+        return "door-key" if self.is_door_key else "grid"
 
     @property
     def width(self) -> int:
@@ -134,12 +137,11 @@ def _mixed_worlds() -> Iterator[World]:
         yield from _mixture(f"BabyAI-{name}-v0", _mixed_levels(accepted), f"five task kinds; {what}")
 
 
-def _mixture(name: str, levels: dict[str, Rules], told: str) -> Iterator[World]:
+def _mixture(name: str, levels: dict[str, Rules], summary: str) -> Iterator[World]:
     """A world of several kinds of task, and one world for each of them."""
-    yield replace(World(name, tuple(levels.values()), "one of several kinds", told), kinds=tuple(levels))
+    yield World(name, tuple(levels.values()), "one of several kinds", summary, kinds=tuple(levels))
     for kind, level in levels.items():
-        single = World(f"{name}/{kind}", (level,), _MISSIONS[level.task], f"kind {kind} of {name}")
-        yield replace(single, kinds=(kind,))
+        yield World(f"{name}/{kind}", (level,), _MISSIONS[level.task], f"kind {kind} of {name}", kinds=(kind,))
 
 
 _MISSIONS = {
@@ -235,20 +237,17 @@ WORLDS: dict[str, World] = {
 }
 
 # Names that the originals used for a while (spec glam-environment, quirk Q18).
-_ALIASES = {
+ALIASES = {
     "BabyAI-MixtTrainLocal-v0": "BabyAI-MixedTrainLocal-v0",
     "BabyAI-MixtTestLocal-v0": "BabyAI-MixedTestLocal-v0",
 }
 
 
-def find(name: str) -> World:
-    """The grid world of that name. Raises GroundlabError naming the nearest one."""
-    name = _ALIASES.get(name, name)
-    if name in CRAFTER_WORLDS:
-        raise GroundlabError(f"{name} is no grid world, and this works on grids only; use a world of another family")
-    if name not in WORLDS:
-        raise unknown_name("world", name, (*WORLDS, *CRAFTER_WORLDS), "groundlab worlds lists all")
-    return WORLDS[name]
+def register_worlds(rows: Iterable[World]) -> None:
+    """Make worlds known to `gymnasium.make`."""
+    for row in rows:
+        if row.gym_id not in gym.registry and "/" not in row.name:
+            gym.register(id=row.gym_id, entry_point="groundlab.worlds.single:GridEnv", kwargs={"world": row.name})
 
 
 def with_distractors(world: World, num_dists: int) -> World:
@@ -261,10 +260,3 @@ def with_distractors(world: World, num_dists: int) -> World:
     own = {rules.GO_TO: 1, rules.PICK_UP: 1, rules.OPEN: 0}
     levels = tuple(level._replace(objects=num_dists + own.get(level.task, 2)) for level in world.levels)
     return replace(world, levels=levels)
-
-
-def register_worlds() -> None:
-    """Make every world known to `gymnasium.make`."""
-    for world in WORLDS.values():
-        if world.gym_id not in gym.registry and "/" not in world.name:
-            gym.register(id=world.gym_id, entry_point="groundlab.worlds.single:GridEnv", kwargs={"world": world.name})

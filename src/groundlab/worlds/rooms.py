@@ -2,7 +2,6 @@
 
 All draws come from the environment's own stream in minigrid's order, so a seed gives minigrid's level.
 A placement that finds no cell in 1001 tries returns False, and the caller starts the level afresh.
-Read next: `babyai.py`, which fills the rooms.
 """
 
 import numpy as np

@@ -2,7 +2,6 @@
 
 A world is one such row, or several (the five task kinds of the mixed levels). `Rules(...)` is the row as a named tuple,
 the upper-case names are its columns inside compiled loops: `grids.levels[grids.kind[env], TASK]`.
-Read next: `registry.py` (the rows of all worlds), `babyai.py` and `doorkey.py` (who read them).
 """
 
 from typing import NamedTuple

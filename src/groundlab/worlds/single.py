@@ -1,8 +1,6 @@
 """The single front: one environment with Gymnasium's `Env` interface and rendering, on the batch's own code.
 
-    env = gymnasium.make("groundlab/BabyAI-GoToLocal-v0", render_mode="rgb_array")
-
-Read next: `render.py` (pictures), `vector.py` (the batch).
+env = gymnasium.make("groundlab/BabyAI-GoToLocal-v0", render_mode="rgb_array")
 """
 
 from typing import Any
@@ -13,10 +11,10 @@ import numpy as np
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import render
 from groundlab.worlds.codes import ACTIONS
+from groundlab.worlds.family import find
 from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
-from groundlab.worlds.registry import find
 from groundlab.worlds.state import empty_grids
 from groundlab.worlds.vector import check_actions, configure, observation_space, spread_seeds
 

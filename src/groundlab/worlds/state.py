@@ -1,7 +1,6 @@
 """B grids as arrays: everything that an environment remembers between two steps.
 
 `Grids` is a named tuple of NumPy arrays, so compiled loops take it whole and a checkpoint is a copy of its arrays.
-Read next: `dynamics.py` (what an action does to it), `view.py` (what an agent sees of it).
 """
 
 from collections.abc import Sequence

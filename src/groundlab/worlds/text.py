@@ -6,7 +6,6 @@
 The order is: what the agent carries, the first wall ahead, to the left, to the right, then every object, by columns
 from left to right and from far to near. A compiled scan turns views into sentence numbers; the sentences themselves
 are written once and looked up, and the lists of the latest views are remembered.
-Read next: `view.py`, where views come from; `language/prompts.py`, which makes prompts of the sentences.
 """
 
 from dataclasses import dataclass

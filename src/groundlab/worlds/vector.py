@@ -5,7 +5,7 @@
     observations, rewards, terminated, truncated, info = env.step(actions)
 
 Observations: "image" uint8 [B, 7, 7, 3] (door-key worlds [B, 10, 10, 4]), "direction" int64 [B], "mission" a list of B
-strings. Read next: `single.py` (one environment, with rendering), `levels.py` (the loops underneath).
+strings.
 """
 
 import string
@@ -46,7 +46,11 @@ def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
 
 
 def configure(world: World, kinds: Kinds = "fixed-per-env", num_dists: int | None = None) -> World:
-    """The world with its options. Raises GroundlabError for an option that it does not have."""
+    """The world with its options. Raises GroundlabError for an option that it does not have, and for no grid world."""
+    if not isinstance(world, World):
+        raise GroundlabError(
+            f"{world.name} is no grid world, and this works on grids only; groundlab worlds lists them"
+        )
     if num_dists is not None:
         world = with_distractors(world, num_dists)
     if isinstance(kinds, str) and kinds not in _KINDS:

@@ -4,7 +4,6 @@ Sight is MiniGrid's: it starts at the agent, spreads row by row away from it, an
 not open. A row of the view is a bit mask, column 0 on the agent's left. The BabyAI levels show the view itself, turned
 so that the agent looks up (`draw_view`). The door-key worlds show the whole room in world coordinates with unseen cells
 left out ("fog of war"); a cell once seen shows its present content (spec mediator 1.4; `draw_memory`).
-Read next: `vector.py`, which delivers these pictures.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groundlab.papers.mediator.baselines import Settings, agent_for
-from groundlab.papers.mediator.episodes import Rules, evaluation, make_batch, play
+from groundlab.papers.mediator.episodes import Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import scripted_planner
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.papers.registry import Request, evaluate, resolve_settings
@@ -32,7 +32,7 @@ ORIGINAL_CODE = [  # as above, measured by running the original code (spec A8)
 def play_rule(method: str, world: str, layouts, fidelity=None, watch=None):
     rules = Rules(scripted_planner(world), fidelity=fidelity or Fidelity(), charge_repeats=method != "hard-coded")
     agent = agent_for(method, Settings(), 0, len(layouts))
-    return play(make_batch(world, len(layouts)), list(layouts), agent, rules, watch)
+    return play(make_envs(world, len(layouts)), list(layouts), agent, rules, watch)
 
 
 def mean(method: str, world: str, **settings) -> dict[str, float]:

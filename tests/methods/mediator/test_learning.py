@@ -1,16 +1,20 @@
 """The learning agents: the network, what it sees, the batch it learns from, and that learning resumes and works."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from rooms import room_image
 
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import registry
-from groundlab.papers.mediator.agent import AskingLearner, build_network
-from groundlab.papers.mediator.network import Eye, FrameNetwork
+from groundlab.papers.mediator.agent import build_network, make_learner
+from groundlab.papers.mediator.network import FrameDifference, FrameNetwork
+from groundlab.papers.mediator.options_rl import OptionEpisode
+from groundlab.papers.mediator.recording import Dialogue
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
 from groundlab.papers.mediator.training import learning_rate, make_batch, training_layouts
@@ -48,23 +52,23 @@ def test_frame_differences_wrap_as_bytes_and_start_at_zero(mediator_golden):
     env = GridEnv(episode["task"])
     images = [env.reset(seed=episode["seed"])[0]["image"]]
     images += [env.step(int(action))[0]["image"] for action in episode["actions"][:3]]
-    eye, first = Eye(), np.array([0])
-    eye.begin(images[0][None])
-    assert not eye.look(images[0][None], first).any()
+    frames, first = FrameDifference(), np.array([0])
+    frames.begin(images[0][None])
+    assert not frames.inputs(images[0][None], first).any()
     for record, image in zip(episode["uint8_frame_diffs_first3"], images[1:], strict=True):
-        difference = eye.look(image[None], first)[0]
+        difference = frames.inputs(image[None], first)[0]
         nonzero = [[*map(int, at), int(difference[tuple(at)])] for at in np.argwhere(difference)]
         assert sorted(nonzero) == sorted(record["nonzero"])
 
 
 def test_signed_differences_and_frame_stacks_are_what_they_say():
     before, after = np.full((2, 10, 10, 4), 3, np.uint8), np.full((2, 10, 10, 4), 1, np.uint8)
-    signed = Eye("signed")
+    signed = FrameDifference("signed")
     signed.begin(before)
-    assert np.allclose(signed.look(after, np.array([1])), -2 / 255)
-    stacked = Eye(frame_stack=3)
+    assert np.allclose(signed.inputs(after, np.array([1])), -2 / 255)
+    stacked = FrameDifference(frame_stack=3)
     stacked.begin(before)
-    frames = stacked.look(after, np.array([0]))
+    frames = stacked.inputs(after, np.array([0]))
     assert frames.shape == (1, 10, 10, 12)
     assert frames[0, 0, 0].tolist() == [3.0] * 8 + [1.0] * 4
 
@@ -78,7 +82,7 @@ def test_training_never_sees_a_test_layout():
 @pytest.mark.parametrize("advantage", ["monte-carlo", "gae"])
 def test_a_batch_holds_every_decision_with_its_return(advantage):
     settings = TrainingSettings(trajectories=3, fidelity={"advantage": advantage}, lam=1.0)
-    learner = AskingLearner("ColoredDoorKey", 0, settings)
+    learner = make_learner(RunSpec(method="mediator", world="ColoredDoorKey", seed=0, settings=settings.model_dump()))
     paths, test_episode = learner.collect(training_layouts(0, 1, 4), 1)
     batch, advantages = make_batch(paths, settings)
     assert len(batch.actions) == sum(path.episode.steps for path in paths)
@@ -98,7 +102,7 @@ def test_a_batch_holds_every_decision_with_its_return(advantage):
 
 
 def test_an_open_door_ends_the_return_and_a_time_limit_does_not():
-    learner = AskingLearner("ColoredDoorKey", 0, TrainingSettings())
+    learner = make_learner(spec(world="ColoredDoorKey", trajectories=10))
     paths, _ = learner.collect(training_layouts(0, 1, 11), 1)
     opened = [path for path in paths if path.episode.finished]
     limited = [path for path in paths if not path.episode.finished]
@@ -117,7 +121,6 @@ def test_the_learning_rate_is_constant_until_its_share_of_the_run_and_then_falls
 
 def test_options_that_go_to_an_object_work_once_it_was_seen_and_cost_a_no_op_before():
     """The released code never fills in coordinates, so its agent cannot go anywhere (Q9)."""
-    from groundlab.papers.mediator.options_rl import Episode as OptionEpisode
 
     def first_action(objects, choice, carry=None) -> int:
         image = room_image(objects, carry=carry)
@@ -140,6 +143,26 @@ def test_a_learner_stopped_in_the_middle_ends_with_the_same_metrics(method, tmp_
     registry.execute(Run(tmp_path / "stopped", spec(method, iterations=4)))
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize("method", ["mediator", "never"])
+def test_a_checkpoint_plays_the_test_layouts_as_its_run_did(method, tmp_path):
+    run = Run(tmp_path, spec(method, iterations=2))
+    registry.execute(run)
+    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    checkpoint = load_checkpoint(tmp_path)
+    request = registry.Request(method, run.spec.world, 0, run.spec.settings, checkpoint)
+    assert registry.evaluate(request) == stored
+    dialogue = Dialogue()
+    watched = replace(request, watch=dialogue.watch)
+    if method == "never":
+        with pytest.raises(GroundlabError, match="asks nobody, so there is no dialogue"):
+            registry.evaluate(watched)
+    else:
+        assert registry.evaluate(watched) == stored
+        assert "--- layout 4, argmax ---" in dialogue.lines()
+    with pytest.raises(GroundlabError, match="needs a trained agent; give --checkpoint"):
+        registry.evaluate(replace(request, checkpoint=None))
 
 
 def test_seeds_change_everything_and_repeat_exactly(tmp_path):

@@ -56,7 +56,7 @@ from groundlab.papers.glam.settings import (
     ReadingSettings,
     TrainingSettings,
 )
-from groundlab.worlds.bot import Bot
+from groundlab.worlds.adapters.minigrid_bot import Bot
 
 __all__ = ["WORLDS", "Settings", "make_learner"]
 

@@ -17,7 +17,7 @@ from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
 from groundlab.language.scoring import TOKEN_BUDGET
 
-WORLDS = tuple(name for name, world in worlds.WORLDS.items() if not world.is_door_key)
+WORLDS = worlds.names("grid")
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 LAYOUTS_END = 2**31
 

@@ -127,7 +127,7 @@ class History:
 
 
 WORLDS = (
-    *(name for name, world in worlds.WORLDS.items() if not world.is_door_key),
+    *worlds.names("grid"),
     *(name for name, world in worlds.CRAFTER_WORLDS.items() if world.text),
 )
 

@@ -4,6 +4,7 @@ from groundlab.papers.method import DOOR_KEY, Method, Paper
 
 _HERE = "groundlab.papers.mediator"
 _PROMPTS = ("prompts/mediator/*.txt",)
+WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
 
 PAPER = Paper(
     name="mediator",

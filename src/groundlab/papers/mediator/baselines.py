@@ -6,7 +6,7 @@
                  untrained network says; a rare coin is the control for a policy that has learned its rate only
     on-change    asks when the text of the observation is not that of the last question; no paper has this control
 
-`execute` plays the test layouts once and stores the rows. Read next: `asking.py`, the agent they are compared with.
+There is nothing to train: a run plays the test layouts once and stores the rows.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,18 @@ import numpy as np
 from pydantic import Field
 
 from groundlab.core.schema import parse_layouts
+from groundlab.papers.mediator import WORLDS
 from groundlab.papers.mediator import settings as mediator
-from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_batch, play
+from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.method import Request
 
 __all__ = ["WORLDS", "Settings", "evaluate"]
 
-WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
-
-
-def _text_has_changed(episode: Episode) -> bool:
-    return not episode.exchanges or episode.text() != episode.exchanges[-1].text
-
-
 RULES: dict[str, Callable[[Episode], bool]] = {
     "hard-coded": lambda episode: False,
     "always": lambda episode: True,
-    "on-change": _text_has_changed,
+    "on-change": lambda episode: not episode.exchanges or episode.text() != episode.exchanges[-1].text,
 }
 
 
@@ -81,5 +75,5 @@ def evaluate(request: Request) -> list[dict]:
     )
     agent = agent_for(request.method, settings, request.seed, len(layouts))
     watch = partial(request.watch, "rule") if request.watch else None
-    episodes = play(make_batch(request.world, len(layouts)), layouts, agent, rules, watch)
+    episodes = play(make_envs(request.world, len(layouts)), layouts, agent, rules, watch)
     return [evaluation("rule", episodes)]

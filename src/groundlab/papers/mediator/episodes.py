@@ -1,13 +1,12 @@
 """Episodes of the mediator, many at a time: decide whether to ask, plan, act, charge for asking (spec 5.1).
 
-    episodes = play(env, layouts, agent, rules)
+    episodes = play(make_envs(world, len(layouts)), layouts, agent, rules)
 
 All environments step together in one compiled call; a finished one stands still. What an agent decides and what a
-planner replies depends on the episode alone, never on its neighbours in the batch. Read next: `asking.py` (the agent
-that learns), `baselines.py` (those that follow a rule).
+planner replies depends on the episode alone, never on its neighbours in the batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -66,8 +65,8 @@ class Episode:
         self.translator = Translator(self.rules.planner.world, self.rules.fidelity.carry_inside)
         self.rng = generator(self.rules.seed, "episode", self.layout)
         self._memory = SweepMemory(self.rng)
-        self._executive: PlanExecutor | None = None
-        self._plan_done, self._asked, self._repeat = True, False, 0.0
+        self._executor: PlanExecutor | None = None
+        self._plan_done, self._ask, self._repeat = True, False, 0.0
 
     @property
     def steps(self) -> int:
@@ -80,7 +79,7 @@ class Episode:
     @property
     def skill_name(self) -> Any:
         """The option that is being carried out, or None."""
-        return None if self._executive is None else self._executive.option
+        return None if self._executor is None else self._executor.option
 
     def text(self) -> str:
         """The present observation as the planner reads it."""
@@ -88,12 +87,12 @@ class Episode:
 
     def act(self, ask: bool) -> int:
         """Ask if decided or needed, then the next primitive action of the plan."""
-        self._asked = ask
+        self._ask = ask
         self.decided_asks += ask
         if ask or self._plan_done:
             self._replan()
-        assert self._executive is not None
-        action, self._plan_done = self._executive.act(self.image)
+        assert self._executor is not None
+        action, self._plan_done = self._executor.act(self.image)
         self.actions.append(action)
         return action
 
@@ -103,15 +102,15 @@ class Episode:
         reply, plan = self.rules.planner.plan(text, self.translator.coordinates, seed)
         self._repeat = self._repeat_factor(plan)
         self.exchanges.append(Exchange(self.steps, text, reply, plan))
-        self._executive = PlanExecutor(plan, self.image, self._memory, self.rules.skills)
+        self._executor = PlanExecutor(plan, self.image, self._memory, self.rules.skills)
 
     def _repeat_factor(self, plan: Plan) -> float:
         """f of spec 5.1: 0 for the first plan, 0.5 for a repeated one, -0.1 for a changed one (J6: 1 for a repeat)."""
         if not self.exchanges:
             return 0.0
-        assert self._executive is not None
+        assert self._executor is not None
         whole = self.rules.fidelity.repeat == "whole"
-        repeated = plan == (self.exchanges[-1].plan if whole else self._executive.remaining)
+        repeated = plan == (self.exchanges[-1].plan if whole else self._executor.remaining)
         if self.rules.fidelity.penalty == "first-commit":
             return 1.0 if repeated else -0.1
         return 0.5 if repeated else -0.1
@@ -125,8 +124,8 @@ class Episode:
     def _penalty(self) -> float:
         kind, rate = self.rules.fidelity.penalty, self.rules.ask_lambda
         if kind == "equation-1":
-            return rate if self._asked and self._repeat > 0 else 0.0
-        charged = self._asked or (self._plan_done and kind == "head")
+            return rate if self._ask and self._repeat > 0 else 0.0
+        charged = self._ask or (self._plan_done and kind == "head")
         factor = self._repeat if self.rules.charge_repeats else 0.0
         return (rate + 0.1 * factor) if charged else 0.0
 
@@ -154,7 +153,7 @@ class Agent(Protocol):
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
         """bool [n]: whether each active episode asks now.
 
-        `episodes` are the active ones, `active` [n] their places in the batch, `images` [B, 10, 10, 4] all.
+        `episodes` are the active ones, `active` [n] their indices in the batch, `images` [B, 10, 10, 4] all.
         """
         ...
 
@@ -162,10 +161,18 @@ class Agent(Protocol):
 Watcher = Callable[[list[Episode]], None]
 
 
-def play(env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rules, watch: Watcher | None = None):
-    """Play one episode on each layout (reset seed) and return the finished `Episode`s, in the order of `layouts`.
+def make_envs(world: str, size: int) -> worlds.GridVectorEnv:
+    """The batch of environments that `play` needs."""
+    return worlds.GridVectorEnv(worlds.find(world), size, seed=0, autoreset="disabled")
 
-    env must have autoreset disabled and one environment a layout; `watch` sees the active episodes after each step.
+
+def play(
+    env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rules, watch: Watcher | None = None
+) -> list[Episode]:
+    """Play one episode on each layout (reset seed); the finished episodes, in the order of `layouts`.
+
+    `env` comes from `make_envs`, one environment a layout; `watch` is called with the active episodes at every step,
+    after they have chosen their actions and before the world moves.
     """
     images = env.reset(seed=layouts)[0]["image"]
     everyone = [Episode(layout, rules, image) for layout, image in zip(layouts, images, strict=True)]
@@ -185,17 +192,8 @@ def play(env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rul
     return everyone
 
 
-def make_batch(world: str, size: int) -> worlds.GridVectorEnv:
-    """The batch of environments that `play` needs."""
-    return worlds.GridVectorEnv(worlds.find(world), size, seed=0, autoreset="disabled")
-
-
-def mean_of(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Means over episodes of every figure but the layout."""
-    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key != "layout"}
-
-
-def evaluation(policy: str, episodes: list[Episode]) -> dict[str, Any]:
-    """One evaluation as it is stored: {"policy", "mean", "rows"}."""
+def evaluation(policy: str, episodes: Sequence[Any]) -> dict[str, Any]:
+    """One evaluation as it is stored: {"policy", "mean", "rows"}; means over episodes of all but the layout."""
     rows = [episode.summary() for episode in episodes]
-    return {"policy": policy, "mean": mean_of(rows), "rows": rows}
+    mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key != "layout"}
+    return {"policy": policy, "mean": mean, "rows": rows}

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from groundlab.core.seeding import generator
+from groundlab.papers.mediator import WORLDS
 from groundlab.report.claims import Selector, load_claims, published_cells
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import SIGNS, estimate, judge, select_rows
@@ -20,7 +21,6 @@ from groundlab.report.statistics import Estimate, band, iqm
 from groundlab.report.style import ARGMAX_COLOUR, LOOKS, PUBLISHED_COLOUR, UNITS, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
 
-WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
 OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
 RULES = ("hard-coded", "always", "random", "on-change")
 COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how often to ask, but not when

@@ -1,7 +1,7 @@
-"""The convolutional network of both learning agents (spec mediator 5.2), and what it looks at.
+"""The convolutional network of both learning agents (spec mediator 5.2), and its input.
 
-Input is the difference of two frames, so a still world shows nothing and news lights up. Called from: `asking.py`
-(2 outputs, 43,699 parameters) and `options_rl.py` (5 outputs).
+The input is the difference of two frames, so a still world shows nothing and news lights up. The mediator has two
+outputs (43,699 parameters), the option policy five.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ class FrameNetwork(nn.Module):
         return self.actor(embedding), self.critic(embedding)[:, 0]
 
 
-class Eye:
-    """Turns the frames of a batch of episodes into network inputs, remembering the last frame or frames.
+class FrameDifference:
+    """Network inputs from the frames of a batch of episodes; remembers the last frame or frames.
 
     "uint8" differences wrap modulo 256 and are not scaled, as in the original (Q2); "signed" ones lie in [-1, 1].
     With `frame_stack` k > 1 the input is the last k frames (k copies of the first one at the start), no difference.
@@ -45,7 +45,7 @@ class Eye:
         """New episodes: images uint8 [B, 10, 10, 4]."""
         self._frames = np.concatenate([images] * self._stack, axis=-1)
 
-    def look(self, images: np.ndarray, active: np.ndarray) -> np.ndarray:
+    def inputs(self, images: np.ndarray, active: np.ndarray) -> np.ndarray:
         """Inputs float32 [n, 10, 10, C] of the `active` [n] episodes; call once a step."""
         now = images[active]
         if self._stack > 1:

@@ -2,12 +2,12 @@
 
     options    0 explore, 1 go to the key, 2 go to the door, 3 pick up, 4 toggle
     reward     the world's alone
-    network    as the asking network, with five outputs
+    network    as the mediator's, with five outputs; it learns in the same way (training.py)
 
 A skill is built anew only when the chosen option changes or the last one is done; an option that is not possible (its
 object was never seen, or the key is already carried) costs one no-op. The released code never fills in coordinates, so
 its `go to` options are dead (Q9); here the translator is asked at every step.
-Source: spec mediator 6. Read next: `training.py`, the loop shared with `asking.py`.
+Source: spec mediator 6.
 """
 
 from dataclasses import dataclass, field
@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run
+from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.papers.mediator import training
-from groundlab.papers.mediator.episodes import EPISODE_LIMIT, make_batch, mean_of
-from groundlab.papers.mediator.network import CHANNELS, Eye, FrameNetwork, act_without_gradient
+from groundlab.papers.mediator.episodes import EPISODE_LIMIT, evaluation, make_envs
+from groundlab.papers.mediator.network import CHANNELS, FrameDifference, FrameNetwork, act_without_gradient
 from groundlab.papers.mediator.settings import TrainingSettings
 from groundlab.papers.mediator.skills import (
     EXPLORE,
@@ -36,22 +34,22 @@ from groundlab.papers.mediator.skills import (
     SweepMemory,
     start_skill,
 )
-from groundlab.papers.mediator.training import Trajectory
+from groundlab.papers.mediator.training import POLICIES, PPOLearner, Trajectory
 from groundlab.papers.mediator.translator import Translator
-from groundlab.papers.method import Request
+from groundlab.papers.training import Evaluation, refuse_watch
+from groundlab.worlds import GridVectorEnv
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
 from groundlab.worlds.view import agent_pose
 
-__all__ = ["WORLDS", "Settings", "evaluate"]
+__all__ = ["WORLDS", "Settings", "make_learner"]
 
 Settings = TrainingSettings
 WORLDS = ("SimpleDoorKey",)  # its translator and its five options are this world's (spec 6)
-POLICIES = ("sampled", "argmax")
 OPTIONS = ((EXPLORE, None), (GO_TO, "key"), (GO_TO, "door"), (PICK_UP, None), (TOGGLE_OBJECT, None))
 
 
 @dataclass
-class Episode:
+class OptionEpisode:
     """One episode under an option policy."""
 
     layout: int
@@ -105,58 +103,56 @@ class Episode:
         return {**row, "return": total, "game_return": total}
 
 
-class OptionLearner:
-    """Collects and tests for `training.train`."""
+class OptionLearner(PPOLearner):
+    """Trains the option network."""
 
-    def __init__(self, world: str, seed: int, settings: TrainingSettings):
-        with checkpoints.seeded_construction(seed, "option network"):
-            self.network = FrameNetwork(outputs=len(OPTIONS), channels=CHANNELS * settings.frame_stack)
-        self._world, self._seed, self._settings = world, seed, settings
-        self._envs = make_batch(world, settings.trajectories + 1)
+    def __init__(self, spec: RunSpec):
+        settings = TrainingSettings(**spec.settings)
+        with checkpoints.seeded_construction(spec.seed, "option network"):
+            network = FrameNetwork(outputs=len(OPTIONS), channels=CHANNELS * settings.frame_stack)
+        super().__init__(spec, settings, network)
+        self._envs = make_envs(spec.world, settings.trajectories + 1)
 
-    def _play(self, envs, layouts: list[int], greedy: np.ndarray, purpose: int):
-        """Finished episodes and, for each, what was decided at every step."""
+    def collect(self, layouts: list[int], iteration: int) -> tuple[list[Trajectory], OptionEpisode]:
+        greedy = np.arange(len(layouts)) == len(layouts) - 1
+        paths = self._play(self._envs, layouts, greedy, iteration)
+        return paths[:-1], paths[-1].episode
+
+    def evaluate(self, watch=None) -> list[Evaluation]:
+        """Both policies on the test layouts. Raises GroundlabError for `watch`."""
+        refuse_watch(watch, "never")
+        layouts = parse_layouts(self._settings.layouts)
+        envs, results = make_envs(self._world, len(layouts)), []
+        for policy in POLICIES:
+            paths = self._play(envs, layouts, np.full(len(layouts), policy == "argmax"), 0)
+            results.append(evaluation(policy, [path.episode for path in paths]))
+        return results
+
+    def _play(self, envs: GridVectorEnv, layouts: list[int], greedy: np.ndarray, purpose: int) -> list[Trajectory]:
+        """One episode on each layout; `greedy` bool [B] says which take the argmax."""
         fidelity = self._settings.fidelity
         skills = SkillSettings(fidelity.explore_avoid, fidelity.goto_ties)
         images = envs.reset(seed=layouts)[0]["image"]
         streams = [generator(self._seed, "episode", purpose, layout) for layout in layouts]
-        everyone = [Episode(*start, skills) for start in zip(layouts, images, streams, strict=True)]
-        eye, kept = Eye(fidelity.frame_difference, self._settings.frame_stack), [[] for _ in layouts]
-        eye.begin(images)
+        episodes = [OptionEpisode(*start, skills) for start in zip(layouts, images, streams, strict=True)]
+        frames = FrameDifference(fidelity.frame_difference, self._settings.frame_stack)
+        frames.begin(images)
+        decisions: list[list[tuple]] = [[] for _ in layouts]
         active, actions = np.arange(len(layouts)), np.zeros(len(layouts), np.int64)
         while active.size:
-            frames = eye.look(images, active)
-            log_probs, values = act_without_gradient(self.network, frames)
+            inputs = frames.inputs(images, active)
+            log_probs, values = act_without_gradient(self.network, inputs)
             for k, env in enumerate(active):
-                choice = _choose(log_probs[k], everyone[env].rng, bool(greedy[env]))
-                actions[env] = everyone[env].act(choice)
-                kept[env].append((frames[k], choice, log_probs[k, choice], values[k]))
+                choice = _choose(log_probs[k], episodes[env].rng, bool(greedy[env]))
+                actions[env] = episodes[env].act(choice)
+                decisions[env].append((inputs[k], choice, log_probs[k, choice], values[k]))
             observations, rewards, terminated, truncated, _ = envs.step(actions)
             images = observations["image"]
             for env in active:
-                everyone[env].receive(images[env], float(rewards[env]), bool(terminated[env]))
+                episodes[env].receive(images[env], float(rewards[env]), bool(terminated[env]))
             active = active[~(terminated | truncated)[active]]
-        last_values = act_without_gradient(self.network, eye.look(images, np.arange(len(layouts))))[1]
-        return everyone, kept, last_values
-
-    def collect(self, layouts: list[int], iteration: int) -> tuple[list[Trajectory], Episode]:
-        greedy = np.arange(len(layouts)) == len(layouts) - 1
-        episodes, kept, last_values = self._play(self._envs, layouts, greedy, iteration)
-        paths = []
-        for episode, steps, last in zip(episodes[:-1], kept, last_values, strict=False):
-            frames, choices, log_probs, values = (np.array(column) for column in zip(*steps, strict=True))
-            bootstrap = 0.0 if episode.finished else float(last)
-            paths.append(Trajectory(episode, frames, choices, log_probs, values, bootstrap))
-        return paths, episodes[-1]
-
-    def test(self) -> list[dict[str, Any]]:
-        layouts = parse_layouts(self._settings.layouts)
-        envs, results = make_batch(self._world, len(layouts)), []
-        for policy in POLICIES:
-            episodes, _, _ = self._play(envs, layouts, np.full(len(layouts), policy == "argmax"), 0)
-            rows = [episode.summary() for episode in episodes]
-            results.append({"policy": policy, "mean": mean_of(rows), "rows": rows})
-        return results
+        last = act_without_gradient(self.network, frames.inputs(images, np.arange(len(layouts))))[1].tolist()
+        return [Trajectory.of(*each) for each in zip(episodes, decisions, last, strict=True)]
 
 
 def _choose(log_probs: np.ndarray, rng: np.random.Generator, greedy: bool) -> int:
@@ -166,17 +162,6 @@ def _choose(log_probs: np.ndarray, rng: np.random.Generator, greedy: bool) -> in
     return min(int(np.searchsorted(np.exp(log_probs).cumsum(), rng.random(), side="right")), len(log_probs) - 1)
 
 
-def execute(run: Run) -> None:
-    """Train, then store both evaluations on the test layouts."""
-    settings = TrainingSettings(**run.spec.settings)
-    training.execute(run, settings, OptionLearner(run.spec.world, run.spec.seed, settings))
-
-
-def evaluate(request: Request) -> list[dict[str, Any]]:
-    """A trained checkpoint on the test layouts: sampled and argmax."""
-    if request.watch:
-        raise GroundlabError("never asks nobody, so there is no dialogue; leave out --show and --record")
-    learner = OptionLearner(request.world, request.seed, TrainingSettings(**request.settings))
-    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
-    checkpoints.unpack(request.checkpoint.files, learner.network)
-    return learner.test()
+def make_learner(spec: RunSpec, run: Run | None = None) -> OptionLearner:
+    """The learner of a run."""
+    return OptionLearner(spec)

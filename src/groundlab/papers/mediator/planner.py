@@ -4,7 +4,7 @@
     reply, plan = planner.plan(text, coordinates, seed)
 
 `scripted_planner` answers by the tables that match the paper's prompts (spec mediator 4.5); with them the paper's
-LLM-driven baselines come out to the second decimal. Read next: `episodes.py`, which asks.
+LLM-driven baselines come out to the second decimal.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """Watchers of episodes: the dialogue with the planner as text, and recordings as GIF with the dialogue beside.
 
-A watcher is called with the active episodes after each decision and before the world moves. Called from:
-`groundlab evaluate --show` and `--record`.
+    groundlab evaluate always --world SimpleDoorKey --layouts 0-9 --show --record out/gifs
+
+A watcher is called with the active episodes after each decision and before the world moves.
 """
 
 from pathlib import Path
@@ -44,8 +45,8 @@ def caption(episode: Episode) -> str:
     """What a frame says: step, option being carried out, and whether the planner was asked just now."""
     step, option = episode.steps - 1, episode.skill_name
     name = "-" if option is None else f"{OPTION_NAMES.get(option.action, 'unknown')} {TYPES[option.object]}"
-    asked = episode.exchanges[-1].step == step
-    return f"{step} {name.removesuffix(' empty')}{' (ask)' if asked else ''}"
+    ask = episode.exchanges[-1].step == step
+    return f"{step} {name.removesuffix(' empty')}{' (ask)' if ask else ''}"
 
 
 class Recorder:

@@ -5,7 +5,6 @@ cost; so which shortest path is taken depends on CPython's hash table. The funct
 (of CPython 3.10 to 3.13; checked against a real set in the tests), compiled: the exact figures of the paper's "always"
 row need it, and this way they do not depend on the interpreter. `ties="fifo"` is plain breadth-first search instead
 (spec mediator A9: the mean path then differs by 0.04 steps).
-Called from: `skills.py`.
 """
 
 import numpy as np

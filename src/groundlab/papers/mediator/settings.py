@@ -1,7 +1,7 @@
 """The settings of the mediator's methods, with the values of the original, and its quirks as `fidelity` options.
 
 Defaults are the original's where the published figures depend on it (spec mediator 11, "keep") and what was meant
-where they do not ("fix"). Called from: every method file of this package.
+where they do not ("fix").
 """
 
 from pathlib import Path

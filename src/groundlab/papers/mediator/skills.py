@@ -4,7 +4,6 @@
     action, plan_done = executive.act(image)
 
 `image` is always the memory image [10, 10, 4] of the present step. Sections in the comments are the mediator spec's.
-Read next: `translator.py` and `planner.py`, which make the plans.
 """
 
 from dataclasses import dataclass, field

@@ -1,27 +1,31 @@
-"""The training loop that both learning agents share: collect ten episodes, update, test now and then, checkpoint.
+"""How both learning agents train: PPO on ten whole episodes an iteration, a test now and then.
 
-A `Learner` says how to play; this file turns its episodes into a PPO batch and its figures into records. Everything
-random is drawn from a generator of (seed, purpose, iteration), so a checkpoint holds weights, optimizer moments and
-the counters below, and a resumed run is the uninterrupted one bit for bit. Read next: `learning/ppo.py`.
+    collect (the agent's)  ->  advantages and returns  ->  ppo.update  ->  record
+
+Everything random is drawn from a generator of (seed, purpose, iteration), so weights, optimizer moments and the count
+of time steps are all that a checkpoint needs, and a resumed run is the uninterrupted one bit for bit.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from groundlab.core.run import Run
+from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.returns import discounted, gae
-from groundlab.papers.mediator.episodes import Episode
 from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
+from groundlab.papers.training import Learner
+
+POLICIES = ("sampled", "argmax")
+"""The ways in which a trained agent is tested."""
+LAYOUTS_END = 2**31
 
 TAGS = {
     "test_return": "Test/Return",
@@ -37,28 +41,7 @@ TAGS = {
     "loss": "Train/Loss",
     "entropy": "Train/Mean Entropy",
 }
-
-
-class Events:
-    """Writes the records of a run as scalars."""
-
-    def __init__(self, folder: Path):
-        self._writer = SummaryWriter(str(folder))
-
-    def __enter__(self) -> "Events":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._writer.close()
-
-    def add(self, iteration: int, record: dict[str, Any]) -> None:
-        """One scalar a tag that the record has a figure for."""
-        for name, tag in TAGS.items():
-            if name in record:
-                self._writer.add_scalar(tag, record[name], iteration)
-
-
-LAYOUTS_END = 2**31
+"""The TensorBoard tag of a metric, as in the released code."""
 
 
 @dataclass
@@ -72,25 +55,90 @@ class Trajectory:
     values: np.ndarray  # float32 [T]
     last_value: float  # of the observation after the last step; 0 when the door is open
 
+    @classmethod
+    def of(cls, episode: Any, decisions: list[tuple], last_value: float) -> "Trajectory":
+        """From one (input, action, log-probability, value) a step."""
+        columns = (np.array(column) for column in zip(*decisions, strict=True))
+        return cls(episode, *columns, 0.0 if episode.finished else last_value)
 
-class Learner(Protocol):
-    """A method that learns: how it explores, and how its test is played."""
 
-    network: FrameNetwork
+class PPOLearner(Learner):
+    """Trains a frame network on whole episodes; its subclasses say how these are played."""
 
+    def __init__(self, spec: RunSpec, settings: TrainingSettings, network: FrameNetwork):
+        self._world, self._seed, self._settings = spec.world, spec.seed, settings
+        self.network, self.updates = network, settings.iterations
+        parameters = list(network.parameters())
+        self._optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-8, fused=True)
+        self._timesteps = 0
+        self._events: SummaryWriter | None = None
+
+    @abstractmethod
     def collect(self, layouts: list[int], iteration: int) -> tuple[list[Trajectory], Any]:
-        """Training trajectories, and one argmax test episode on the last layout."""
-        ...
+        """Training trajectories on all layouts but the last, and one argmax test episode on that."""
 
-    def test(self) -> list[dict[str, Any]]:
-        """Evaluations on the test layouts, sampled and argmax."""
-        ...
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Collect episodes on layouts of this iteration, update, and test every `test_every` iterations."""
+        settings = self._settings
+        paths, test_episode = self.collect(training_layouts(self._seed, number, settings.trajectories + 1), number)
+        batch, advantages = make_batch(paths, settings)
+        rng = generator(self._seed, "minibatches", number)
+        self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
+        losses = ppo.update(self.network, self._optimizer, batch, advantages, settings, rng)
+        self._timesteps += len(batch.actions)
+        stats = episode_stats([path.episode.summary() for path in paths], test_episode.summary(), losses)
+        record = {"timesteps": self._timesteps, **stats}
+        if number % settings.test_every == 0 or number == settings.iterations:
+            record["test"] = {result["policy"]: result["mean"] for result in self.evaluate()}
+        return record
+
+    def figures(self, record: dict[str, Any]) -> dict[str, float]:
+        return {"success": record["success"], "asks": record.get("interactions", 0.0)}
+
+    def logged(self, run: Run, number: int, record: dict[str, Any]) -> None:
+        """Write the record's figures as TensorBoard scalars."""
+        self._events = self._events or SummaryWriter(str(run.folder / "tensorboard"))
+        for name, tag in TAGS.items():
+            if name in record:
+                self._events.add_scalar(tag, record[name], number)
+
+    def close(self) -> None:
+        if self._events:
+            self._events.close()
+
+    def state(self) -> Files:
+        return checkpoints.pack(self.network, self._optimizer, {"timesteps": self._timesteps})
+
+    def load_state(self, files: Files) -> None:
+        self._timesteps = checkpoints.unpack(files, self.network, self._optimizer)["timesteps"]
+
+    def load_weights(self, files: Files) -> None:
+        checkpoints.unpack(files, self.network)
 
 
 def training_layouts(seed: int, iteration: int, count: int) -> list[int]:
     """Reset seeds of one iteration, outside the test range (the original's were unseeded, Q24)."""
     rng = generator(seed, "training layouts", iteration)
     return rng.integers(TRAINING_LAYOUTS_FROM, LAYOUTS_END, count).tolist()
+
+
+def learning_rate(settings: TrainingSettings, iteration: int) -> float:
+    """The learning rate of an iteration (1 to `iterations`)."""
+    constant = settings.anneal_from * settings.iterations
+    falling = settings.iterations - constant
+    return settings.learning_rate * min(1.0, (settings.iterations - iteration + 1) / falling if falling else 1.0)
+
+
+def make_batch(paths: list[Trajectory], settings: TrainingSettings) -> tuple[ppo.Batch, Tensor]:
+    """All decisions of some trajectories as one batch, with their advantages [N]."""
+    credits = [_credit(path, settings) for path in paths]
+
+    def joined(name: str) -> Tensor:
+        return torch.from_numpy(np.concatenate([getattr(path, name) for path in paths]))
+
+    returns = torch.cat([returns for _, returns in credits])
+    batch = ppo.Batch(joined("inputs"), joined("actions"), joined("log_probs"), joined("values"), returns)
+    return batch, torch.cat([advantages for advantages, _ in credits])
 
 
 def _credit(path: Trajectory, settings: TrainingSettings) -> tuple[Tensor, Tensor]:
@@ -107,69 +155,11 @@ def _credit(path: Trajectory, settings: TrainingSettings) -> tuple[Tensor, Tenso
     return advantages[:, 0], returns[:, 0]
 
 
-def make_batch(paths: list[Trajectory], settings: TrainingSettings) -> tuple[ppo.Batch, Tensor]:
-    """All decisions of some trajectories as one batch, with their advantages [N]."""
-    credits = [_credit(path, settings) for path in paths]
-
-    def joined(name: str) -> Tensor:
-        return torch.from_numpy(np.concatenate([getattr(path, name) for path in paths]))
-
-    returns = torch.cat([returns for _, returns in credits])
-    batch = ppo.Batch(joined("inputs"), joined("actions"), joined("log_probs"), joined("values"), returns)
-    return batch, torch.cat([advantages for advantages, _ in credits])
-
-
-def _figures(paths: list[Trajectory], test_episode: Episode, losses: ppo.Losses) -> dict[str, float]:
-    """The record of an iteration: the training batch, the one test episode, the losses."""
-    rows, test = [path.episode.summary() for path in paths], test_episode.summary()
+def episode_stats(rows: list[dict[str, Any]], test: dict[str, Any], losses: ppo.Losses) -> dict[str, float]:
+    """Means (and two spreads) over the training episodes, the losses, and the one test episode as `test_*`."""
     names = [name for name in ("interactions", "steps", "success", "return", "game_return") if name in rows[0]]
-    figures = {name: float(np.mean([row[name] for row in rows])) for name in names}
-    figures |= {f"{name}_std": float(np.std([row[name] for row in rows])) for name in ("return", "game_return")}
-    figures |= {"loss": losses.total, "policy_loss": losses.policy, "value_loss": losses.value}
-    figures |= {"entropy": losses.entropy}
-    return figures | {f"test_{name}": float(test[name]) for name in names}
-
-
-def learning_rate(settings: TrainingSettings, iteration: int) -> float:
-    """The learning rate of an iteration (1 to `iterations`)."""
-    constant = settings.anneal_from * settings.iterations
-    falling = settings.iterations - constant
-    return settings.learning_rate * min(1.0, (settings.iterations - iteration + 1) / falling if falling else 1.0)
-
-
-def execute(run: Run, settings: TrainingSettings, learner: Learner) -> None:
-    """A whole run of a learning method: train, then store both evaluations on the test layouts."""
-    with Events(run.folder / "tensorboard") as events:
-        train(run, settings, learner, events.add)
-    run.write_evaluation(learner.test())
-
-
-def train(run: Run, settings: TrainingSettings, learner: Learner, watch: Callable[[int, dict[str, Any]], None]) -> None:
-    """Train to the end (or to a stop), logging one record an iteration; `watch` sees each record."""
-    parameters = list(learner.network.parameters())
-    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-8, fused=True)
-    checkpoint = run.restore()
-    facts = {"timesteps": 0}
-    if checkpoint is not None:
-        facts = checkpoints.unpack(checkpoint.files, learner.network, optimizer)
-    seed, start = run.spec.seed, checkpoint.step if checkpoint else 0
-    for iteration in range(start + 1, settings.iterations + 1):
-        layouts = training_layouts(seed, iteration, settings.trajectories + 1)
-        paths, test_episode = learner.collect(layouts, iteration)
-        batch, advantages = make_batch(paths, settings)
-        rng = generator(seed, "minibatches", iteration)
-        optimizer.param_groups[0]["lr"] = learning_rate(settings, iteration)
-        losses = ppo.update(learner.network, optimizer, batch, advantages, settings, rng)
-        facts["timesteps"] += len(batch.actions)
-        record = {"iteration": iteration, "timesteps": facts["timesteps"], **_figures(paths, test_episode, losses)}
-        if iteration % settings.test_every == 0 or iteration == settings.iterations:
-            record["test"] = {result["policy"]: result["mean"] for result in learner.test()}
-        run.log(record)
-        watch(iteration, record)
-        run.advance(
-            iteration,
-            settings.iterations,
-            lambda: checkpoints.pack(learner.network, optimizer, facts),
-            success=record["success"],
-            asks=record.get("interactions", 0.0),
-        )
+    stats = {name: float(np.mean([row[name] for row in rows])) for name in names}
+    stats |= {f"{name}_std": float(np.std([row[name] for row in rows])) for name in ("return", "game_return")}
+    stats |= {"loss": losses.total, "policy_loss": losses.policy, "value_loss": losses.value}
+    stats |= {"entropy": losses.entropy}
+    return stats | {f"test_{name}": float(test[name]) for name in names}

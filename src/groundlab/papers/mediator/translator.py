@@ -1,7 +1,6 @@
 """Observation to text: the one line that the planner reads, and the coordinates that its reply may name.
 
 Each world has its own wording, oddities included (spec mediator 3): the planner's examples match them to the letter.
-Read next: `planner.py` (text to plan).
 """
 
 import numpy as np

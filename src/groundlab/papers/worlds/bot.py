@@ -12,7 +12,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.papers.episodes import summary
 from groundlab.papers.method import Request
 from groundlab.papers.worlds.settings import BotSettings
-from groundlab.worlds.bot import Bot
+from groundlab.worlds.adapters.minigrid_bot import Bot
 
 
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:

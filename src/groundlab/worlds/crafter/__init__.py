@@ -4,6 +4,6 @@
     captions.describe(env.reset()[0]["codes"][0])
 
 The rules, worlds and pictures are those of the public crafter package (MIT licence), with which tests compare it step
-for step. Reading order: `rules.py`, `state.py`, `terrain.py`, `creatures.py`, `player.py`, `picture.py`, `captions.py`,
-`game.py`, `vector.py`; `mersenne.py` draws the package's random numbers.
+for step. A step is, from below, `rules.py`, `state.py`, `terrain.py`, `creatures.py`, `player.py`, `picture.py`,
+`game.py` and `vector.py`; `mersenne.py` draws the package's random numbers.
 """

@@ -1,7 +1,7 @@
 """What the player sees, in the knowledge paper's words: a pure function of the view in codes.
 
 Strings are the original's to the letter: "Your have", no space before "You face", and one sentence for all that goes
-wrong near the border (spec background-knowledge 1.2, quirk Q23). Read next: `picture.py`, which writes the codes.
+wrong near the border (spec background-knowledge 1.2, quirk Q23).
 """
 
 from functools import lru_cache

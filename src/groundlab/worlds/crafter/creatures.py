@@ -2,7 +2,7 @@
 
 Draws come in the package's order. In one place the package itself does not repeat: which of several creatures of a
 part of the map disappears follows the order of a Python set of objects, so their addresses in memory; here it is the
-order in which they appeared. Source: crafter 1.8.3, `objects.py` and `env.py`. Read next: `player.py`.
+order in which they appeared. Source: crafter 1.8.3, `objects.py` and `env.py`.
 """
 
 from groundlab.core.compiled import compiled_for, inlined

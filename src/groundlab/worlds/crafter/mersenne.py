@@ -1,7 +1,6 @@
 """NumPy's legacy stream inside compiled loops: the same seed gives the same draws as `numpy.random.RandomState`.
 
 A generator is a row of 625 uint32: the 624 words of MT19937 (Matsumoto and Nishimura 1998) and how many are used.
-Read next: `terrain.py` and `creatures.py`, which draw with it.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Every cell is one of few pictures, so all of them are drawn once, by the package's own code; a picture is then copied
 together, and darkened with the package's arithmetic. By night it contains noise from the world's own stream, so
-drawing is part of a step. Source: crafter 1.8.3, `engine.py`. Read next: `captions.py`, `vector.py`.
+drawing is part of a step. Source: crafter 1.8.3, `engine.py`.
 """
 
 from functools import cache

@@ -1,7 +1,4 @@
-"""What the player does and how its body fares. Source: crafter 1.8.3, `objects.py`; the text variant: spec 1.2.
-
-Read next: `picture.py` (what it sees), `captions.py` (in words), `vector.py` (the game as a whole).
-"""
+"""What the player does and how its body fares. Source: crafter 1.8.3, `objects.py`; the text variant: spec 1.2."""
 
 from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter.creatures import RIPE

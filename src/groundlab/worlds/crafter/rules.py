@@ -7,7 +7,7 @@
 The text variant is an easier game, and its scores compare with no published one: it has 20 verbs of which four are
 the public game's `do`, every blow does at least 5 damage, so that every creature dies of one, and what does not fit
 the bag is not collected. Numbers and recipes are those of the crafter package 1.8.3 (a test compares them). Source:
-spec background-knowledge 1.2 and 1.3. Read next: `state.py`.
+spec background-knowledge 1.2 and 1.3.
 """
 
 from dataclasses import dataclass
@@ -133,6 +133,10 @@ class CrafterWorld:
     text: bool
     """Whether it is the text variant."""
     tasks: tuple[str, ...] = ACHIEVEMENTS
+
+    mission = ""  # it is in the summary
+    width = height = SIZE
+    max_steps = LENGTH
 
     @property
     def actions(self) -> tuple[str, ...]:

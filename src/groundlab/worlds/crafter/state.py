@@ -2,7 +2,6 @@
 
 Objects are rows in the order in which they appeared, the player first, without gaps between two steps. Chunks are the
 12 x 12 parts in which creatures come and go, in the order in which something first stood in them.
-Read next: `terrain.py` (how a world begins), `creatures.py` and `player.py` (how it goes on).
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """How a world begins: Crafter's landscape and first creatures, compiled, the same world as the package's for a seed.
 
 The noise is the opensimplex package's own function, called from a compiled loop instead of once a cell from Python,
-and draws come in the package's order. Source: crafter 1.8.3, `worldgen.py`. Read next: `creatures.py`.
+and draws come in the package's order. Source: crafter 1.8.3, `worldgen.py`.
 """
 
 import numpy as np

@@ -6,7 +6,6 @@
 Observations: "image" uint8 [B, 64, 64, 3], and "codes" uint8 [B, 83], the view that `captions.describe` puts into
 words. info, of the episode that the step belongs to: "unlocked" bool [B, 22], what was achieved so far, in the order of
 `rules.ACHIEVEMENTS`; "success" int64 [B], how much of it this world pays for; "done" bool [B], whether that is all.
-Read next: `game.py` (the loops underneath).
 """
 
 from collections.abc import Sequence

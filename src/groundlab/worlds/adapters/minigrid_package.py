@@ -3,7 +3,7 @@
     env = groundlab.worlds.make("BabyAI-BossLevel-v0", num_envs=4, seed=0)
 
 Slower by two orders of magnitude than the compiled worlds (`groundlab bench worlds`), and a checkpoint cannot hold
-them. Read next: `vector.py`, whose interface this repeats.
+them. The interface is that of `worlds/vector.py`.
 """
 
 import io

@@ -1,0 +1,1 @@
+"""Other people's environments behind our interface: one small file each, imported when it is used."""
