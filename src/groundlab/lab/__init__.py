@@ -7,18 +7,33 @@ In a notebook:
     lab.run(plan)                                  # idempotent: trains what is missing, continues what was started
     folder = lab.collect(plan)                     # the records that tables and figures are made from
 
-Read in the order of a run: config.py (the YAML's schema), plan.py, executor.py, worker.py, store.py, reproduce.py.
+A plan is made without torch; what executes runs is imported when it is first used.
 """
 
-# ruff: noqa: E402 - the imports below load transformers, which warns about progress bars that nobody draws on a page
 import warnings
+from typing import TYPE_CHECKING, Any
 
-warnings.filterwarnings("ignore", message="IProgress not found")
-
-from groundlab.lab.executor import Outcome, run, run_one
 from groundlab.lab.plan import Plan, plan
 from groundlab.lab.reproduce import reproduce
 from groundlab.lab.results import collect, publish
-from groundlab.lab.worker import execute_run
+
+if TYPE_CHECKING:
+    from groundlab.lab.executor import Outcome, run, run_one
+    from groundlab.lab.worker import execute_run
 
 __all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run", "run_one"]
+
+warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' word on bars that nobody draws
+
+
+def __getattr__(name: str) -> Any:
+    """What executes runs, when it is first used: it loads torch."""
+    if name in ("Outcome", "run", "run_one"):
+        from groundlab.lab import executor
+
+        return getattr(executor, name)
+    if name == "execute_run":
+        from groundlab.lab.worker import execute_run
+
+        return execute_run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,37 +1,32 @@
 """The schema of `configs/<paper>/<scale>.yaml`: which runs a paper needs at a scale.
 
 The YAML holds values, this file holds the schema; unknown or ill-typed keys are refused with the nearest valid name.
-Method settings inside it are checked later, by the method's own schema. Read next: `plan.py`, which expands it.
+Method settings inside it are checked later, by the method's own schema.
 """
 
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.schema import parse
+from groundlab.core.schema import Strict, parse
 from groundlab.papers import registry
 from groundlab.papers.method import Paper
-from groundlab.report.claims import configs_folder
 
 Scale = Literal["smoke", "quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Estimate(_Strict):
+class Estimate(Strict):
     """What one run costs on the machine that the scale is for (design section 1)."""
 
     seconds: float = Field(ge=0)
     megabytes: float = Field(ge=0)
 
 
-class Entry(_Strict):
+class Entry(Strict):
     """One line of the grid: a method on some worlds, each repeated over seeds 0..seeds-1.
 
     Without `seeds` the outcome does not depend on the seed: one run (seed 0), also under `--seeds N`.
@@ -40,26 +35,26 @@ class Entry(_Strict):
     method: str
     worlds: list[str] = Field(min_length=1)
     seeds: int | None = Field(default=None, ge=1)
-    experiments: list[str] = []
+    experiments: list[str] = Field([])
     """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
     alone: bool = False
     """Runs that only `--experiment NAME` asks for: no part of the whole plan; they make a version by themselves."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({})
     estimate: Estimate
     note: str = ""
 
 
-class Experiment(_Strict):
+class Experiment(Strict):
     """A paper at a scale: its runs, its pages, and what this scale leaves out."""
 
     paper: str
     scale: Scale
     notebooks: list[str] = Field(min_length=1)
     """Files in `notebooks/`, executed in this order."""
-    shared: dict[str, dict[str, Any]] = {}
+    shared: dict[str, dict[str, Any]] = Field({})
     """Settings that entries take over by YAML anchors; what a plan prints once for all of them."""
     runs: list[Entry]
-    not_run: list[str] = []
+    not_run: list[str] = Field([])
 
 
 def known_papers() -> list[str]:
@@ -69,7 +64,7 @@ def known_papers() -> list[str]:
 
 
 def _file(paper: Paper, scale: str) -> Path:
-    return configs_folder(paper) / f"{scale}.yaml"
+    return paper.config_folder / f"{scale}.yaml"
 
 
 def check_scale(scale: str) -> Scale:
@@ -86,7 +81,7 @@ def load(paper: str, scale: str) -> Experiment:
     if paper not in known_papers():
         raise unknown_name("paper", paper, known_papers())
     file = _file(registry.papers()[paper], scale)
-    where = f"configs/{paper}/{file.name}"
+    where = f"{file.parent.parent.name}/{paper}/{file.name}" if registry.papers()[paper].configs is None else str(file)
     if not file.is_file():
         raise GroundlabError(f"{paper} has no runs at scale {scale}: {where} does not exist; choose another --scale")
     return _checked(parse(Experiment, _read_yaml(file.read_text(), where), where), paper, scale, where)

@@ -3,7 +3,6 @@
 `run(plan)` is idempotent: finished runs are left alone, started ones continue at their checkpoint. A failed run does
 not stop the others; a worker that dies (kill -9, out of memory) fails its run only and is replaced. The first
 SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run me again".
-Read next: `worker.py`, the other end of the pipe; `view.py`, what a person sees meanwhile.
 """
 
 import os
@@ -21,15 +20,13 @@ import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import launcher, machine, run_store
-from groundlab.lab import run_hash as identity
 from groundlab.lab.config import Estimate
-from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
+from groundlab.lab.run_hash import hash_run
 from groundlab.lab.worker import ONE_THREAD, execute_run, follow, stop_on_signals
 from groundlab.papers import registry
 
-# Set by `reproduce` for the notebooks it runs: their run cell finds what is finished and starts nothing.
-EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
 SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
 
@@ -87,8 +84,8 @@ def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     if group.rank > 0:
         return follow(spec, folder, group)
     compile_worlds()
-    paper, run_hash = registry.paper_of(spec.method, spec.world), identity.hash_run(spec)
-    lone = PlannedRun(spec, paper, run_hash, Estimate(seconds=1, megabytes=1), run_store.status_of(folder))
+    paper = registry.paper_of(spec.method, spec.world)
+    lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_store.status_of(folder))
     with progress_view([lone]) as view:
         view.started(lone)
         manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news), group=group)

@@ -5,7 +5,6 @@
 
 What goes there is the run's `model` (adapters in peft's own format or whole weights, tokenizer, value head) with the
 card as its README.md: method, world, seed, settings, success with its interval, commit. Nothing else is sent.
-Called from: cli_model.py.
 """
 
 import os

@@ -5,7 +5,7 @@
 The first process does what a lone one does (`worker.py`). The others follow: they restore the checkpoint that it
 names, write nothing but what their libraries print (`log-1.txt`, ...), and stop when any process was asked to. All
 must see the folder. The number of processes is no part of what a run is: another number may continue it, with the
-same figures up to rounding. Read next: `methods/glam/distributed.py` (how work and gradients are shared).
+same figures up to rounding (learning/distributed.py shares work and gradients).
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Facts about where results came from: package versions, hardware, the commit; and what a process has used so far.
 
-Everything is read once a process and kept, except `Usage`, which measures. Called from: worker.py, versions.py.
+Everything is read once a process and kept, except `Usage`, which measures.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Notebooks run as pages: papermill with checked parameter names, quiet kernels and errors of one line.
 
 papermill takes a misspelt parameter silently and runs with the defaults, so names are checked before it starts.
-Called from: reproduce.py.
 """
 
 import logging

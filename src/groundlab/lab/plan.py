@@ -3,7 +3,7 @@
     from groundlab import lab
     print(lab.plan("mediator", scale="quick"))     # a table with runs, estimated time and disk
 
-Each run is named by its hash and knows whether the store already holds it. Read next: `executor.py`, which runs a plan.
+Each run is named by its hash and knows whether the store already holds it.
 """
 
 import html
@@ -24,12 +24,13 @@ from groundlab.core.hashing import digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 from groundlab.lab import config, machine, run_store
-from groundlab.lab import run_hash as identity
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
+from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of, resolve
 
-# Set by `reproduce` for the notebooks that it runs, so that their plan is the one it executed.
+# Set by `reproduce` for its notebooks: their plan is the one it executed, and their run cell starts nothing.
 METHODS_VARIABLE = "GROUNDLAB_METHODS"
 EXPERIMENTS_VARIABLE = "GROUNDLAB_EXPERIMENTS"
+EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
 
 
 @dataclass(frozen=True)
@@ -134,13 +135,13 @@ def plan(
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
     chosen = _chosen(files, methods, experiments)
-    measured, code = run_store.measured_costs(folder), cache(identity.code_digest)
+    measured, code = run_store.measured_costs(folder), cache(digest_of_modules)
     planned = [
-        _planned_run(file, entry, spec, folder, measured, code(spec.method, spec.world))
+        _planned_run(file, entry, spec, folder, measured, code(modules_of(spec.method, spec.world)))
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(_seed_count(entry, seeds))
-        for spec in (identity.resolve(entry.method, world, seed, entry.settings),)
+        for spec in (resolve(entry.method, world, seed, entry.settings),)
     ]
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if not methods and all(entry.alone for _, entry in chosen) else ()
@@ -179,7 +180,7 @@ def _seed_count(entry: Entry, seeds: int | None) -> int:
 def _planned_run(
     file: Experiment, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
 ) -> PlannedRun:
-    run_hash = identity.hash_run(spec, code)
+    run_hash = hash_run(spec, code)
     return PlannedRun(
         spec=spec,
         paper=file.paper,

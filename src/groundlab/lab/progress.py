@@ -1,7 +1,6 @@
 """What a person sees while runs go on: live bars in a terminal, dated plain lines anywhere else.
 
 The overall bar and its ETA count estimated seconds, not runs, because runs differ in length by a factor of a thousand.
-Called from: executor.py, which tells a view what happens.
 """
 
 import datetime

@@ -1,8 +1,7 @@
 """One command from configs to the review page: plan, run, collect, notebooks, review, one rename.
 
-The story of `reproduce` is the body of that function. It can be killed anywhere: the same command finds the finished
-runs by their hashes and continues the started ones; a version that is already there is reused.
-Called from: the command line (`groundlab reproduce`).
+`reproduce` can be killed anywhere: the same command finds the finished runs by their hashes and continues the started
+ones; a version that is already there is reused. What executes runs is imported after the plan, which is then quick.
 """
 
 import os
@@ -10,22 +9,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
-from groundlab.core.paths import repository_root
-from groundlab.lab import results as store
-from groundlab.lab import run_store
-from groundlab.lab.executor import EXECUTED_VARIABLE, Outcome, run
-from groundlab.lab.notebooks import check_parameters, run_notebook
-from groundlab.lab.plan import EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan
-from groundlab.lab.plan import plan as make_plan
-from groundlab.lab.slurm import executor as slurm
+from groundlab.lab.plan import EXECUTED_VARIABLE, EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan, plan
+from groundlab.lab.results import begin_version, collect, describe_version, find_version, finish_version, notebooks_of
+from groundlab.lab.run_store import RESULTS_VARIABLE
+
+if TYPE_CHECKING:
+    from groundlab.lab.executor import Outcome
+    from groundlab.lab.slurm.executor import SlurmSettings
 
 EXECUTORS = ("local", "slurm")
-REVIEW_NOTEBOOK = "07_review.ipynb"
 Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
 
 
@@ -50,74 +48,93 @@ def reproduce(
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
-    cluster = slurm.load_settings(slurm_file) if executor == "slurm" else None
     console = Console()
-    plan = make_plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
-    console.print(plan)
+    cluster = _cluster(slurm_file) if executor == "slurm" else None
+    the_plan = plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
+    console.print(the_plan)
     if dry_run:
         return 0
-    if ready := store.find_version(plan):
+    if ready := find_version(the_plan):
         console.print(f"nothing to do: {ready}", soft_wrap=True)
         return _verdict(ready, console)
-    _check_pages(plan)
-    outcome = slurm.run(plan, cluster, wait) if cluster else run(plan, workers)
-    _tell(outcome, console)
+    _check_pages(the_plan)
+    outcome = _execute(the_plan, workers, cluster, wait)
+    _print_outcome(outcome, console)
     if outcome.unfinished:
         console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    folder, command = store.begin_version(plan), _command(papers, scale, seeds, experiments)
-    store.collect(plan, folder)
-    store.describe_version(plan, folder, outcome.failed, command)
-    _run_pages(plan, folder, seeds, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments})
-    version = store.finish_version(plan, folder, outcome.failed, command)
+    folder, command = begin_version(the_plan), _command(papers, scale, seeds, experiments)
+    collect(the_plan, folder)
+    describe_version(the_plan, folder, outcome.failed, command)
+    _run_pages(the_plan, folder, seeds, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments})
+    version = finish_version(the_plan, folder, outcome.failed, command)
     console.print(f"results: {version}", soft_wrap=True)
     return max(outcome.exit_code, _verdict(version, console))
 
 
+def _cluster(file: Path | None) -> "SlurmSettings":
+    from groundlab.lab.slurm.executor import load_settings
+
+    return load_settings(file)
+
+
+def _execute(plan: Plan, workers: int | None, cluster: "SlurmSettings | None", wait: bool) -> "Outcome":
+    """Run what is pending, here or on a cluster; imported now, because workers' code loads torch."""
+    if cluster:
+        from groundlab.lab.slurm.executor import run as run_on_cluster
+
+        return run_on_cluster(plan, cluster, wait)
+    from groundlab.lab.executor import run
+
+    return run(plan, workers)
+
+
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict, Path]]:
     """Each notebook with its parameters and where its executed copy goes; the review comes last."""
-    home = repository_root() / "notebooks"
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    pages = [
-        (home / name, given, folder / each.paper / "executed" / name)
-        for each in plan.experiments
-        for name in each.notebooks
+    *pages, review = notebooks_of(plan)
+    return [
+        *((file, given, folder / paper / "executed" / file.name) for paper, file in pages),
+        (review[1], {"folder": str(folder)}, folder / "review.ipynb"),
     ]
-    return [*pages, (home / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb")]
 
 
 def _check_pages(plan: Plan) -> None:
-    """A missing notebook or a misspelt parameter is told before hours of training, not after."""
+    """Report a missing notebook or a misspelt parameter before hours of training, not after."""
+    from groundlab.lab.notebooks import check_parameters
+
     for notebook, parameters, _ in _pages(plan, plan.results, None):
         check_parameters(notebook, parameters)
 
 
 def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
-    with _told_to_notebooks(plan, part):
+    from groundlab.lab.notebooks import run_notebook
+
+    with _environment_of_pages(plan, part):
         for notebook, parameters, output in _pages(plan, folder, seeds):
             run_notebook(notebook, parameters, output)
 
 
 @contextmanager
-def _told_to_notebooks(plan: Plan, part: Part) -> Iterator[None]:
+def _environment_of_pages(plan: Plan, part: Part) -> Iterator[None]:
     """The same plan for the notebooks' own `lab.plan`, and nothing left to start for their `lab.run`."""
-    told = {
-        run_store.RESULTS_VARIABLE: str(plan.results),
+    variables = {
+        RESULTS_VARIABLE: str(plan.results),
         **{variable: ",".join(names or ()) for variable, names in part.items()},
         EXECUTED_VARIABLE: "1",
     }
     before = dict(os.environ)
-    os.environ.update(told)
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in told:
+        for name in variables:
             os.environ.pop(name)
-        os.environ.update({name: before[name] for name in told if name in before})
+        os.environ.update({name: before[name] for name in variables if name in before})
 
 
-def _tell(outcome: Outcome, console: Console) -> None:
-    """How the runs ended; equal errors (a full disk fails every run alike) are told once, with their number."""
+def _print_outcome(outcome: "Outcome", console: Console) -> None:
+    """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number."""
     console.print(
         f"{outcome.finished} runs finished, {len(outcome.failed)} failed, {len(outcome.unfinished)} left to do"
     )

@@ -2,7 +2,6 @@
 
 A version is put together in `results/.assembling-<version>` and renamed into place once, at the end, so a folder
 without the prefix is complete; nothing published is ever written over. `smoke` results live under `results/.scratch`.
-Called from: reproduce.py. Read next: `publish.py`, which names the version that the README shows.
 """
 
 import datetime
@@ -16,11 +15,14 @@ from typing import Any
 import groundlab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.hashing import digest_bytes, digest_files, digest_json
+from groundlab.core.hashing import digest_bytes, digest_json
 from groundlab.core.paths import repository_root
-from groundlab.lab import machine, run_store
+from groundlab.lab import import_closure, machine, run_store
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
+from groundlab.lab.run_hash import package_folder
+from groundlab.papers import registry
 
+REVIEW_NOTEBOOK = "07_review.ipynb"
 COLLECTED = ("config.yaml", "metrics.jsonl", "evaluation.json", "manifest.json")  # never checkpoints
 
 
@@ -60,11 +62,27 @@ def home_of(plan: Plan) -> Path:
 
 def version_digest(plan: Plan) -> str:
     """SHA-256 over all that a version shows: its runs, notebooks, claims, the code of its pages, and shipped models."""
-    root, package = repository_root(), Path(groundlab.__file__).parent
-    pages = [*(root / "notebooks").glob("*.ipynb"), *(root / "configs").glob("*/claims.yaml")]
-    report = [file for file in (package / "report").rglob("*") if file.suffix in (".py", ".j2")]
-    report += (package / "assets" / "models").glob("*/recipe.json")
-    return digest_json([plan.digest, digest_files(pages, root), digest_files(report, package)])
+    offered = [registry.papers()[name] for name in plan.papers]
+    starts = ["groundlab.report", *(module for paper in offered for module in paper.exhibits)]
+    packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
+    home = packages["groundlab"]
+    files = [
+        *(home / "report").glob("*.j2"),
+        *(home / "assets" / "models").glob("*/recipe.json"),
+        *(file for _, file in notebooks_of(plan)),
+    ]
+    files += [paper.config_folder / "claims.yaml" for paper in offered]
+    shown = sorted(
+        (f"{file.parent.name}/{file.name}", digest_bytes(file.read_bytes())) for file in files if file.is_file()
+    )
+    return digest_json([plan.digest, import_closure.digest(starts, packages), shown])
+
+
+def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:
+    """(paper, notebook) of every page of a version, in the order of reading; the review of all papers comes last."""
+    homes = {name: registry.papers()[name].notebook_folder for name in plan.papers}
+    pages = [(each.paper, homes[each.paper] / name) for each in plan.experiments for name in each.notebooks]
+    return [*pages, ("", repository_root() / "notebooks" / REVIEW_NOTEBOOK)]
 
 
 def find_version(plan: Plan) -> Path | None:
@@ -167,13 +185,18 @@ def _totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
 def _inputs(plan: Plan) -> dict[str, str]:
     """The configs, notebooks, pins and run inputs behind a version, by path, with their SHA-256."""
     root = repository_root()
-    names = [f"configs/{paper}/{name}.yaml" for paper in plan.papers for name in (plan.scale, "claims")]
-    names += [f"notebooks/{name}" for experiment in plan.experiments for name in experiment.notebooks]
-    names += ["notebooks/07_review.ipynb", "requirements/constraints.txt"]
-    files = {name: digest_bytes((root / name).read_bytes()) for name in names if (root / name).is_file()}
+    folders = [registry.papers()[paper].config_folder for paper in plan.papers]
+    read = [folder / f"{name}.yaml" for folder in folders for name in (plan.scale, "claims")]
+    read += [*(file for _, file in notebooks_of(plan)), root / "requirements" / "constraints.txt"]
+    files = {_name(file, root): digest_bytes(file.read_bytes()) for file in read if file.is_file()}
     for run in plan.runs:
         files.update((run_store.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
     return files
+
+
+def _name(file: Path, root: Path) -> str:
+    """A file's path in the repository, or where it is in another package's folder."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def publish(version: str, results: str | Path | None = None) -> Path:

@@ -9,7 +9,9 @@ Equal hash, equal result: a finished run is never repeated, and a change of any 
 comment, a docstring, a new method, world, paper or figure renames no run.
 """
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
@@ -17,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from groundlab import worlds
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes, digest_json
+from groundlab.core.hashing import digest_bytes, digest_files, digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 from groundlab.lab import import_closure
@@ -40,13 +43,35 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
 
 def code_digest(method: str, world: str) -> str:
     """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
+    return digest_of_modules(modules_of(method, world))
+
+
+def modules_of(method: str, world: str) -> tuple[str, ...]:
+    """The modules whose import closure is the code of a run."""
     row = registry.get(method, world)
     family = type(worlds.family_of(world))
-    starts = (row.module, registry.schema_of(row).__module__, registry.__name__, family.__module__)
+    return (row.module, registry.schema_of(row).__module__, registry.__name__, family.__module__)
+
+
+def digest_of_modules(starts: tuple[str, ...]) -> str:
+    """SHA-256 of the import closure of some modules, and of the pinned versions."""
     packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
     pins = repository_root() / "requirements" / "constraints.txt"
     pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
-    return digest_json([import_closure.digest(starts, packages), pinned])
+    return digest_json([_closure_digest(starts, packages), pinned])
+
+
+def _closure_digest(starts: tuple[str, ...], packages: dict[str, Path]) -> str:
+    """`import_closure.digest`, which takes seconds, kept in the user's cache folder by the content of all sources."""
+    sources = {name: digest_files(home.rglob("*.py"), home) for name, home in packages.items()}
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    file = base / "groundlab" / "code" / digest_json([starts, sources])
+    if file.is_file():
+        return file.read_text()
+    digest = import_closure.digest(starts, packages)
+    with suppress(OSError, GroundlabError):  # a folder that cannot be written costs time only
+        storage.write_atomic(file, digest)
+    return digest
 
 
 @cache

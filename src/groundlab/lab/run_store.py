@@ -1,7 +1,7 @@
 """The store of runs: `.runs/<hash>` under the results folder, and the manifest that each run keeps of itself.
 
 A manifest is opened when a run starts and closed with `finished`, `failed` or `unfinished`; a run killed without
-warning stays `unfinished`. Times are summed over resumptions, `history` holds each. Written by worker.py, read by all.
+warning stays `unfinished`. Times are summed over resumptions, `history` holds each.
 """
 
 import datetime
@@ -17,13 +17,13 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_json
 from groundlab.core.run import RunSpec
 from groundlab.lab import machine
-from groundlab.lab import run_hash as identity
 from groundlab.lab.config import Estimate
+from groundlab.lab.run_hash import input_digests
 
 Status = Literal["new", "finished", "failed", "unfinished"]
 Manifest = dict[str, Any]
 RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
-_HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the books
+_HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the manifest
 _LOCK_SECONDS = 60.0  # an orphaned worker notices within a step that its parent is gone, then saves and leaves
 
 
@@ -93,7 +93,7 @@ class ManifestWriter:
     """The manifest of a run while the run is going on."""
 
     def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):
-        """Open a run's books, kept by the first of its processes.
+        """Open the manifest of a run, written by the first of its processes.
 
         Raises GroundlabError when the folder holds a run of other code or inputs.
         """
@@ -114,19 +114,19 @@ class ManifestWriter:
             **spec.model_dump(),
             "status": "unfinished",
             "error": None,
-            "inputs": identity.input_digests(spec.method, spec.world, spec.settings),
+            "inputs": input_digests(spec.method, spec.world, spec.settings),
             **machine.facts(),
         }
 
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
-        """Write the books as they stand."""
+        """Write the manifest as it stands."""
         self._history[-1].update(self._usage.so_far(), status=status)
         self.manifest.update(_totals(self._history), status=status, error=error, history=self._history)
         storage.write_json(self._file, self.manifest)
         self._written_at = time.monotonic()
 
-    def beat(self) -> None:
-        """Write the books if that was long ago."""
+    def heartbeat(self) -> None:
+        """Write the manifest again if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
 
@@ -148,7 +148,7 @@ def _totals(history: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def mark_failed(folder: Path, error: str) -> None:
-    """Close the books of a run whose process is gone (where they can still be written)."""
+    """Close the manifest of a run whose process is gone (where it can still be written)."""
     with suppress(GroundlabError):
         manifest = read_manifest(folder)
         if manifest and manifest["status"] != "finished":

@@ -8,7 +8,6 @@ else, so that figures are the same with and without it. Whatever goes wrong with
 There a run has its hash as its name, so that a resumed run is the same one; a row has its place in the file as its
 step, so that rows repeated after a kill are not told twice. Needs the extra `wandb`; project and server are what its
 own variables say (WANDB_PROJECT, WANDB_BASE_URL; default project: groundlab).
-Called from: cli.py (`--track`), worker.py (each run).
 """
 
 import importlib

@@ -25,9 +25,9 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Progress, Run, RunSpec
-from groundlab.lab import run_hash as identity
 from groundlab.lab import run_store, tracking
 from groundlab.lab.launcher import PrimaryRun, ReplicaRun, stop_together
+from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
@@ -66,12 +66,12 @@ def execute_run(
             tracking.mirrored(folder, spec, run_hash) as mirror,
         ):
 
-            def beat(progress: Progress) -> None:
+            def heartbeat(progress: Progress) -> None:
                 report(progress)
-                record.beat()
+                record.heartbeat()
                 mirror()
 
-            options: dict[str, Any] = {"report": beat, "checkpoint_seconds": checkpoint_seconds}
+            options: dict[str, Any] = {"report": heartbeat, "checkpoint_seconds": checkpoint_seconds}
             run = PrimaryRun(folder, spec, group, stop=lambda: group.any(stopping()), **options)
             with stop_together(group):
                 _execute(run, record)
@@ -99,7 +99,7 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
 
 def _own_hash(spec: RunSpec, expected: str | None) -> str:
     """The hash by the code that this process has loaded, which must be the code that the plan was made with."""
-    run_hash = identity.hash_run(spec, _loaded_code(spec.method, spec.world))
+    run_hash = hash_run(spec, _loaded_code(spec.method, spec.world))
     if expected not in (None, run_hash):
         raise GroundlabError(f"the code or inputs of {spec.label} changed after planning; run the same command again")
     return run_hash
@@ -107,7 +107,7 @@ def _own_hash(spec: RunSpec, expected: str | None) -> str:
 
 @cache
 def _loaded_code(method: str, world: str) -> str:
-    return identity.code_digest(method, world)
+    return code_digest(method, world)
 
 
 def _execute(run: Run, record: run_store.ManifestWriter) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from groundlab.core.paths import repository_root
 from groundlab.core.run import Checkpoint
 
 GRID, DOOR_KEY, CRAFTER = "grid", "door-key", "crafter"
@@ -57,6 +58,16 @@ class Paper:
     """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
     notebooks: Path | None = None
     """The folder of its notebooks; None: notebooks/ in the repository."""
+
+    @property
+    def config_folder(self) -> Path:
+        """Where its configs and claims are."""
+        return self.configs or repository_root() / "configs" / self.name
+
+    @property
+    def notebook_folder(self) -> Path:
+        """Where its notebooks are."""
+        return self.notebooks or repository_root() / "notebooks"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
 from groundlab.core.schema import parse
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering"]
@@ -177,7 +176,7 @@ class _ClaimsFile(_Strict):
 def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     """The claims of one paper, or of all. Raises GroundlabError naming what is wrong in which file."""
     offered = plugins.load(plugins.PAPERS)
-    files = [configs_folder(offered[name]) / "claims.yaml" for name in ([paper] if paper else offered)]
+    files = [offered[name].config_folder / "claims.yaml" for name in ([paper] if paper else offered)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
     return _with_unique_ids(claims)
 
@@ -188,11 +187,6 @@ def _with_unique_ids(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     if repeated:
         raise GroundlabError(f"claim id {repeated[0]!r} is used twice; ids name one claim each")
     return tuple(claims)
-
-
-def configs_folder(paper: Any) -> Path:
-    """Where a paper's configs and claims are: `Paper.configs`, or its folder in the repository."""
-    return paper.configs or repository_root() / "configs" / paper.name
 
 
 def read_claims(path: Path) -> tuple[Claim, ...]:

@@ -6,8 +6,7 @@
 Nothing is remembered outside the run folders: `slurm.json` in one names the job that has the run, Slurm knows whether
 that job lives, and the folder how far it is. Shortly before its time limit a task saves, and its batch script puts it
 back into the queue; after a preemption, a requeue or a lost node Slurm itself does that.
-Read next: `slurm_task.py`, what runs in the job; `slurm_queue.py`, how jobs are asked for and ended ones explained;
-configs/slurm.yaml, the settings; docs/cluster.md, how to use all this.
+configs/slurm.yaml explains the settings, docs/cluster.md how to use all this.
 """
 
 import os
@@ -28,7 +27,7 @@ from groundlab.core.run import Progress
 from groundlab.core.schema import parse
 from groundlab.lab import executor, run_store
 from groundlab.lab.executor import Outcome
-from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.slurm import queue
 from groundlab.lab.slurm.task import PROGRESS_FILE, Task
@@ -101,7 +100,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     Raises GroundlabError when submitit, Slurm or the partition is not there.
     """
     pending = plan.pending()
-    if not pending or os.environ.get(executor.EXECUTED_VARIABLE):
+    if not pending or os.environ.get(EXECUTED_VARIABLE):
         return executor.outcome_of(plan, {})
     queued, failed = _find_or_submit(plan, list({each.hash: each for each in pending}.values()), settings)
     left = [each.hash for each in queued]

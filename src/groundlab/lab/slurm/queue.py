@@ -1,7 +1,6 @@
 """The laboratory's words with Slurm: submit an array, ask for states, and say why a task ended.
 
 States come from `squeue`, which also lists jobs that ended in the last minutes and needs no accounting database.
-Called from: slurm.py.
 """
 
 import getpass
