@@ -31,7 +31,7 @@ def label(console: Console, form: str, given: dict[str, Any], **options: Any) ->
 
     reached = (options.pop(name) for name in ("base_url", "prices", "budget"))
     model.settings(None, None, None, *reached)
-    asked = labelling.Labelling(form, given=given, **options)
+    asked = labelling.Labelling(form, overrides=given, **options)
     data = labelling.dataset(asked.dataset)
     calls, prompt, completion = labelling.estimate(asked, data)
     told = f"{form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
@@ -39,10 +39,10 @@ def label(console: Console, form: str, given: dict[str, Any], **options: Any) ->
     cost = connection.prices().cost(connection.Tokens(prompt, completion))
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     say(f"{told}, nobody is paid" if free else f"{told}, cost {cost:.4f}; {_bound(connection.budget())}")
-    done = labelling.label(asked, data)
-    say(f"{form}: {done.made}; wrote {asked.out}")
+    report = labelling.label(asked, data)
+    say(f"{form}: {report.summary}; wrote {asked.out}")
     if not free:
-        spent = done.asked
+        spent = report.account
         took = f"{spent.replies:,} replies now, {spent.tokens:,} tokens, cost {spent.cost:.4f}"
         say(f"{took}; all of them: groundlab ledger {asked.ledger_file}")
 
