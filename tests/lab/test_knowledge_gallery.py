@@ -11,7 +11,7 @@ from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.pages import knowledge
 from groundlab.papers.knowledge import agent, labelling
 from groundlab.papers.knowledge.observations import History
-from groundlab.papers.knowledge.potentials import OraclePotential
+from groundlab.papers.knowledge.potentials import OraclePotential, targets
 from groundlab.report.style import new_figure
 from groundlab.worlds import codes, view
 from groundlab.worlds.codes import EMPTY, FORWARD
@@ -36,7 +36,7 @@ def walked(start: tuple[int, int, int], steps: int, horizon: int):
     history.start(image[None])
     for _ in range(steps):
         history.act(np.array([FORWARD]))
-        history.see(envs.step(np.array([FORWARD]))[0]["image"], np.array([False]))
+        history.observe(envs.step(np.array([FORWARD]))[0]["image"], np.array([False]))
     assert tuple(envs.grids.agents[0, :2]) == tuple(np.array(start[:2]) + steps * np.array([1, 0])), "the way is free"
     return history.windows()
 
@@ -54,14 +54,14 @@ def test_a_place_on_the_map_has_the_window_of_an_agent_that_walked_there(cells, 
 
 
 def test_every_free_cell_has_four_values_and_no_other_cell_has_any(cells):
-    phi = knowledge.potential_map(OraclePotential(agent.targets(WORLD)), cells)
+    phi = knowledge.potential_map(OraclePotential(targets(WORLD)), cells)
     free = cells[..., 0] == EMPTY
     assert np.isfinite(phi[free]).all() and not np.isfinite(phi[~free]).any()
     assert set(np.unique(phi[free])) == {0.0, 1.0}
 
 
 def test_the_oracle_is_high_on_the_side_from_which_the_target_is_seen(cells):
-    ((kind, colour),) = agent.targets(WORLD)
+    ((kind, colour),) = targets(WORLD)
     assert (kind, colour) == ("ball", "red")
     ((x, y),) = np.argwhere((cells[..., 0] == codes.BALL) & (cells[..., 1] == codes.RED)).tolist()
     phi = knowledge.potential_map(OraclePotential([(kind, colour)]), cells)

@@ -19,12 +19,13 @@ from groundlab.language.pretraining import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge import bk_goal, scripted
+from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.bk_goal import GoalPotential, Pooling
-from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
+from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import GRID
-from groundlab.papers.knowledge.potentials import CodePotential, Potential, PreferencePotential, Zero
-from groundlab.papers.knowledge.ppo import Learner
+from groundlab.papers.knowledge.potentials import Potential, Zero
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import COLLECTION, Settings
 from groundlab.worlds.codes import ACTIONS
@@ -50,7 +51,7 @@ class Timed(NamedTuple):
 
 def _library() -> bk_goal.GoalLibrary:
     """Some goals; which ones makes no difference to speed."""
-    adviser, goals = scripted.adviser(), []
+    adviser, goals = scripted.grid_adviser(), []
     for caption in _CAPTIONS:
         reply = adviser.reply([{"role": "user", "content": f"Current observation: {caption}."}], None)  # pyright: ignore[reportArgumentType]
         goals.append([line.removeprefix("- ") for line in str(reply).splitlines()])
@@ -75,12 +76,12 @@ def _timed(potential: AbstractContextManager[Potential], settings: Settings, upd
     """Train for some updates after one that is not timed; of the sandbox's server all time counts."""
     before = _of_children()
     with potential as given:
-        learner = Learner(WORLD, 0, settings, given)
-        learner.improve(1)
+        learner = PPO(WORLD, 0, settings, given)
+        learner.train_step(1)
         learner.seconds.clear()
         start = time.process_time()
         for iteration in range(updates):
-            learner.improve(2 + iteration)
+            learner.train_step(2 + iteration)
         own, spent = time.process_time() - start, learner.seconds
     served = _of_children() - before
     spent["potential"] += served
@@ -125,7 +126,7 @@ def _goals(settings: Settings, pooling: Pooling) -> list[Figure]:
     potential = GoalPotential(_library(), embed, pooling=pooling)
     timed = _timed(nullcontext(potential), settings, _UPDATES)
     name = f"BK-Goal, {pooling} embedded"
-    spared = 1 - embed.misses / (2 * potential.asked)  # two texts a step
+    spared = 1 - embed.misses / (2 * potential.windows)  # two texts a step
     return [*_row("BK-Goal", timed, name), Figure(f"{name}: spared by the cache", 100 * spared, "% of texts")]
 
 

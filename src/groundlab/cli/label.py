@@ -51,7 +51,7 @@ def label(
         ledger=ledger,
         dataset=dataset,
         seed=seed,
-        given=options.parse_settings(set_, error=error),
+        overrides=options.parse_settings(set_, error=error),
     )
     data = labelling.dataset(asked.dataset)
     calls, prompt, completion = labelling.estimate(asked, data)
@@ -60,10 +60,10 @@ def label(
     cost = connection.prices().cost(connection.Tokens(prompt, completion))
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     say(f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}")
-    done = labelling.label(asked, data)
-    say(f"{form}: {done.made}; wrote {asked.out}")
+    report = labelling.label(asked, data)
+    say(f"{form}: {report.summary}; wrote {asked.out}")
     if not free:
-        spent = done.asked
+        spent = report.account
         took = f"{spent.replies:,} replies now, {spent.tokens:,} tokens, cost {spent.cost:.4f}"
         say(f"{took}; all of them: groundlab ledger {asked.ledger_file}")
 

@@ -14,8 +14,7 @@ What is shown of a plan is what its finished runs were shaped by.
 import base64
 import html
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.captions import observations, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment
 from groundlab.papers.knowledge.observations import Windows
-from groundlab.papers.knowledge.potentials import Potential
+from groundlab.papers.knowledge.potentials import Potential, random_play, targets
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.sandbox import attacks as adversaries
 from groundlab.papers.knowledge.sandbox.results import FAULTS
@@ -85,9 +84,9 @@ def preferences(plan: Plan, count: int = 4, seed: int = 0) -> Page:
     """Some pairs of segments, drawn by seed, and which of them the judge preferred."""
     run = run_of(plan, "preference")
     home = home_of(plan, run)
-    judged = bk_pref.load_labels(home / "preferences.json", Dataset(_settings(run).dataset_folder))
-    chosen = generator(seed, "gallery pairs").permutation(len(judged.labels))[:count]
-    rows = [(_told(judged.first[n]), _told(judged.second[n]), _PREFERRED[judged.labels[n]]) for n in chosen.tolist()]
+    labels = bk_pref.load_labels(home / "preferences.json", Dataset(_settings(run).dataset_folder))
+    chosen = generator(seed, "gallery pairs").permutation(len(labels.labels))[:count]
+    rows = [(_told(labels.first[n]), _told(labels.second[n]), _PREFERRED[labels.labels[n]]) for n in chosen.tolist()]
     page = table(("first segment", "second segment", "preferred"), rows)
     return Page(_about(home) + _lines_kept(page.markup), page.plain)
 
@@ -123,16 +122,16 @@ def potentials(plan: Plan, layout: int = 0, world: str | None = None) -> Page:
     """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs."""
     shown = [run for form in ("code", "preference", "goals", "oracle", "random") for run in _first(plan, form)]
     place = world or shown[0].spec.world
-    cells, targets = room(place, layout), agent.targets(place)
+    cells, ringed = room(place, layout), targets(place)
     with house_style():
         figure, axes = new_figure(11, 7.4, 2, 3)
         panels = list(axes.flat)
-        draw_room(panels[0], cells, targets)
+        draw_room(panels[0], cells, ringed)
         panels[0].set_title(f"{place}\nlayout {layout}; ringed: what the mission asks for", fontsize=8.5)
         for axis, run in zip(panels[1:], shown, strict=False):
-            with _potential(plan, run, place) as potential:
+            with closing(_potential(plan, run, place)) as potential:
                 phi = potential_map(potential, cells)
-            drawn = draw_map(axis, phi, cells, targets)
+            drawn = draw_map(axis, phi, cells, ringed)
             axis.set_title(_named(plan, run), fontsize=8.5)
             figure.colorbar(drawn, ax=axis, label="φ, as it is before scaling", shrink=0.85)
         for axis in panels[1 + len(shown) :]:
@@ -155,16 +154,14 @@ def _first(plan: Plan, form: str) -> list[PlannedRun]:
         return []
 
 
-@contextmanager
-def _potential(plan: Plan, run: PlannedRun, world: str) -> Iterator[Potential]:
+def _potential(plan: Plan, run: PlannedRun, world: str) -> Potential:
     """The potential that a run is shaped by, from what it was told."""
     settings, home = _settings(run), Path()
     if settings.form in ("code", "preference", "goals"):
         home = home_of(plan, run)
         source = home / "code-final.py" if settings.form == "code" else home
         settings = settings.model_copy(update={"maker": None, "source": str(source)})
-    with agent.potential_of(world, run.spec.seed, settings, home) as potential:
-        yield potential
+    return agent.make_potential(world, run.spec.seed, settings, home)
 
 
 def _named(plan: Plan, run: PlannedRun) -> str:
@@ -183,8 +180,8 @@ def matches(plan: Plan, count: int = 6) -> Page:
     """What BK-Goal's potential finds: the steps of random play that it values most, and how often it is not 0."""
     run = run_of(plan, "goals")
     world = run.spec.world
-    with _potential(plan, run, world) as potential:
-        played = agent.random_play(world, potential.horizon, seed=0, steps=_TRIED[0], num_envs=_TRIED[1])
+    with closing(_potential(plan, run, world)) as potential:
+        played = random_play(world, potential.horizon, seed=0, steps=_TRIED[0], num_envs=_TRIED[1])
         phi = potential(played)
         cells = room(world, 0)
         walks = potential(arrivals(cells, poses(cells), potential.horizon))
@@ -210,8 +207,8 @@ def attacks(every: int = 1) -> Page:
             done += [adversaries.attack(each, sandbox, around) for each in chosen]
     rows = adversaries.by_kind(done)
     whole: dict[str, Any] = {"kind": "all", "programs": len(chosen)}
-    whole |= {"refused by the gate": sum(each.gate and each.ended == "refused" for each in done)}
-    whole |= {"without the gate": "", "harmed": sum(bool(each.harmed) for each in done)}
+    whole |= {"refused by the gate": sum(each.gate and each.ending == "refused" for each in done)}
+    whole |= {"without the gate": "", "harmed": sum(bool(each.harms) for each in done)}
     page = table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in [*rows, whole]])
     words = "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
     return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", page.plain)

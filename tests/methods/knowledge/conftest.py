@@ -57,19 +57,19 @@ def data(tmp_path, monkeypatch, golden):
     return Dataset(tmp_path / "data")
 
 
-class Told:
-    """A chat model that gives prepared replies, the last one for ever, and remembers what it was asked."""
+class FixedReplies:
+    """A chat model that gives prepared replies, the last one for ever, and remembers its prompts."""
 
-    model = "told"
+    model = "fixed"
 
-    def __init__(self, said):
-        self._said, self.asked = list(said), []
+    def __init__(self, replies):
+        self._replies, self.prompts = list(replies), []
 
     def reply(self, messages, sampling):
-        self.asked.append([dict(message) for message in messages])
-        return self._said[min(len(self.asked), len(self._said)) - 1]
+        self.prompts.append([dict(message) for message in messages])
+        return self._replies[min(len(self.prompts), len(self._replies)) - 1]
 
 
 @pytest.fixture(scope="session")
-def told():
-    return Told
+def fixed_replies():
+    return FixedReplies

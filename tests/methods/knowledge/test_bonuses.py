@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from groundlab.papers.knowledge.bk_goal import EllmBonus
+from groundlab.papers.knowledge.bk_pref import MotifBonus
 from groundlab.papers.knowledge.observations import Windows
-from groundlab.papers.knowledge.potentials import Preferred, Suggested
-from groundlab.papers.knowledge.ppo import Learner
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import Settings
 
 NEVER = False
@@ -18,7 +19,7 @@ class Goals:
 
     horizon, threshold = 1, 0.5
 
-    def nearness(self, windows):
+    def similarities(self, windows):
         return windows.views[:, -1, 0, 0, :2] / 10.0
 
 
@@ -44,23 +45,23 @@ def ends(*flags):
 
 def test_a_goal_pays_once_an_episode_by_how_near_the_step_comes_to_it():
     reached = steps_of((9, 0), (9, 0), (3, 8), (9, 8), (9, 4))
-    paid = Suggested(Goals())(reached, ends(NEVER, NEVER, NEVER, True, NEVER))
+    paid = EllmBonus(Goals())(reached, ends(NEVER, NEVER, NEVER, True, NEVER))
     np.testing.assert_allclose(paid[:, 0], [0.9, 0.0, 0.8, 0.0, 0.9])
 
 
 def test_what_two_goals_have_in_common_is_paid_once():
-    paid = Suggested(Goals())(steps_of((6, 9), (6, 0), (0, 9)), ends(NEVER, NEVER, NEVER))
+    paid = EllmBonus(Goals())(steps_of((6, 9), (6, 0), (0, 9)), ends(NEVER, NEVER, NEVER))
     np.testing.assert_allclose(paid[:, 0], [0.9, 0.0, 0.0])
 
 
 def test_a_step_that_is_not_near_enough_pays_nothing_and_leaves_the_goal_open():
-    paid = Suggested(Goals())(steps_of((5, 0), (6, 0)), ends(NEVER, NEVER))
+    paid = EllmBonus(Goals())(steps_of((5, 0), (6, 0)), ends(NEVER, NEVER))
     np.testing.assert_allclose(paid[:, 0], [0.0, 0.6])
 
 
 def preferred():
     """Scores 0 .. 4 on known play: mean 2, deviation sqrt(2), the upper half from 2 on."""
-    return Preferred(Score(), steps_of((0, 0), (1, 0), (2, 0), (3, 0), (4, 0)))
+    return MotifBonus(Score(), steps_of((0, 0), (1, 0), (2, 0), (3, 0), (4, 0)))
 
 
 def test_a_preferred_view_pays_its_score_in_deviations_and_less_each_time_it_is_reached():
@@ -80,7 +81,7 @@ def test_visits_are_counted_by_episode_and_environment():
     np.testing.assert_allclose(apart[0], paid[0])
 
 
-@pytest.mark.parametrize("make", [lambda: Suggested(Goals()), preferred], ids=["ellm", "motif"])
+@pytest.mark.parametrize("make", [lambda: EllmBonus(Goals()), preferred], ids=["ellm", "motif"])
 def test_what_was_met_is_remembered_from_rollout_to_rollout_and_in_a_checkpoint(make):
     whole, stopped, resumed = make(), make(), make()
     reached, flags = steps_of((4, 0), (8, 0), (8, 9), (4, 9), (8, 9), (4, 0)), ends(*[NEVER] * 3, True, NEVER, NEVER)
@@ -92,7 +93,7 @@ def test_what_was_met_is_remembered_from_rollout_to_rollout_and_in_a_checkpoint(
     assert expected.any()
 
 
-class Reached(Suggested):
+class Reached(EllmBonus):
     """Pays 1 where the step led to something else than was seen before it, and keeps what it was asked."""
 
     def __init__(self):
@@ -109,10 +110,10 @@ def test_a_step_is_paid_for_the_view_it_led_to_that_of_an_episodes_end_included(
         {"num_envs": 16, "frames_per_env": 60, "gamma": 0.9, "lam": 0.0, "reward_scale": 1.0, "strength": 3.0}
     )
     bonus = Reached()
-    learner = Learner("BabyAI-GoToRedBallNoDists-v0", 0, settings, bonus, scale=2.0)
+    learner = PPO("BabyAI-GoToRedBallNoDists-v0", 0, settings, bonus, scale=2.0)
     for weights in learner.agent.critic_ext.parameters():
         weights.detach().zero_()
-    experience, told = learner._collect(np.random.default_rng(0))
+    experience, figures = learner._collect(np.random.default_rng(0))
     (reached, flags), *more = bonus.asked
     assert not more and flags.any() and len(reached.actions) == flags.size
     times = reached.times[:, -1].reshape(flags.shape)
@@ -122,4 +123,4 @@ def test_a_step_is_paid_for_the_view_it_led_to_that_of_an_episodes_end_included(
     succeeded = np.array([row["success"] for row in learner._episodes]).sum()
     assert (world > 0.05).sum() == succeeded > 0
     np.testing.assert_allclose(world[world <= 0.05], 0.0, atol=1e-6)
-    assert told["shaping"] == pytest.approx(1.5 * moved.mean(), rel=1e-5)
+    assert figures["shaping"] == pytest.approx(1.5 * moved.mean(), rel=1e-5)

@@ -13,9 +13,9 @@ from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref, captions
 from groundlab.papers.knowledge.bk_goal import GoalLibrary
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
-from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normalised
+from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normalise
 from groundlab.papers.knowledge.potentials import RandomPotential
-from groundlab.papers.knowledge.ppo import Learner
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import COLLECTION, Settings
 from groundlab.worlds.crafter.captions import describe
 
@@ -27,11 +27,11 @@ def test_views_hold_the_picture_for_networks_and_the_codes_for_captions():
     envs = CRAFTER.make(WORLD, 3, "same-step")
     observations, _ = envs.reset(seed=[1, 2, 3])
     views = CRAFTER.view(observations)
-    read = normalised(views)
+    read = normalise(views)
     assert read.shape == (3, *CRAFTER.shape) and read.dtype == np.float32
     np.testing.assert_array_equal(read, observations["image"].transpose(0, 3, 1, 2).astype(np.float32) / 255)
     assert captions.observations(views) == [describe(codes) for codes in observations["codes"]]
-    assert normalised(np.stack([views, views], 1)).shape == (3, 2, *CRAFTER.shape)
+    assert normalise(np.stack([views, views], 1)).shape == (3, 2, *CRAFTER.shape)
 
 
 def test_grids_are_seen_as_before():
@@ -42,12 +42,12 @@ def test_grids_are_seen_as_before():
 @pytest.mark.parametrize("given", [{}, COLLECTION], ids=["shaping", "curiosity"])
 def test_a_learner_that_stopped_goes_on_to_the_last_bit(given):
     def fresh():
-        return Learner(WORLD, 0, Settings.model_validate({**SMALL, **given}), RandomPotential(0))
+        return PPO(WORLD, 0, Settings.model_validate({**SMALL, **given}), RandomPotential(0))
 
     straight, stopped, resumed = fresh(), fresh(), fresh()
-    stopped.improve(1), straight.improve(1)
+    stopped.train_step(1), straight.train_step(1)
     resumed.load_state(stopped.state())
-    assert resumed.improve(2) == straight.improve(2)
+    assert resumed.train_step(2) == straight.train_step(2)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def sources(tmp_path):
 def run(folder, **given):
     settings = agent.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
     registry.check_world("knowledge", WORLD)
-    agent.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
+    registry.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 

@@ -12,14 +12,12 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
 from groundlab.language.chat import Sampling
-from groundlab.papers.knowledge import agent as shaped
-from groundlab.papers.knowledge import bk_goal, bk_pref, dataset, labelling, rnd, scripted
-from groundlab.papers.knowledge import labelling as shipped
-from groundlab.papers.knowledge import scripted as survival
-from groundlab.papers.knowledge.captions import readable, trajectory
+from groundlab.papers import registry
+from groundlab.papers.knowledge import agent, bk_goal, bk_pref, dataset, labelling, rnd, scripted
+from groundlab.papers.knowledge.captions import PICTURE, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
-from groundlab.papers.knowledge.observations import CRAFTER, PICTURE, normalised
+from groundlab.papers.knowledge.observations import CRAFTER, normalise
 from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
 
@@ -31,13 +29,13 @@ THIRST = CALM.replace("drink: 9", "drink: 3")
 
 @pytest.fixture(scope="module")
 def lives():
-    return shipped.dataset("crafter-reward")
+    return labelling.dataset("crafter-reward")
 
 
 def play(seeds, snapshot=0):
     torch.manual_seed(0)
     agent = TwoHeadedAgent(CRAFTER.shape, len(CRAFTER.actions), "small")
-    return rnd.record(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
+    return rnd.record_episodes(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
 
 
 # --- The dataset
@@ -55,8 +53,10 @@ def test_the_dataset_that_ships_is_small_and_its_lives_come_to_more_and_more(liv
 def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_its_captions(lives):
     episodes = [lives.episode(number) for number in range(len(lives))]
     seen = {}
-    for moment in dataset.played_again(WORLD, [each.layout for each in episodes], [each.actions for each in episodes]):
-        for life, view in zip(moment.lives.tolist(), moment.views, strict=True):
+    for moment in dataset.replay_crafter(
+        WORLD, [each.layout for each in episodes], [each.actions for each in episodes]
+    ):
+        for life, view in zip(moment.episodes.tolist(), moment.views, strict=True):
             np.testing.assert_array_equal(readable(view), episodes[life].views[moment.step])
             seen[life, moment.step] = describe(readable(view))
     assert len(seen) == lives.card["steps"] + 60
@@ -67,7 +67,7 @@ def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_
 def test_what_the_lives_came_to_is_on_the_card(lives):
     for snapshot, shares in lives.card["achievements"].items():
         mine = [each for each in map(lives.episode, range(60)) if str(each.snapshot) == snapshot]
-        came_to = dataset.reached(WORLD, [each.layout for each in mine], [each.actions for each in mine])
+        came_to = dataset.crafter_progress(WORLD, [each.layout for each in mine], [each.actions for each in mine])
         assert came_to.achievements == shares and came_to.cells == lives.card["cells_visited"][snapshot]
         assert set(shares) <= set(ACHIEVEMENTS) and all(0 < share <= 1 for share in shares.values())
 
@@ -115,7 +115,7 @@ def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, monkeypat
 def test_recorded_lives_come_back_as_they_were(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = play([5, 6])
-    rnd.store(tmp_path / "data", made, {"world": WORLD})
+    rnd.write_with_coverage(tmp_path / "data", made, {"world": WORLD})
     data = Dataset(tmp_path / "data")
     for number, episode in enumerate(made):
         back = data.episode(number)
@@ -139,7 +139,7 @@ def collection(folder, stop=lambda: False):
     given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
     settings = rnd.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
     spec = RunSpec(method="rnd", world=WORLD, seed=0, settings=settings.model_dump())
-    rnd.execute(Run(folder, spec, stop=stop))
+    registry.execute(Run(folder, spec, stop=stop))
 
 
 def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, monkeypatch):
@@ -175,13 +175,15 @@ def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
 
 
 def test_the_ledger_answers_every_prompt_and_nothing_else_and_says_who_wrote_it(lives, tmp_path):
-    lines = [json.loads(line) for line in shipped.ledger("goals", "crafter-reward").read_text().splitlines()]
+    lines = [json.loads(line) for line in labelling.ledger("goals", "crafter-reward").read_text().splitlines()]
     for line in lines:
         assert set(line) == KEYS and line["source"] == "hand-written, reviewed" and line["model"] == "hand-written"
         assert line["tokens"] is None and line["cost"] == 0
-    asked = labelling.Labelling("goals", tmp_path, dataset=shipped.folder_of("crafter-reward"))
-    done = labelling.label(asked, lives)
-    assert done.asked.replies == 0 and done.made.startswith("16 goals for 40 stretches of play (0 without a list)")
+    asked = labelling.Labelling("goals", tmp_path, dataset=labelling.folder_of("crafter-reward"))
+    report = labelling.label(asked, lives)
+    assert report.account.replies == 0 and report.summary.startswith(
+        "16 goals for 40 stretches of play (0 without a list)"
+    )
     assert len(lines) == len({line["key"] for line in lines}) == asked.settings.rounds <= 60
     assert json.loads((tmp_path / "labelling.json").read_text())["knowledge"] == "hand-written knowledge"
 
@@ -199,7 +201,7 @@ def test_goals_are_about_things_of_their_stretch_without_numbers(lives, tmp_path
 
 
 def test_a_missing_reply_names_the_command_with_its_dataset(lives, tmp_path):
-    asked = labelling.Labelling("goals", tmp_path, dataset=lives.folder, given={"rounds": 41})
+    asked = labelling.Labelling("goals", tmp_path, dataset=lives.folder, overrides={"rounds": 41})
     with pytest.raises(GroundlabError, match="holds no reply of 'hand-written' to question 41") as caught:
         labelling.label(asked, lives)
     fill = shlex.split(str(caught.value).split("a model fills it: ")[1])
@@ -256,11 +258,11 @@ def sight(
     ],
 )  # fmt: skip
 def test_deeds_count_then_nearness_to_something_useful(first, action, last, merit):
-    assert survival.merit(told(first, action, last)) == merit
+    assert scripted.score_crafter_segment(told(first, action, last)) == merit
 
 
 def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
-    assert set(survival._USEFUL) | set(survival._CREATURES) <= set(NAMES)
+    assert set(scripted._USEFUL) | set(scripted._CREATURES) <= set(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -278,23 +280,26 @@ def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
 )  # fmt: skip
 def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
     text = told(sight(), "do nothing", now)
-    reply = scripted.survivor().reply([{"role": "user", "content": text}], Sampling())
+    reply = scripted.crafter_adviser().reply([{"role": "user", "content": text}], Sampling())
     assert reply.split("\n") == [f"- {goal}" for goal in goals]
 
 
 def labels(lives, error, seed=0):
-    judge = bk_pref.scripted_judge(error, 0, CRAFTER)
+    judge = scripted.scripted_judge(error, 0, CRAFTER)
     return bk_pref.judge(judge, lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), seed).labels
 
 
 def test_labels_are_the_same_every_time_follow_the_rule_and_err_as_stated(lives):
     true = labels(lives, 0.0)
     judged = bk_pref.judge(
-        bk_pref.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), 0
+        scripted.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), 0
     )
     assert true == judged.labels and labels(lives, 0.2) == labels(lives, 0.2)
     for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
-        a, b = (survival.merit(trajectory(part.captions, part.actions.tolist(), tuple(VERBS))) for part in (one, other))
+        a, b = (
+            scripted.score_crafter_segment(trajectory(part.captions, part.actions.tolist(), tuple(VERBS)))
+            for part in (one, other)
+        )
         assert label == (0.5 if a == b else float(b > a))
     decided = [pair for pair in zip(true, labels(lives, 0.2), strict=True) if pair[0] != 0.5]
     assert np.mean([one != other for one, other in decided]) == pytest.approx(0.2, abs=0.07)
@@ -318,12 +323,12 @@ def test_the_small_networks_are_an_eighth_of_the_papers_and_see_every_cell():
             assert (agent.network(changed) != agent.network(picture)).any()
 
 
-def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalised(lives):
+def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalise(lives):
     network = bk_pref.PreferenceTransformer(CRAFTER.shape, 20, size="small").eval()
     segment = lives.segment(0, 3, 5)
-    part = bk_pref._segments([segment])
+    part = bk_pref.segments_of([segment])
     assert part.states.dtype == torch.uint8
-    plain = part._replace(states=torch.from_numpy(normalised(segment.views[None])))
+    plain = part._replace(states=torch.from_numpy(normalise(segment.views[None])))
     with torch.no_grad():
         torch.testing.assert_close(network.values(part), network.values(plain), rtol=0, atol=0)
 
@@ -339,8 +344,8 @@ def test_a_run_shaped_by_what_ships_goes_on_where_it_was_stopped(tmp_path, form)
     def go(folder, stop=lambda: False):
         small = {"network": "small", "num_envs": 2, "frames_per_env": 8, "iterations": 3, "layouts": "0-0"}
         given = {**small, "form": form, "dataset": "crafter-reward", **FORMS[form]}
-        settings = shaped.Settings.model_validate(given).model_dump()
-        shaped.execute(
+        settings = agent.Settings.model_validate(given).model_dump()
+        registry.execute(
             Run(folder, RunSpec(method="knowledge", world="Crafter-Text-EatCow", seed=0, settings=settings), stop=stop)
         )
         return (folder / "metrics.jsonl").read_bytes(), (folder / "evaluation.json").read_bytes()
@@ -354,5 +359,5 @@ def test_a_run_shaped_by_what_ships_goes_on_where_it_was_stopped(tmp_path, form)
 
 def test_a_run_names_the_dataset_and_the_ledger_that_it_reads():
     given = {"form": "goals", "maker": "recorded", "dataset": "crafter-reward"}
-    files = {file.name for file in shaped.Settings.model_validate(given).input_files()}
+    files = {file.name for file in agent.Settings.model_validate(given).input_files()}
     assert {"arrays.npz", "card.json", "crafter-goals-ledger.jsonl"} <= files

@@ -5,9 +5,9 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.knowledge import bk_goal, labelling
-from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, reader
+from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, Sentences
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
-from groundlab.papers.knowledge.observations import Windows, stacked
+from groundlab.papers.knowledge.observations import Windows, stack
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
 
@@ -31,7 +31,7 @@ def windows():
     data = labelling.dataset()
     long = [number for number, length in enumerate(data.lengths) if length >= 30]
     parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in (0, 1, 9)]
-    return stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+    return stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
 
 
 def unit(vector):
@@ -40,40 +40,41 @@ def unit(vector):
 
 def test_a_stretch_in_sentences_is_the_mean_of_all_that_is_seen_and_done(windows):
     embed = Letters()
-    read = reader(embed, MINIGRID_ACTIONS, "sentences").windows(windows)
+    read = Sentences(embed, MINIGRID_ACTIONS).windows(windows)
     for number in range(0, len(windows.actions), 17):
         lines, actions = observations(windows.views[number]), windows.actions[number]
         said = [part.strip(".") for line in lines[:-1] for part in line.split(". ")]
         said += [f"You choose the action: {MINIGRID_ACTIONS[action]}" for action in actions[:-1]]
-        np.testing.assert_allclose(read.stretches[number], unit(Letters()(said).sum(0)), atol=1e-5)
+        np.testing.assert_allclose(read.history[number], unit(Letters()(said).sum(0)), atol=1e-5)
         last = [part.strip(".") for line in lines[-2:] for part in line.split(". ")]
         last.append(f"You choose the action: {MINIGRID_ACTIONS[actions[-1]]}")
-        np.testing.assert_allclose(read.latest[number], unit(Letters()(last).sum(0)), atol=1e-5)
+        np.testing.assert_allclose(read.current[number], unit(Letters()(last).sum(0)), atol=1e-5)
 
 
 def test_a_library_and_a_stretch_of_play_are_read_alike(windows):
-    read = reader(Letters(), MINIGRID_ACTIONS, "sentences")
+    read = Sentences(Letters(), MINIGRID_ACTIONS)
     lines = [observations(views) for views in windows.views]
     texts = [trajectory(line[:-1], row[:-1]) for line, row in zip(lines, windows.actions.tolist(), strict=True)]
-    np.testing.assert_allclose(read.windows(windows).stretches, read.texts(texts), atol=1e-5)
+    np.testing.assert_allclose(read.windows(windows).history, read.texts(texts), atol=1e-5)
 
 
 def test_captions_and_views_are_read_alike_and_each_sentence_is_encoded_once(windows):
     embed = Letters()
-    read = reader(embed, MINIGRID_ACTIONS, "sentences")
+    read = Sentences(embed, MINIGRID_ACTIONS)
     seen = read.windows(windows)
     known = len(embed.asked)
-    told = read.captions([observations(views) for views in windows.views], windows.actions.tolist())
-    np.testing.assert_allclose(seen.stretches, told.stretches, atol=1e-6)
-    np.testing.assert_allclose(seen.latest, told.latest, atol=1e-6)
+    lines = np.array([observations(views) for views in windows.views], dtype=object)
+    told = read.windows(windows._replace(views=lines))
+    np.testing.assert_allclose(seen.history, told.history, atol=1e-6)
+    np.testing.assert_allclose(seen.current, told.current, atol=1e-6)
     assert len(embed.asked) == known == len(set(embed.asked))
 
 
 def test_what_is_remembered_of_views_may_be_forgotten(windows, monkeypatch):
-    read = reader(Letters(), MINIGRID_ACTIONS, "sentences")
+    read = Sentences(Letters(), MINIGRID_ACTIONS)
     first = read.windows(windows)
     monkeypatch.setattr("groundlab.papers.knowledge.bk_goal._MOST_VIEWS", 10)
-    np.testing.assert_array_equal(read.windows(windows).latest, first.latest)
+    np.testing.assert_array_equal(read.windows(windows).current, first.current)
 
 
 @pytest.mark.parametrize("pooling", ["texts", "sentences"])
@@ -83,9 +84,8 @@ def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through
     assert bk_goal.calibrate(potential, data, share) == potential.threshold < 1
     rng = np.random.default_rng(1)
     parts = [data.segment(*bk_goal.sample(data.lengths, bk_goal.HORIZON, rng), bk_goal.HORIZON) for _ in range(1500)]
-    windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+    windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
     assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
-    assert potential.hit_rate == np.mean(potential(windows) > 0)
 
 
 def test_a_share_that_is_none_is_one_clear_line():

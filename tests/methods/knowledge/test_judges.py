@@ -6,7 +6,7 @@ import torch
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling
-from groundlab.papers.knowledge import bk_pref, labelling
+from groundlab.papers.knowledge import bk_pref, labelling, scripted
 
 
 def warm(draw):
@@ -20,13 +20,13 @@ def episodes():
 
 @pytest.fixture(scope="module")
 def judged(episodes):
-    return bk_pref.judge(bk_pref.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
+    return bk_pref.judge(scripted.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
 
 
 def test_labels_come_back_as_they_were(episodes, judged, tmp_path):
     bk_pref.store_labels(tmp_path / "labels.json", judged, episodes, bk_pref.LabelSettings())
     back = bk_pref.load_labels(tmp_path / "labels.json", episodes)
-    assert (back.labels, back.places, back.unread) == (judged.labels, judged.places, judged.unread)
+    assert (back.labels, back.positions, back.unreadable) == (judged.labels, judged.positions, judged.unreadable)
     for one, other in zip(back.pairs().first, judged.pairs().first, strict=True):
         torch.testing.assert_close(one, other)
 
@@ -40,10 +40,16 @@ def test_labels_of_another_dataset_or_broken_ones_are_one_clear_line(episodes, j
         bk_pref.load_labels(tmp_path / "labels.json", data)
 
 
+def agreement(labels, others):
+    """The share of pairs on which two judges prefer the same segment, and how many pairs both have decided."""
+    decided = [(one, other) for one, other in zip(labels, others, strict=True) if 0.5 not in (one, other)]
+    return np.mean([one == other for one, other in decided]), len(decided)
+
+
 def test_our_own_model_prefers_as_the_rule_does_more_often_than_not(episodes, judged):
-    own = bk_pref.judge(bk_pref.model_judge("quick-t5-s0"), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
-    share, decided = bk_pref.agreement(judged.labels, own.labels)
-    assert own.unread == 0 and decided > 400 and 0.7 < share < 0.83  # 0.765 on 1,000 pairs
+    own = bk_pref.judge(scripted.scoring_judge("quick-t5-s0"), warm, episodes, bk_pref.LabelSettings(pairs=600), seed=0)
+    share, decided = agreement(judged.labels, own.labels)
+    assert own.unreadable == 0 and decided > 400 and 0.7 < share < 0.83  # 0.765 on 1,000 pairs
 
 
 def caption(*steps):
@@ -52,7 +58,7 @@ def caption(*steps):
 
 
 def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away():
-    judge = bk_pref.model_judge("quick-t5-s0")
+    judge = scripted.scoring_judge("quick-t5-s0")
     to, away = (caption(("You see a red ball 3 steps left.", turn)) for turn in ("turn left", "turn right"))
     both = "You see a red ball 3 steps left. You see a blue key 2 steps right."
     one, ahead = caption((both, "turn right")), caption((both, "forward"))  # one thing that fits is enough
@@ -62,17 +68,12 @@ def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away
         assert judge.reply([{"role": "user", "content": asked}], Sampling()).endswith(rank)
 
 
-def test_agreement_counts_pairs_that_both_have_decided():
-    assert bk_pref.agreement([0, 1, 1, 0.5, 0], [0, 0, 1, 1, 0.5]) == (pytest.approx(2 / 3), 3)
-    assert np.isnan(bk_pref.agreement([0.5], [0])[0])
-
-
 def test_a_small_network_learns_the_rule_and_comes_back_from_disk(episodes, judged, tmp_path):
     settings = bk_pref.TrainSettings(network="small", epochs=15)
     network, _ = bk_pref.train(judged.pairs(), settings, (3, 7, 7), 7, seed=0)
     assert sum(weights.numel() for weights in network.parameters()) < 40_000
     new = bk_pref.judge(
-        bk_pref.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=300), seed=9
+        scripted.scripted_judge(0.0, 0), warm, episodes, bk_pref.LabelSettings(pairs=300), seed=9
     ).pairs()
     assert bk_pref.accuracy(network, new) > 0.8
     bk_pref.store(tmp_path, network)

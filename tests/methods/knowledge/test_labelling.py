@@ -7,7 +7,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
-from groundlab.papers.knowledge import bk_goal, bk_pref
+from groundlab.papers.knowledge import bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.captions import trajectory
 
 
@@ -15,40 +15,44 @@ def warm(draw):
     return Sampling(0.5, draw)
 
 
-def test_the_judge_is_told_both_segments_after_the_rules(data, told):
-    chat = told(["[Rank]\nA > B"])
+def test_the_judge_is_told_both_segments_after_the_rules(data, fixed_replies):
+    chat = fixed_replies(["[Rank]\nA > B"])
     bk_pref.judge(chat, warm, data, bk_pref.LabelSettings(pairs=1, random_order=False), seed=0)
-    system, user = (message["content"] for message in chat.asked[0])
+    system, user = (message["content"] for message in chat.prompts[0])
     order = ("Segment A", "valid", "coherent", "rewards", "sparingly", "[Thoughts]", "[Rank]")
     assert [system.index(part) for part in order] == sorted(system.index(part) for part in order)
     assert user.count("Agent history:") == 2 and user.index("Segment A:") < user.index("Segment B:")
 
 
-def test_a_judge_that_always_names_the_first_place_prefers_nobody(data, told):
-    judged = bk_pref.judge(told(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
+def test_a_judge_that_always_names_the_first_place_prefers_nobody(data, fixed_replies):
+    judged = bk_pref.judge(fixed_replies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
     assert len(judged.labels) == 400 and 0.4 < np.mean(judged.labels) < 0.6
     original = bk_pref.judge(
-        told(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=5, random_order=False), seed=0
+        fixed_replies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=5, random_order=False), seed=0
     )
     assert original.labels == [0.0] * 5
 
 
 def test_a_label_belongs_to_its_segments_whatever_the_order_shown(data):
-    rule = bk_pref.scripted_judge(0.0, 0)
+    rule = scripted.scripted_judge(0.0, 0)
     judged = bk_pref.judge(rule, warm, data, bk_pref.LabelSettings(pairs=60), seed=0)
     for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
-        merits = [bk_pref.merit(trajectory(part.captions, part.actions.tolist())) for part in (one, other)]
+        merits = [
+            scripted.score_grid_segment(trajectory(part.captions, part.actions.tolist())) for part in (one, other)
+        ]
         assert label == (0.5 if merits[0] == merits[1] else float(merits[1] > merits[0]))
     assert {0.0, 1.0} <= set(judged.labels)
 
 
 def test_a_share_of_the_scripted_answers_is_wrong_as_stated(data):
     settings = bk_pref.LabelSettings(pairs=500)
-    true, noisy = (bk_pref.judge(bk_pref.scripted_judge(e, 1), warm, data, settings, seed=0).labels for e in (0.0, 0.3))
+    true, noisy = (
+        bk_pref.judge(scripted.scripted_judge(e, 1), warm, data, settings, seed=0).labels for e in (0.0, 0.3)
+    )
     decided = [number for number, label in enumerate(true) if label != 0.5]
     wrong = np.mean([true[number] != noisy[number] for number in decided])
     assert wrong == pytest.approx(0.3, abs=0.07)
-    assert noisy == bk_pref.judge(bk_pref.scripted_judge(0.3, 1), warm, data, settings, seed=0).labels
+    assert noisy == bk_pref.judge(scripted.scripted_judge(0.3, 1), warm, data, settings, seed=0).labels
 
 
 @pytest.mark.parametrize(
@@ -63,18 +67,18 @@ def test_a_share_of_the_scripted_answers_is_wrong_as_stated(data):
     ],
 )
 def test_merit_is_what_it_says(steps, now, merit):
-    told = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
-    assert bk_pref.merit(f"Agent history:\n{told}Current observation: {now}. \n") == merit
+    text = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
+    assert scripted.score_grid_segment(f"Agent history:\n{text}Current observation: {now}. \n") == merit
 
 
-def test_replies_without_a_preference_are_counted_and_dropped(data, told):
+def test_replies_without_a_preference_are_counted_and_dropped(data, fixed_replies):
     said = ["[Rank]\nA > B OR B > A OR A = B", "[Rank]\nB > A", "nothing"]
-    judged = bk_pref.judge(told(said), warm, data, bk_pref.LabelSettings(pairs=4), seed=0)
-    assert judged.unread == 3 and len(judged.labels) == 1
+    judged = bk_pref.judge(fixed_replies(said), warm, data, bk_pref.LabelSettings(pairs=4), seed=0)
+    assert judged.unreadable == 3 and len(judged.labels) == 1
     pairs = judged.pairs()
     assert pairs.first.states.shape == (1, 6, 3, 7, 7) and pairs.second.times.shape == (1, 6)
     with pytest.raises(GroundlabError, match="names a preference"):
-        bk_pref.Judged(unread=4).pairs()
+        bk_pref.Labels(unreadable=4).pairs()
 
 
 @pytest.mark.parametrize(
@@ -82,21 +86,21 @@ def test_replies_without_a_preference_are_counted_and_dropped(data, told):
     [(bk_pref.judge, bk_pref.LabelSettings(pairs=3)), (bk_goal.suggest, bk_goal.Settings(rounds=3))],
     ids=["judging", "suggesting"],
 )
-def test_a_labelling_goes_on_from_the_ledger(data, told, tmp_path, label, settings):
-    ledger, first = Ledger(tmp_path / "ledger.jsonl"), told(["[Rank]\nA > B\n- look around"])
+def test_a_labelling_goes_on_from_the_ledger(data, fixed_replies, tmp_path, label, settings):
+    ledger, first = Ledger(tmp_path / "ledger.jsonl"), fixed_replies(["[Rank]\nA > B\n- look around"])
     expected = label(Recording(first, ledger, "test"), warm, data, settings, seed=0)
-    assert len(first.asked) == 3
-    assert str(label(Recorded("told", ledger), warm, data, settings, seed=0)) == str(expected)
+    assert len(first.prompts) == 3
+    assert str(label(Recorded("fixed", ledger), warm, data, settings, seed=0)) == str(expected)
     with pytest.raises(GroundlabError, match="holds no reply"):
-        label(Recorded("told", ledger), warm, data, settings, seed=1)
+        label(Recorded("fixed", ledger), warm, data, settings, seed=1)
 
 
-def test_goals_grow_in_one_conversation(data, told, tmp_path):
-    chat = told(["- Find a ball.\n- Look around.", "no list", "- Look around.\n- Go to a key. "])
+def test_goals_grow_in_one_conversation(data, fixed_replies, tmp_path):
+    chat = fixed_replies(["- Find a ball.\n- Look around.", "no list", "- Look around.\n- Go to a key. "])
     library = bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=2), seed=0)
     assert library.goals == [["Find a ball.", "Look around."], ["Look around.", "Go to a key."]]
-    assert [len(asked) for asked in chat.asked] == [3, 5, 5]
-    assert library.captions[1] in chat.asked[1][-1]["content"] and "Find a ball." in chat.asked[1][3]["content"]
+    assert [len(asked) for asked in chat.prompts] == [3, 5, 5]
+    assert library.captions[1] in chat.prompts[1][-1]["content"] and "Find a ball." in chat.prompts[1][3]["content"]
     bk_goal.store(tmp_path / "library", library)
     assert bk_goal.load(tmp_path / "library") == library
     stored = [
@@ -105,14 +109,14 @@ def test_goals_grow_in_one_conversation(data, told, tmp_path):
     assert stored == [[[0, 1], [1, 2]], {"Find a ball.": 0, "Look around.": 1, "Go to a key.": 2}]
 
 
-def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data, told):
-    chat = told(["- Look around."])
+def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data, fixed_replies):
+    chat = fixed_replies(["- Look around."])
     bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=6, max_prompt_tokens=900), seed=0)
-    assert [len(asked) for asked in chat.asked] != [3, 5, 7, 9, 11, 13]
-    for asked in chat.asked:
+    assert [len(asked) for asked in chat.prompts] != [3, 5, 7, 9, 11, 13]
+    for asked in chat.prompts:
         assert asked[:2] == bk_goal.opening() and asked[-1]["role"] == "user"
 
 
-def test_an_adviser_without_a_list_is_one_clear_line(data, told):
+def test_an_adviser_without_a_list_is_one_clear_line(data, fixed_replies):
     with pytest.raises(GroundlabError, match="gave no list of goals in 2 replies"):
-        bk_goal.suggest(told(["none"]), warm, data, bk_goal.Settings(attempts=2), seed=0)
+        bk_goal.suggest(fixed_replies(["none"]), warm, data, bk_goal.Settings(attempts=2), seed=0)

@@ -9,12 +9,13 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
 from groundlab.learning.running_stats import RunningMoments
+from groundlab.papers import registry
 from groundlab.papers.knowledge import rnd
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.potentials import OraclePotential
-from groundlab.papers.knowledge.ppo import IntrinsicReward, Learner, draw
-from groundlab.papers.knowledge.rnd import execute, record, schedule
+from groundlab.papers.knowledge.ppo import PPO, IntrinsicReward, sample_actions
+from groundlab.papers.knowledge.rnd import record_episodes, schedule
 from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, Settings
 
 WORLD = "BabyAI-GoToLocalS5N2-v0"
@@ -44,15 +45,15 @@ def own_cache(tmp_path, monkeypatch):
 )
 def test_a_learner_that_stopped_goes_on_to_the_last_bit(settings):
     def fresh():
-        return Learner(WORLD, 0, settings, OraclePotential([("ball", "red"), ("key", "grey")]), scale=2.0)
+        return PPO(WORLD, 0, settings, OraclePotential([("ball", "red"), ("key", "grey")]), scale=2.0)
 
     straight, stopped, resumed = fresh(), fresh(), fresh()
     for iteration in (1, 2):
-        straight.improve(iteration)
-        stopped.improve(iteration)
+        straight.train_step(iteration)
+        stopped.train_step(iteration)
     resumed.load_state(stopped.state())
     for iteration in (3, 4):
-        expected, found = straight.improve(iteration), resumed.improve(iteration)
+        expected, found = straight.train_step(iteration), resumed.train_step(iteration)
         assert {k: v for k, v in expected.items() if np.isfinite(v)} == {
             k: v for k, v in found.items() if np.isfinite(v)
         }
@@ -68,7 +69,7 @@ def test_the_paper_records_eleven_times():
 
 def test_actions_are_drawn_as_likely_as_they_are():
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).repeat(20_000, 1)
-    shares = np.bincount(draw(logits, np.random.default_rng(0)), minlength=3) / 20_000
+    shares = np.bincount(sample_actions(logits, np.random.default_rng(0)), minlength=3) / 20_000
     np.testing.assert_allclose(shares, [0.5, 0.25, 0.25], atol=0.015)
 
 
@@ -87,15 +88,15 @@ def test_what_was_learnt_is_no_longer_new():
     novelty = RandomDistillation((3, 7, 7))
     curiosity = IntrinsicReward(novelty, 1, 0.99)
     known, new = torch.rand(8, 3, 7, 7), torch.rand(8, 3, 7, 7)
-    before = curiosity.of(known).mean()
+    before = curiosity.novelty(known).mean()
     optimizer = torch.optim.Adam(novelty.predictor.parameters(), lr=1e-3)
     for _ in range(60):
-        predicted, true = novelty(curiosity.whitened(known))
+        predicted, true = novelty(curiosity.standardise(known))
         optimizer.zero_grad()
         (predicted - true).pow(2).mean().backward()
         optimizer.step()
-    assert curiosity.of(known).mean() < 0.2 * before
-    assert curiosity.of(new).mean() > 2 * curiosity.of(known).mean()
+    assert curiosity.novelty(known).mean() < 0.2 * before
+    assert curiosity.novelty(new).mean() > 2 * curiosity.novelty(known).mean()
 
 
 def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again():
@@ -103,7 +104,7 @@ def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again()
 
     torch.manual_seed(0)
     layouts = [3, 5, 8]
-    episodes = record(TwoHeadedAgent((3, 7, 7), 7), WORLD, layouts, 0, np.random.default_rng(0))
+    episodes = record_episodes(TwoHeadedAgent((3, 7, 7), 7), WORLD, layouts, 0, np.random.default_rng(0))
     for episode, layout in zip(episodes, layouts, strict=True):
         envs = worlds.GridVectorEnv(worlds.find(WORLD), 1, autoreset="disabled")
         views = [envs.reset(seed=[layout])[0]["image"][0]]
@@ -128,11 +129,11 @@ class One:
 def collected(timeouts, potential=None):
     """A rollout of agents that value everything at 5, and the episodes that ended in it."""
     settings = small(num_envs=32, frames_per_env=80, timeouts=timeouts, gamma=0.9, lam=0.0, reward_scale=1.0)
-    learner = Learner("BabyAI-GoToRedBallNoDists-v0", 0, settings, potential)
+    learner = PPO("BabyAI-GoToRedBallNoDists-v0", 0, settings, potential)
     torch.nn.init.zeros_(learner.agent.critic_ext.weight)
     torch.nn.init.constant_(learner.agent.critic_ext.bias, 5.0)
-    experience, told = learner._collect(np.random.default_rng(0))
-    return experience, told, learner._episodes
+    experience, figures = learner._collect(np.random.default_rng(0))
+    return experience, figures, learner._episodes
 
 
 def test_what_follows_a_time_limit_is_estimated_and_what_follows_success_is_nothing():
@@ -150,23 +151,23 @@ def test_what_follows_a_time_limit_is_estimated_and_what_follows_success_is_noth
 def test_shaping_is_as_strong_as_the_settings_say():
     terms = []
     for strength in (1.0, 4.0):
-        learner = Learner(WORLD, 0, small(strength=strength), One())
-        terms.append(learner.improve(1)["shaping"])
+        learner = PPO(WORLD, 0, small(strength=strength), One())
+        terms.append(learner.train_step(1)["shaping"])
     assert terms[1] == pytest.approx(4 * terms[0])
 
 
 def test_a_potential_goes_on_over_a_time_limit_only_where_the_learner_does():
     for timeouts in ("bootstrap", "terminal"):
-        experience, told, episodes = collected(timeouts, One())
+        experience, figures, episodes = collected(timeouts, One())
         steps = len(experience.actions)
         over = sum(episode["success"] if timeouts == "bootstrap" else 1.0 for episode in episodes)
         expected = (over * 1.0 + (steps - over) * 0.1) / steps  # |0 - 1| where phi ends, |0.9 - 1| elsewhere
-        assert told["shaping"] == pytest.approx(expected, rel=1e-5)
+        assert figures["shaping"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_time_is_told_by_what_it_went_into():
-    learner = Learner(WORLD, 0, small(), One())
-    learner.improve(1)
+    learner = PPO(WORLD, 0, small(), One())
+    learner.train_step(1)
     assert set(learner.seconds) == {"policy", "worlds", "potential", "update"}
     assert min(learner.seconds.values()) > 0
 
@@ -179,10 +180,10 @@ def spec():
 
 
 def test_a_collection_that_was_stopped_gives_the_same_dataset(tmp_path):
-    execute(Run(tmp_path / "whole", spec()))
+    registry.execute(Run(tmp_path / "whole", spec()))
     for _ in range(5):
         try:
-            execute(Run(tmp_path / "stopped", spec(), stop=lambda: True))
+            registry.execute(Run(tmp_path / "stopped", spec(), stop=lambda: True))
             break
         except Unfinished:
             continue
@@ -194,10 +195,10 @@ def test_a_collection_that_was_stopped_gives_the_same_dataset(tmp_path):
 
 
 def test_a_loss_that_is_no_number_is_one_clear_line():
-    learner = Learner(WORLD, 0, small(lr=1e30))
+    learner = PPO(WORLD, 0, small(lr=1e30))
     with pytest.raises(GroundlabError, match="lower lr"):
         for iteration in range(1, 6):
-            learner.improve(iteration)
+            learner.train_step(iteration)
 
 
 def test_carrying_twice_needs_what_it_is_about():

@@ -11,7 +11,7 @@ from groundlab.papers.knowledge.bk_pref import (
     Pairs,
     PreferenceTransformer,
     Segments,
-    Settings,
+    TrainSettings,
     accuracy,
     preference_loss,
     scores_of,
@@ -121,7 +121,7 @@ def judged(count, seed):
 
 
 def test_the_preference_transformer_learns_a_judges_rule():
-    network, records = train(judged(240, 0), Settings(epochs=4), (3, 7, 7), 7, seed=0)
+    network, records = train(judged(240, 0), TrainSettings(epochs=4), (3, 7, 7), 7, seed=0)
     assert accuracy(network, judged(60, 1)) > 0.8
     assert max(record["accuracy"] for record in records) > 0.8
     assert records[-1]["total"] < records[0]["total"] or len(records) == 1
@@ -129,7 +129,7 @@ def test_the_preference_transformer_learns_a_judges_rule():
 
 def test_too_few_judged_pairs_are_one_clear_line():
     with pytest.raises(GroundlabError, match="too few to learn from"):
-        train(judged(3, 0), Settings(), (3, 7, 7), 7, seed=0)
+        train(judged(3, 0), TrainSettings(), (3, 7, 7), 7, seed=0)
 
 
 def test_the_small_agent_costs_a_seventieth_of_the_papers():

@@ -10,8 +10,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from groundlab.core.run import Run, RunSpec
 from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, labelling
-from groundlab.papers.knowledge.bk_goal import GoalPotential, known_windows
+from groundlab.papers.knowledge.bk_goal import GoalPotential, sample_windows
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
 WORDS = "you see a the wall red blue green ball box key step steps forward left right turn go to choose action"
@@ -68,11 +69,11 @@ def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling)
     encode, encoded = load_encoder(encoder), []
     embed = Embedder(lambda texts: (encoded.extend(texts), encode(texts))[1])
     potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling=pooling)
-    windows = known_windows(labelling.dataset(), potential.horizon, np.random.default_rng(0))
+    windows = sample_windows(labelling.dataset(), potential.horizon, np.random.default_rng(0))
     some = type(windows)._make(field[:60] for field in windows)
-    first = potential.likeness_of(some)
+    first = potential.similarity(some)
     count = len(encoded)
-    np.testing.assert_array_equal(potential.likeness_of(some), first)
+    np.testing.assert_array_equal(potential.similarity(some), first)
     assert len(encoded) == count == len(set(encoded)) and np.ptp(first) > 0
 
 
@@ -83,6 +84,6 @@ def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_id
     files = {file.name for file in settings.input_files()}
     assert {"model.safetensors", "tokenizer.json", "config.json", "goal_library.json", "arrays.npz"} <= files
     run = Run(tmp_path / "run", RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()))
-    agent.execute(run)
+    registry.execute(run)
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(records) == 2 and max(record["shaping"] for record in records) > 0

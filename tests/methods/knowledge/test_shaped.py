@@ -9,11 +9,12 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.learning.shaping import scale_of
+from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.bk_goal import GoalLibrary
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
-from groundlab.papers.knowledge.potentials import Bonus, OraclePotential, Zero
-from groundlab.papers.registry import Request
+from groundlab.papers.knowledge.potentials import Bonus, OraclePotential, Zero, measure_scale, random_play, targets
+from groundlab.papers.method import Request
 
 WORLD = "BabyAI-GoToRedBallNoDists-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
@@ -62,7 +63,7 @@ def records(folder):
 @pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0}
-    agent.execute(run_of(tmp_path / "run", **given))
+    registry.execute(run_of(tmp_path / "run", **given))
     shaping = [record["shaping"] for record in records(tmp_path / "run")]
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
     policies = [row["policy"] for row in json.loads((tmp_path / "run" / "evaluation.json").read_text())]
@@ -72,10 +73,10 @@ def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
 @pytest.mark.parametrize("form", ["code", "ellm", "motif"])
 def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources, form):
     given = {"form": form, "source": sources[form], "threshold": -1.0}
-    agent.execute(run_of(tmp_path / "whole", **given))
+    registry.execute(run_of(tmp_path / "whole", **given))
     for _ in range(3):
         try:
-            agent.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
+            registry.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
         except Unfinished:
             continue
     for name in ("metrics.jsonl", "evaluation.json"):
@@ -84,24 +85,24 @@ def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sour
 
 def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
     run = run_of(tmp_path / "run")
-    agent.execute(run)
+    registry.execute(run)
     checkpoint = load_checkpoint(tmp_path / "run")
     request = Request("knowledge", WORLD, 0, run.spec.settings, checkpoint)
-    assert agent.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert registry.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
 
 
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
-    assert agent.targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
-    assert agent.targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
+    assert targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
+    assert targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
     for world in ("BabyAI-GoToLocal-v0", "BabyAI-Text-GoToLocal-Pretraining-S20"):
         with pytest.raises(GroundlabError, match="draws its targets"):
-            agent.targets(world)
+            targets(world)
 
 
 def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     for form in ("code", "preference", "goals"):
         with pytest.raises(GroundlabError, match="needs what a labelling left"):
-            agent.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
+            registry.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
         bk_pref.load(tmp_path)
@@ -117,7 +118,7 @@ def one_reply_each(form):
 def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
     given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
     given["share"] = 0.9
-    agent.execute(run_of(tmp_path / "run", **given))
+    registry.execute(run_of(tmp_path / "run", **given))
     assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
     assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
 
@@ -142,35 +143,29 @@ def test_a_run_has_one_source_of_knowledge():
 
 def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
     bonus = EveryStep()
-    settings = agent.Settings.model_validate({"gamma": 0.9})
-    assert agent._scale(bonus, WORLD, 0, settings) == pytest.approx(0.5 / 0.1)
+    assert measure_scale(bonus, WORLD, 0, "range", 0.9) == pytest.approx(0.5 / 0.1)
     assert bonus.counted == 0, "what was met while measuring is forgotten"
 
 
 def test_a_reward_is_not_taken_for_a_potential(sources, tmp_path):
     settings = agent.Settings.model_validate({"form": "motif", "source": sources["motif"]})
-    with (
-        pytest.raises(GroundlabError, match="is a reward, no potential"),
-        agent.potential_of(WORLD, 0, settings, tmp_path),
-    ):
-        pass
+    with pytest.raises(GroundlabError, match="is a reward, no potential"):
+        agent.make_potential(WORLD, 0, settings, tmp_path)
 
 
 def test_potentials_are_divided_by_their_size_in_random_play():
     oracle = OraclePotential([("ball", "red")])
-    windows = agent.random_play(WORLD, oracle.horizon, 0, 128, 16)
+    windows = random_play(WORLD, oracle.horizon, 0, 128, 16)
     seen = oracle(windows)
     assert 0 < seen.mean() < 1 and len(seen) == 128 * 16
     size = scale_of(torch.from_numpy(seen).reshape(128, 16), 0.99)
     for scale, expected in (("range", 1.0), ("sums", size), (3.0, 3.0)):
-        assert agent._scale(oracle, WORLD, 0, agent.Settings.model_validate({"scale": scale})) == pytest.approx(
-            expected
-        )
-    assert agent._scale(Zero(), WORLD, 0, agent.Settings()) == 1.0
+        assert measure_scale(oracle, WORLD, 0, scale, 0.99) == pytest.approx(expected)
+    assert measure_scale(Zero(), WORLD, 0, "range", 0.99) == 1.0
 
 
 def test_windows_of_random_play_follow_each_other():
-    windows = agent.random_play(WORLD, 3, 0, 10, 2)
+    windows = random_play(WORLD, 3, 0, 10, 2)
     views, times = windows.views.reshape(10, 2, 4, 7, 7, 3), windows.times.reshape(10, 2, 4)
     assert (times[:, :, -1] == [[step, step] for step in range(10)]).all()
     assert (views[1:, :, 2] == views[:-1, :, 3]).all()

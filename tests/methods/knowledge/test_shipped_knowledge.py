@@ -9,10 +9,9 @@ import pytest
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_json
 from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
-from groundlab.papers.knowledge import labelling as shipped
+from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
-from groundlab.papers.knowledge.observations import Windows, stacked
-from groundlab.papers.knowledge.potentials import CodePotential
+from groundlab.papers.knowledge.observations import Windows, stack
 from groundlab.papers.knowledge.sandbox import Sandbox
 
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
@@ -20,15 +19,15 @@ KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost"
 
 @pytest.fixture(scope="module")
 def episodes():
-    return shipped.dataset()
+    return labelling.dataset()
 
 
 def lines(form):
-    return [json.loads(line) for line in shipped.ledger(form).read_text().splitlines()]
+    return [json.loads(line) for line in labelling.ledger(form).read_text().splitlines()]
 
 
 def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
-    assert (shipped.DATASET / "arrays.npz").stat().st_size < 1_500_000 and len(episodes) == 60
+    assert (labelling.DATASET / "arrays.npz").stat().st_size < 1_500_000 and len(episodes) == 60
     found = list(episodes.card["snapshots"].values())
     assert [part["episodes"] for part in found] == [20, 20, 20]
     assert found[0]["success"] < found[1]["success"] < found[2]["success"]
@@ -36,11 +35,11 @@ def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
 
 
 def test_every_episode_is_what_its_world_shows_for_its_seed_and_actions(episodes, tmp_path):
-    visits = dataset.replayed(episodes)
-    dataset.store(tmp_path, visits)
-    assert (tmp_path / "coverage.json").read_bytes() == (shipped.DATASET / "coverage.json").read_bytes()
+    visits = dataset.count_visits(episodes)
+    dataset.write_coverage(tmp_path, visits)
+    assert (tmp_path / "coverage.json").read_bytes() == (labelling.DATASET / "coverage.json").read_bytes()
     assert sum(int(counts.sum()) for counts in visits.values()) == episodes.card["steps"] + 60
-    shares = {str(snapshot): dataset.share_of_cells(counts) for snapshot, counts in visits.items()}
+    shares = {str(snapshot): dataset.visited_share(counts) for snapshot, counts in visits.items()}
     assert shares == episodes.card["cells_visited"]
     for counts in visits.values():
         assert counts.shape == (20, 20) and not counts[0].any() and not counts[:, -1].any()
@@ -53,7 +52,7 @@ def test_an_episode_that_its_world_does_not_show_is_found(episodes, tmp_path):
     forged = Episode(views, *(getattr(first, name) for name in list(Episode.__annotations__)[1:]))
     write(tmp_path / "data", [forged], {"world": episodes.card["world"]})
     with pytest.raises(GroundlabError, match=r"episode 0 is not what .* shows at step 3; collect the dataset again"):
-        dataset.replayed(Dataset(tmp_path / "data"))
+        dataset.count_visits(Dataset(tmp_path / "data"))
 
 
 @pytest.mark.parametrize("form", ["code", "goals"])
@@ -65,9 +64,9 @@ def test_ledgers_say_who_wrote_them_and_cost_nothing(form):
 
 @pytest.mark.parametrize("form", ["code", "goals"])
 def test_ledgers_answer_every_prompt_and_come_to_what_is_unfolded_beside_them(form, episodes, tmp_path):
-    done = labelling.label(labelling.Labelling(form, tmp_path), episodes)
-    assert done.asked.replies == 0
-    unfolded = {file.name: file.read_text() for file in (shipped.HOME / form).iterdir()}
+    report = labelling.label(labelling.Labelling(form, tmp_path), episodes)
+    assert report.account.replies == 0
+    unfolded = {file.name: file.read_text() for file in (labelling.HOME / form).iterdir()}
     made = {file.name: file.read_text() for file in tmp_path.iterdir() if file.name != "account.json"}
     assert made == unfolded
     assert json.loads(unfolded["labelling.json"])["knowledge"] == "hand-written knowledge"
@@ -80,7 +79,7 @@ def test_a_ledger_holds_no_reply_that_nothing_asks_for(episodes, tmp_path):
 
 
 def test_goals_are_about_things_of_their_stretch_without_numbers():
-    library = bk_goal.load(shipped.HOME / "goals")
+    library = bk_goal.load(labelling.HOME / "goals")
     assert len(library.captions) <= 60
     for caption, goals in zip(library.captions, library.goals, strict=True):
         for goal in goals:
@@ -92,11 +91,11 @@ def test_goals_are_about_things_of_their_stretch_without_numbers():
 def test_every_hand_written_program_runs_on_windows_of_the_dataset_and_tells_them_apart(episodes):
     long = [number for number, length in enumerate(episodes.lengths) if length >= 10]
     segments = [episodes.segment(number, start, 5) for number in long for start in (0, 5)]
-    windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
+    windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
     with Sandbox() as sandbox:
         for line in lines("code"):
-            potential = CodePotential(bk_code.code(line["reply"]) or "", sandbox)
-            assert np.ptp(potential(windows)) > 0.3 and potential.failed == 0
+            potential = CodePotential(bk_code.parse_program(line["reply"]) or "", sandbox)
+            assert np.ptp(potential(windows)) > 0.3 and potential.failures == 0
 
 
 def test_the_first_prompt_of_a_ledger_is_the_one_that_the_package_sends():

@@ -3,7 +3,7 @@
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.papers.knowledge import bk_code
+from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, trajectory, trajectory_for_code
 
 
@@ -36,12 +36,12 @@ def test_an_action_without_a_name_is_one_clear_line():
 def test_replies_are_read_as_the_original_reads_them_on_request(golden):
     facts = golden["misc"]
     for case in facts["preference_label_parse"]:
-        label = bk_code.preference(case["reply"], strict=False)
+        label = bk_pref.parse_preference(case["reply"], strict=False)
         assert (facts["label_on_exception"] if label is None else label) == case["label"]
     for case in facts["goal_parse"]:
-        assert bk_code.goals(case["reply"], strict=False) == case.get("goals")
+        assert bk_goal.parse_goals(case["reply"], strict=False) == case.get("goals")
     for case in facts["code_parse"]:
-        assert bk_code.code(case["reply"], strict=False) == case.get("code")
+        assert bk_code.parse_program(case["reply"], strict=False) == case.get("code")
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,21 @@ def test_replies_are_read_as_the_original_reads_them_on_request(golden):
     ],
 )
 def test_a_preference_counts_only_when_it_is_one(reply, label):
-    assert bk_code.preference(reply) == label
+    assert bk_pref.parse_preference(reply) == label
 
 
 def test_goals_are_read_from_any_list_once_each():
-    assert bk_code.goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no") == [
+    assert bk_goal.parse_goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no") == [
         "go to a ball",
         "look around",
         "no",
     ]
-    assert bk_code.goals("I have no goals.") is None
+    assert bk_goal.parse_goals("I have no goals.") is None
 
 
 def test_the_program_is_the_last_block_that_defines_the_function():
     first = "```python\ndef compute_reward(a, b, c):\n    return 1.0, {}\n```"
     last = "```py\ndef compute_reward(a, b, c):\n    return 2.0, {}\n```"
-    assert bk_code.code(f"{first}\nBetter:\n{last}\nUse:\n```python\nprint(1)\n```") == last[6:-3]
-    assert bk_code.code("def compute_reward(a, b, c): ...") is None
-    assert bk_code.code("```python\nx = 1\n```") is None
+    assert bk_code.parse_program(f"{first}\nBetter:\n{last}\nUse:\n```python\nprint(1)\n```") == last[6:-3]
+    assert bk_code.parse_program("def compute_reward(a, b, c): ...") is None
+    assert bk_code.parse_program("```python\nx = 1\n```") is None

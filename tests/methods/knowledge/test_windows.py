@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from groundlab.learning.shaping import ORIGINAL
-from groundlab.papers.knowledge.observations import History, channels_first, normalised
+from groundlab.papers.knowledge.observations import History, channels_first, normalise
 
 LENGTHS = (3, 5)
 
@@ -21,7 +21,7 @@ def play(history, steps):
         at += 1
         ended = at == np.array(LENGTHS)
         episode, at = episode + ended, np.where(ended, 0, at)
-        history.see(100.0 * np.array([1, 2]) + 10 * episode + at, ended)
+        history.observe(100.0 * np.array([1, 2]) + 10 * episode + at, ended)
 
 
 def recorded(golden, name):
@@ -58,7 +58,7 @@ def test_the_view_that_a_time_limit_cuts_off_ends_a_window_of_its_own_episode():
     history.start(np.array([1.0]))
     history.act(np.array([2]))
     cut = history.after(np.array([5.0]))
-    history.see(np.array([9.0]), np.array([True]))
+    history.observe(np.array([9.0]), np.array([True]))
     assert cut.views.tolist() == [[1.0, 1.0, 5.0]] and cut.actions.tolist() == [[6, 2]] and cut.times[0, -1] == 1
     assert history.windows().views.tolist() == [[9.0, 9.0, 9.0]]
 
@@ -71,7 +71,7 @@ def test_a_history_goes_on_from_its_state():
     resumed.load_state(json.loads(json.dumps(straight.state())))
     for history in (straight, resumed):
         history.act(np.array([1, 2]))
-        history.see(np.array([7.0, 8.0]), np.array([False, True]))
+        history.observe(np.array([7.0, 8.0]), np.array([False, True]))
     for one, other in zip(straight.windows(), resumed.windows(), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -81,6 +81,6 @@ def test_the_policys_view_is_divided_by_channel(golden):
     image = np.array(episode["reset_image"], np.uint8)
     np.testing.assert_array_equal(channels_first(image), image.transpose(2, 0, 1))
     expected = np.array(golden["minigrid"]["wrapped_reset_image"])
-    divided = normalised(image)
+    divided = normalise(image)
     assert divided.dtype == np.float32 and divided.shape == expected.shape
     np.testing.assert_allclose(divided, expected, atol=1e-6)

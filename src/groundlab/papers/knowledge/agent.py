@@ -6,16 +6,15 @@
 
 `form` says where the potential comes from; "code", "preference" and "goals" read `source`, the file or folder that a
 labelling left, or are labelled by `maker` before training. Optimal policies stay as they are (learning/shaping.py)
-unless `fidelity` says otherwise, or the forms "ellm" and "motif", which read goals and preferences and are rewards
-(`bonuses.py`). BK-Goal with a sentence encoder of transformers, from a folder that `save_pretrained` left or by a name
-that is on this machine (hf download sentence-transformers/all-MiniLM-L6-v2, or prajjwal1/bert-small, the paper's):
+unless `fidelity` says otherwise. The forms "ellm" and "motif" are rewards, made of goals and preferences. BK-Goal with
+a sentence encoder of transformers, from a folder that `save_pretrained` left or by a name that is on this machine
+(hf download sentence-transformers/all-MiniLM-L6-v2, or prajjwal1/bert-small, the paper's):
     groundlab run knowledge ... --set form=goals --set maker=recorded --set encoder=models/all-MiniLM-L6-v2
-Source: spec background-knowledge 6. Read next: `learner.py`, `potentials.py`.
+Source: spec background-knowledge 6.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,80 +22,43 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run
+from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import Layouts, parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.learning import checkpoints
-from groundlab.learning.shaping import scale_of
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
-from groundlab.papers.knowledge.bk_goal import GoalPotential, Pooling
+from groundlab.papers.knowledge.bk_code import CodePotential
+from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential, Pooling
+from groundlab.papers.knowledge.bk_pref import MotifBonus, PreferencePotential
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is for the registry
     CRAFTER,
     WORLDS,
-    History,
     ObservationAdapter,
-    Windows,
     adapter_for,
-    normalised,
-    stacked,
+    normalise,
 )
 from groundlab.papers.knowledge.potentials import (
     Bonus,
-    CodePotential,
     OraclePotential,
     Potential,
-    PreferencePotential,
-    Preferred,
     RandomPotential,
-    Suggested,
     Zero,
+    measure_scale,
+    targets,
 )
-from groundlab.papers.knowledge.ppo import TRAINING_LAYOUTS_FROM, Learner, draw
+from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import Settings as LearnerSettings
-from groundlab.papers.method import Request
-from groundlab.worlds import rules
-from groundlab.worlds.codes import COLOURS, TYPES
+from groundlab.papers.knowledge.settings import Settings as PPOSettings
+from groundlab.papers.training import Evaluation, Learner
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
 
-def play_lives(world: str, seeds: Sequence[int], player: Player) -> list[Row]:
-    """Play the first life of each seed to its end: rows of layout, steps, success, return and achievements.
-
-    The player is one that remembers nothing.
-    """
-    envs = CRAFTER.make(world, len(seeds), "disabled")
-    observations, _ = envs.reset(seed=list(seeds))
-    rows: list[Row] = [{} for _ in seeds]
-    active, steps, returns = np.arange(len(seeds)), 0, np.zeros(len(seeds))
-    while len(active):
-        actions = np.zeros(len(seeds), np.int64)
-        actions[active] = player.act(observations, active)
-        observations, rewards, terminated, truncated, info = envs.step(actions)
-        steps, returns = steps + 1, returns + rewards
-        ended = (terminated | truncated)[active]
-        for env in active[ended].tolist():
-            rows[env] = _row(env, seeds[env], steps, float(returns[env]), info)
-        active = active[~ended]
-    return rows
-
-
-def _row(env: int, seed: int, steps: int, total: float, info: dict[str, Any]) -> Row:
-    done = [name for name, flag in zip(ACHIEVEMENTS, info["unlocked"][env], strict=True) if flag]
-    return {"layout": seed, "steps": steps, "success": bool(info["done"][env]), "return": total, "achievements": done}
-
-
-_TRIED = (128, 16)  # steps of random play, and environments, on which a potential's size is measured
-
-
-class Settings(LearnerSettings):
+class Settings(PPOSettings):
     """What a run on one task takes besides."""
 
     frames: int = Field(default=1_000_000, ge=1)
@@ -125,44 +87,44 @@ class Settings(LearnerSettings):
     """What embeds captions and goals: a model that ships, a folder that `save_pretrained` left, or a name on this
     machine. Vectors are means over a text's tokens, of length 1, as sentence-transformers makes them."""
     pooling: Pooling = "texts"
-    """Whether whole texts are embedded, as in the original, or the mean of their sentences (`pooling.py`)."""
+    """Whether whole texts are embedded, as in the original, or the mean of their sentences (`bk_goal.Sentences`)."""
     threshold: float | None = None
-    """Likeness below which a goal does not count (the original's: 0.85); without: see `share`."""
+    """Similarity below which a goal does not count (the original's: 0.85); without: see `share`."""
     share: float = Field(default=0.1, gt=0, lt=1)
     """The share of steps of the dataset on which a goal counts; sets the threshold."""
 
     def input_files(self) -> list[Path]:
-        """The knowledge that a run reads."""
-        places = [Path(self.source)] if self.source else []
+        """The files of knowledge that a run reads."""
+        paths = [Path(self.source)] if self.source else []
         if self._reads_dataset():
-            places.append(self.dataset_folder)
+            paths.append(self.dataset_folder)
         if self.maker == "recorded":
-            places.append(labelling.ledger(_LABELLED[self.form], self.dataset))
+            paths.append(labelling.ledger(_LABELS[self.form], self.dataset))
         encoder = model_files(self.encoder) if self.form in _BY_GOALS else []
-        return [*(file for place in places for file in _files(place)), *encoder]
+        return [*(file for path in paths for file in _files(path)), *encoder]
 
     def _reads_dataset(self) -> bool:
         """To be labelled, to count `share` on, or to measure scores on."""
-        counted = self.form in _BY_GOALS and self.threshold is None
-        return (self.form in _LABELLED and self.maker is not None) or counted or self.form == "motif"
+        calibrates = self.form in _BY_GOALS and self.threshold is None
+        return (self.form in _LABELS and self.maker is not None) or calibrates or self.form == "motif"
 
     @property
     def dataset_folder(self) -> Path:
-        """Where the labelled dataset lies."""
+        """The folder of the labelled dataset."""
         return labelling.folder_of(self.dataset)
 
     @model_validator(mode="after")
     def _can_be_labelled(self) -> "Settings":
         if self.maker and self.source:
             raise ValueError("has a source and a maker; leave one of them out")
-        if self.maker and self.form not in _LABELLED:
+        if self.maker and self.form not in _LABELS:
             raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
         if self.form in ("ellm", "motif") and self.scale == "sums":
             raise ValueError(f"has scale=sums, which measures potentials; form={self.form} is none, leave scale out")
         return self
 
 
-_LABELLED = {  # by form: what the labelling calls it
+_LABELS = {  # by form: the name of its labelling
     "code": "code",
     "preference": "preferences",
     "motif": "preferences",
@@ -172,36 +134,76 @@ _LABELLED = {  # by form: what the labelling calls it
 _BY_GOALS = ("goals", "ellm")
 
 
-def _files(place: Path) -> list[Path]:
-    if place.is_dir():
-        return sorted(file for file in place.iterdir() if file.is_file())
-    return [place] if place.is_file() else []
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.is_file())
+    return [path] if path.is_file() else []
 
 
-class KnowledgePlayer(Memoryless):
-    """Plays with a trained network; without `rng` it takes the likeliest action."""
-
-    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, senses: ObservationAdapter):
-        self._agent, self._rng, self._view = agent, rng, senses.view
-
-    @torch.no_grad()
-    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        logits = self._agent(torch.from_numpy(normalised(self._view(observations)[active]))).logits
-        return logits.argmax(-1).numpy() if self._rng is None else draw(logits, self._rng)
+# --- Potentials and bonuses by name
 
 
-def targets(world: str) -> list[tuple[str, str]]:
-    """What the missions of a world are about, (type, colour) by name. Raises GroundlabError where that differs."""
-    level = worlds.find(world).levels[0]
-    pairs = [(level.target_type, level.target_colour), (level.second_type, level.second_colour)]
-    fixed = [pair for pair in pairs if rules.DRAWN not in pair and pair[0] in range(len(TYPES) - 1)]
-    if not fixed:
-        raise GroundlabError(f"{world} draws its targets, so there is no oracle; choose a world with a fixed one")
-    return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
+def make_potential(world: str, seed: int, settings: Settings, home: Path) -> Potential:
+    """The potential that the settings ask for, one of the paper's forms or a control; labels for it go to `home`.
+
+    Raises GroundlabError when its source is missing, when it is not for this world or is a reward, and what a labelling
+    raises. Its `close` ends the process that a program runs in.
+    """
+    _check_world(world, settings)
+    if settings.form in BONUSES:
+        raise GroundlabError(f"form={settings.form} is a reward, no potential; choose another form")
+    if settings.form == "none":
+        return Zero()
+    if settings.form == "random":
+        return RandomPotential(seed)
+    if settings.form == "oracle":
+        return OraclePotential(targets(world))
+    if settings.form == "code":
+        return CodePotential(_source(world, seed, settings, home).read_text(), Sandbox())
+    if settings.form == "preference":
+        return _preference_potential(world, seed, settings, home)
+    return _goal_potential(world, seed, settings, home)
 
 
-def _source(settings: Settings, seed: int, home: Path, senses: ObservationAdapter) -> Path:
-    """Where the knowledge of a run lies. Labels into `home` when a maker is named.
+BONUSES = ("ellm", "motif")
+
+
+def make_bonus(world: str, seed: int, settings: Settings, home: Path) -> Bonus:
+    """The reward of form "ellm" or "motif", made of the potential of BK-Goal or BK-Pref; raises as `make_potential`."""
+    _check_world(world, settings)
+    if settings.form == "ellm":
+        return EllmBonus(_goal_potential(world, seed, settings, home))
+    potential = _preference_potential(world, seed, settings, home)
+    data = _dataset(settings, adapter_for(world))
+    return MotifBonus(potential, bk_goal.sample_windows(data, potential.horizon, generator(0, "known play")))
+
+
+def _check_world(world: str, settings: Settings) -> None:
+    if adapter_for(world) is CRAFTER and settings.form in ("oracle", "code"):
+        raise GroundlabError(f"form={settings.form} is for grids; on {world} use none, random, preference or goals")
+
+
+def _preference_potential(world: str, seed: int, settings: Settings, home: Path) -> PreferencePotential:
+    source = _source(world, seed, settings, home)
+    network = bk_pref.load(source)
+    if tuple(network.config["shape"]) != adapter_for(world).shape:
+        raise GroundlabError(
+            f"{source} was learnt on other worlds; label preferences of a dataset of this kind of world"
+        )
+    return PreferencePotential(network)
+
+
+def _goal_potential(world: str, seed: int, settings: Settings, home: Path) -> GoalPotential:
+    library, adapter = bk_goal.load(_source(world, seed, settings, home)), adapter_for(world)
+    embed, threshold = Embedder(load_encoder(resolve_model(settings.encoder))), settings.threshold or bk_goal.THRESHOLD
+    potential = GoalPotential(library, embed, threshold, adapter.actions, settings.pooling)
+    if settings.threshold is None:
+        bk_goal.calibrate(potential, _dataset(settings, adapter), settings.share)
+    return potential
+
+
+def _source(world: str, seed: int, settings: Settings, home: Path) -> Path:
+    """The file or folder of a run's knowledge. Labels into `home` when a maker is named.
 
     Hand-written replies are those to the questions of seed 0; other makers are asked those of the run's seed.
     """
@@ -210,158 +212,108 @@ def _source(settings: Settings, seed: int, home: Path, senses: ObservationAdapte
             what = f"form={settings.form} needs what a labelling left, not {settings.source!r}"
             raise GroundlabError(f"{what}; set source, or maker=recorded")
         return Path(settings.source)
-    wanted = labelling.Labelling(
-        _LABELLED[settings.form],
+    job = labelling.Labelling(
+        _LABELS[settings.form],
         home,
         settings.maker,
         settings.model,
         dataset=Path(settings.dataset) if settings.dataset else None,
         seed=0 if settings.maker == "recorded" else seed,
-        given=settings.labelling,
+        overrides=settings.labelling,
     )
-    labelling.label(wanted, _dataset(settings, senses))
+    labelling.label(job, _dataset(settings, adapter_for(world)))
     return home / "code-final.py" if settings.form == "code" else home
 
 
-def _dataset(settings: Settings, senses: ObservationAdapter) -> Dataset:
-    """What is labelled or counted on. Raises GroundlabError when it is of another kind of world than the run's."""
+def _dataset(settings: Settings, adapter: ObservationAdapter) -> Dataset:
+    """The dataset that is labelled or counted on. Raises GroundlabError when it is of another family of worlds."""
     data = Dataset(settings.dataset_folder)
-    if adapter_for(data.card.get("world")) is not senses:
-        fitting = labelling.DATASETS[senses is CRAFTER]
+    if adapter_for(data.card.get("world")) is not adapter:
+        fitting = labelling.DATASETS[adapter is CRAFTER]
         raise GroundlabError(f"{data.folder.name} is a dataset of other worlds; set dataset={fitting}")
     return data
 
 
-@contextmanager
-def potential_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential]:
-    """The potential that the settings ask for, of one of the paper's forms or a control; the rest of `advice_of`."""
-    with advice_of(world, seed, settings, home) as advice:
-        if isinstance(advice, Bonus):
-            raise GroundlabError(f"form={settings.form} is a reward, no potential; choose another form")
-        yield advice
+# --- Evaluation
 
 
-@contextmanager
-def advice_of(world: str, seed: int, settings: Settings, home: Path) -> Iterator[Potential | Bonus]:
-    """The potential or bonus that the settings ask for; what is labelled for it goes to `home`.
+class PolicyPlayer(Memoryless):
+    """Plays with a trained network; without `rng` it takes the likeliest action."""
 
-    Raises GroundlabError when its source is missing or it is not for this world, and what a labelling raises.
-    """
-    senses = adapter_for(world)
-    if senses is CRAFTER and settings.form in ("oracle", "code"):
-        raise GroundlabError(f"form={settings.form} is for grids; on {world} use none, random, preference or goals")
-    if settings.form == "none":
-        yield Zero()
-    elif settings.form == "random":
-        yield RandomPotential(seed)
-    elif settings.form == "oracle":
-        yield OraclePotential(targets(world))
-    elif settings.form == "code":
-        source = _source(settings, seed, home, senses).read_text()
-        with Sandbox() as sandbox:
-            yield CodePotential(source, sandbox)
-    elif settings.form in ("preference", "motif"):
-        judge = _preference_potential(_source(settings, seed, home, senses), senses)
-        yield judge if settings.form == "preference" else _preferred(judge, _dataset(settings, senses))
-    else:
-        library = bk_goal.load(_source(settings, seed, home, senses))
-        potential = _goal_potential(library, settings, senses)
-        yield potential if settings.form == "goals" else Suggested(potential)
+    def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, adapter: ObservationAdapter):
+        self._agent, self._rng, self._view = agent, rng, adapter.view
+
+    @torch.no_grad()
+    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
+        logits = self._agent(torch.from_numpy(normalise(self._view(observations)[active]))).logits
+        return logits.argmax(-1).numpy() if self._rng is None else sample_actions(logits, self._rng)
 
 
-def _preferred(judge: PreferencePotential, data: Dataset) -> Preferred:
-    return Preferred(judge, bk_goal.known_windows(data, judge.horizon, generator(0, "known play")))
-
-
-def _preference_potential(source: Path, senses: ObservationAdapter) -> PreferencePotential:
-    network = bk_pref.load(source)
-    if tuple(network.made_as["shape"]) != senses.shape:
-        raise GroundlabError(
-            f"{source} was learnt on other worlds; label preferences of a dataset of this kind of world"
-        )
-    return PreferencePotential(network)
-
-
-def _goal_potential(library: bk_goal.GoalLibrary, settings: Settings, senses: ObservationAdapter) -> GoalPotential:
-    embed, threshold = Embedder(load_encoder(resolve_model(settings.encoder))), settings.threshold or bk_goal.THRESHOLD
-    potential = GoalPotential(library, embed, threshold, senses.actions, settings.pooling)
-    if settings.threshold is None:
-        bk_goal.calibrate(potential, _dataset(settings, senses), settings.share)
-    return potential
-
-
-def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
-    """Windows of uniformly random actions, step after step [steps * num_envs]."""
-    rng = generator(seed, "random play")
-    senses = adapter_for(world)
-    envs = senses.make(world, num_envs, "same-step")
-    history = History(num_envs, horizon, senses.padding)
-    layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
-    history.start(senses.view(envs.reset(seed=layouts.tolist())[0]))
-    windows = []
-    for _ in range(steps):
-        windows.append(history.windows())
-        actions = rng.integers(0, len(senses.actions), num_envs)
-        history.act(actions)
-        observations, _, terminated, truncated, _ = envs.step(actions)
-        history.see(senses.view(observations), terminated | truncated)
-    return stacked(windows)
-
-
-def _scale(advice: Potential | Bonus, world: str, seed: int, settings: Settings) -> float:
-    """What potentials, or bonuses, are divided by."""
-    if not isinstance(settings.scale, str):
-        return settings.scale
-    windows = random_play(world, advice.horizon, seed, *_TRIED)
-    if isinstance(advice, Bonus):
-        return _worth(advice, windows, settings.gamma) or 1.0
-    phi = advice(windows)
-    if settings.scale == "sums":
-        return scale_of(torch.from_numpy(phi).reshape(_TRIED), settings.gamma)
-    return float(np.ptp(phi)) or 1.0
-
-
-def _worth(bonus: Bonus, windows: Windows, gamma: float) -> float:
-    """The discounted sum of what endless random play would be paid; windows: of `random_play`. Forgets it all again."""
-    fresh, starts = bonus.state(), (windows.times[:, -1] == 0).reshape(_TRIED)
-    ends = np.concatenate([starts[1:], np.ones_like(starts[:1])])
-    paid = bonus(windows, ends)[~starts]  # a first view is what no step led to
-    bonus.load_state(fresh)
-    return float(paid.mean()) / max(1 - gamma, 1e-3)
-
-
-def examine(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[dict[str, Any]]:
+def evaluate_policy(agent: TwoHeadedAgent, world: str, seed: int, layouts: str) -> list[Evaluation]:
     """The test layouts, by likeliest actions and by chance."""
-    players, senses = {"argmax": None, "sampled": generator(seed, "evaluation")}, adapter_for(world)
-    play = play_lives if senses is CRAFTER else play_layouts
+    rngs, adapter = {"argmax": None, "sampled": generator(seed, "evaluation")}, adapter_for(world)
+    play = evaluate_crafter if adapter is CRAFTER else play_layouts
     return [
-        summary(policy, play(world, parse_layouts(layouts), KnowledgePlayer(agent, rng, senses)))
-        for policy, rng in players.items()
+        summary(policy, play(world, parse_layouts(layouts), PolicyPlayer(agent, rng, adapter)))
+        for policy, rng in rngs.items()
     ]
 
 
-def execute(run: Run) -> None:
-    """Train, one record an update, then store the evaluations."""
-    settings, world, seed = Settings(**run.spec.settings), run.spec.world, run.spec.seed
-    with advice_of(world, seed, settings, run.folder / "knowledge") as advice:
-        scale = _scale(advice, world, seed, settings)
-        learner = Learner(world, seed, settings, advice, scale)
-        checkpoint = run.restore()
-        if checkpoint is not None:
-            learner.load_state(checkpoint.files)
-        total = settings.iterations or math.ceil(settings.frames / learner.frames_per_update)
-        for iteration in range(checkpoint.step + 1 if checkpoint else 1, total + 1):
-            record = learner.improve(iteration)
-            run.log({"iteration": iteration, "frames": iteration * learner.frames_per_update, "scale": scale, **record})
-            shown = {name: record[name] for name in ("success", "entropy") if name in record}
-            run.advance(iteration, total, learner.state, **shown)
-    run.write_evaluation(examine(learner.agent, run.spec.world, run.spec.seed, settings.layouts))
+def evaluate_crafter(world: str, seeds: Sequence[int], player: Player) -> list[Row]:
+    """Play the first episode of each seed to its end: rows of layout, steps, success, return and achievements.
+
+    The player is one that remembers nothing.
+    """
+    envs = CRAFTER.make(world, len(seeds), "disabled")
+    observations, _ = envs.reset(seed=list(seeds))
+    rows: list[Row] = [{} for _ in seeds]
+    active, steps, returns = np.arange(len(seeds)), 0, np.zeros(len(seeds))
+    while len(active):
+        actions = np.zeros(len(seeds), np.int64)
+        actions[active] = player.act(observations, active)
+        observations, rewards, terminated, truncated, info = envs.step(actions)
+        steps, returns = steps + 1, returns + rewards
+        ended = (terminated | truncated)[active]
+        for env in active[ended].tolist():
+            unlocked = [name for name, flag in zip(ACHIEVEMENTS, info["unlocked"][env], strict=True) if flag]
+            row: Row = {"layout": seeds[env], "steps": steps, "success": bool(info["done"][env])}
+            rows[env] = {**row, "return": float(returns[env]), "achievements": unlocked}
+        active = active[~ended]
+    return rows
 
 
-def evaluate(request: Request) -> list[dict[str, Any]]:
-    """A trained checkpoint on the test layouts."""
-    assert request.checkpoint is not None, "the command line asks for a checkpoint first"
-    settings = Settings(**request.settings)
-    learner = Learner(request.world, request.seed, settings)
-    checkpoints.unpack(request.checkpoint.files, learner.networks)
-    return examine(learner.agent, request.world, request.seed, settings.layouts)
+# --- Training
+
+
+def make_learner(spec: RunSpec, run: Run | None = None) -> "KnowledgeLearner":
+    """The agent of a run, its knowledge labelled first where the settings name a maker.
+
+    run: None to evaluate a checkpoint, which needs no knowledge. Raises as `make_potential`.
+    """
+    settings = Settings(**spec.settings)
+    if run is None:
+        return KnowledgeLearner(spec, settings)
+    make = make_bonus if settings.form in BONUSES else make_potential
+    knowledge = make(spec.world, spec.seed, settings, run.folder / "knowledge")
+    try:
+        scale = measure_scale(knowledge, spec.world, spec.seed, settings.scale, settings.gamma)
+        return KnowledgeLearner(spec, settings, knowledge, scale)
+    except BaseException:
+        if isinstance(knowledge, Potential):
+            knowledge.close()
+        raise
+
+
+class KnowledgeLearner(PPO, Learner):
+    """PPO on one task, with what its settings name; one record a train step."""
+
+    def __init__(self, spec: RunSpec, settings: Settings, knowledge: Potential | Bonus | None = None, scale: float = 1):
+        super().__init__(spec.world, spec.seed, settings, knowledge, scale)
+        self._spec, self._layouts = spec, settings.layouts
+        self.updates = settings.iterations or math.ceil(settings.frames / self.frames_per_update)
+
+    def train_step(self, number: int) -> dict[str, Any]:
+        return {"frames": number * self.frames_per_update, "scale": self._scale, **super().train_step(number)}
+
+    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)

@@ -1,18 +1,20 @@
-"""BK-Pref: a transformer that learns which of two stretches of an episode a judge prefers, and why, step by step.
+"""BK-Pref: a judge compares stretches of play, a transformer learns the judge's preferences (phi = its latest value).
 
-    network, history = train(pairs, TrainSettings(), (3, 7, 7), 7, seed)
-    network.values(segments)[:, -1]          the potential: what the last step is worth, given those before
+    labels = judge(chat, chat_settings.sampling, dataset, LabelSettings(), seed)
+    network, records = train(labels.pairs(), TrainSettings(), (3, 7, 7), 7, seed)
+    phi = PreferencePotential(network)(windows)
 
 States and actions alternate as tokens; one decoder layer reads them causally; attention over the steps weighs each
-step's value into the segment's score (spec background-knowledge 4.2). Labels: 0 the first is preferred, 1 the second,
-0.5 a tie. Called from: `potentials.py`.
+step's value into the segment's score (spec background-knowledge 4). Labels: 0 the first segment is preferred, 1 the
+second, 0.5 a tie. Judges that follow a rule are in `scripted.py`. `MotifBonus` pays the same preferences as a reward.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,25 +29,90 @@ from torch import Tensor, nn
 from groundlab.assets import read_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
-from groundlab.language import models
-from groundlab.language.chat import ChatModel, Messages, Sampling, Scripted
-from groundlab.language.pretraining import resolve_model
-from groundlab.language.scoring import score_actions
+from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.learning.checkpoints import seeded_construction
-from groundlab.papers.knowledge import bk_code, scripted
 from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
-from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, trajectory
+from groundlab.papers.knowledge.captions import readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment, sample
 from groundlab.papers.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
-from groundlab.papers.knowledge.observations import CRAFTER, GRID, ObservationAdapter, adapter_for, compact
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, compact
+from groundlab.papers.knowledge.potentials import Bonus, Potential
 
-LONGEST_EPISODE = 1000  # step numbers with an embedding of their own; later ones share the last
-_SMOOTHING = 0.3
-Size = Literal["paper", "small"]
-_WIDTHS = {"paper": (128, 2048), "small": (32, 64)}  # of tokens, and between them
+FIRST, SECOND, TIE = 0.0, 1.0, 0.5  # labels of a pair
+_REPLY_TOKENS = 200  # of a reply, for estimates
+
+
+# --- Labels
+
+
+class LabelSettings(Strict):
+    """Which pairs are judged, and how replies are read."""
+
+    pairs: int = Field(default=5000, ge=1)
+    length: int = Field(default=5, ge=2)
+    strict: bool = True
+    """Quirk Q14: the original reads a reply that echoes the choices as "B > A"."""
+    random_order: bool = True
+    """Whether a coin decides which segment is shown as A; the original shows the first one."""
+
+
+class Pair(NamedTuple):
+    """Two segments of a dataset, by (episode, start), and whether the second one is shown first."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    swapped: bool
+
+
+def sample_pairs(data: Dataset, settings: LabelSettings, seed: int) -> Iterator[Pair]:
+    """The pairs to be judged."""
+    rng = generator(seed, "preference pairs")
+    for _ in range(settings.pairs):
+        first, second = (sample(data.lengths, settings.length, rng) for _ in range(2))
+        yield Pair(first, second, bool(rng.random() < 0.5) and settings.random_order)
+
+
+def question(first: Segment, second: Segment, adapter: ObservationAdapter = GRID) -> Messages:
+    """The messages to a judge about two segments, the first shown as A."""
+    environment = read_text(f"prompts/knowledge/{adapter.prompt}.txt")
+    system = read_text("prompts/knowledge/preference-task.txt").format(environment=environment)
+    texts = [trajectory(part.captions, part.actions.tolist(), adapter.actions) for part in (first, second)]
+    user = read_text("prompts/knowledge/preference-segments.txt").format(first=texts[0], second=texts[1])
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _question_of(data: Dataset, pair: Pair, length: int) -> Messages:
+    first, second = data.segment(*pair.first, length), data.segment(*pair.second, length)
+    return question(*((second, first) if pair.swapped else (first, second)), adapter_for(data.card.get("world")))
+
+
+_RANKS = {"A>B": FIRST, "B>A": SECOND, "A=B": TIE, "B<A": FIRST, "A<B": SECOND, "B=A": TIE}
+_RANK = re.compile(r"\b[AB]\s*[<>=]\s*[AB]\b")
+
+
+def parse_preference(reply: str, strict: bool = True) -> float | None:
+    """Which of two segments a reply ranks first: 0.0 (A), 1.0 (B), 0.5 (a tie), or None.
+
+    strict: after the last "[Rank]" exactly one ranking stands, however often; spaces and "<" are no matter. Otherwise,
+    after the first "[Rank]", "B > A" counts before "A > B" before "A = B", letter by letter.
+    """
+    if strict:
+        _, mark, rest = reply.rpartition("[Rank]")
+        labels = {_RANKS.get(re.sub(r"\s", "", rank)) for rank in _RANK.findall(rest)}
+        return labels.pop() if mark and len(labels) == 1 else None
+    parts = reply.split("[Rank]")
+    if len(parts) < 2:
+        return None
+    order = {"B > A": SECOND, "A > B": FIRST, "A = B": TIE}
+    return next((label for words, label in order.items() if words in parts[1]), None)
+
+
+def estimate(data: Dataset, settings: LabelSettings, seed: int) -> Estimate:
+    """Calls and tokens of a labelling, to be shown before it."""
+    prompts = [tokens_of(_question_of(data, pair, settings.length)) for pair in sample_pairs(data, settings, seed)]
+    return Estimate(len(prompts), sum(prompts), _REPLY_TOKENS * len(prompts))
 
 
 class Segments(NamedTuple):
@@ -72,6 +139,85 @@ class Pairs(NamedTuple):
         return Pairs(self.first.rows(index), self.second.rows(index), self.labels[index])
 
 
+@dataclass
+class Labels:
+    """Pairs with a label, and how many replies gave none."""
+
+    first: list[Segment] = field(default_factory=list)
+    second: list[Segment] = field(default_factory=list)
+    labels: list[float] = field(default_factory=list)
+    """0 the first is preferred, 1 the second, 0.5 a tie."""
+    positions: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Episode and start of the first, episode and start of the second."""
+    unreadable: int = 0
+
+    def add(self, data: Dataset, position: tuple[int, int, int, int], length: int, label: float) -> None:
+        """Enter a pair of segments of `length` steps."""
+        self.first.append(data.segment(*position[:2], length))
+        self.second.append(data.segment(*position[2:], length))
+        self.positions.append(position)
+        self.labels.append(label)
+
+    def pairs(self) -> Pairs:
+        """As the preference transformer reads them. Raises GroundlabError when there are none."""
+        if not self.labels:
+            raise GroundlabError(f"no reply of {self.unreadable} names a preference; try another model")
+        return Pairs(segments_of(self.first), segments_of(self.second), torch.tensor(self.labels))
+
+
+def segments_of(parts: list[Segment]) -> Segments:
+    """Segments of a dataset as the preference transformer reads them."""
+    states = compact(np.stack([part.views for part in parts]))
+    fields = (states, np.stack([part.actions for part in parts]), np.stack([part.times for part in parts]))
+    return Segments._make(torch.from_numpy(field) for field in fields)
+
+
+def judge(
+    chat: ChatModel, sampling: Callable[[int], Sampling], data: Dataset, settings: LabelSettings, seed: int
+) -> Labels:
+    """Judge pairs drawn from the seed. Raises what the chat model raises; replies so far are in its ledger."""
+    labels = Labels()
+    for number, pair in enumerate(sample_pairs(data, settings, seed)):
+        reply = chat.reply(_question_of(data, pair, settings.length), sampling(number))
+        label = parse_preference(reply, settings.strict)
+        if label is None:
+            labels.unreadable += 1
+        else:
+            labels.add(data, (*pair.first, *pair.second), settings.length, 1.0 - label if pair.swapped else label)
+    return labels
+
+
+def store_labels(file: Path, labels: Labels, data: Dataset, settings: LabelSettings) -> None:
+    """Write labels as JSON: where the segments are in which dataset, not what is in them."""
+    rows = [[*position, label] for position, label in zip(labels.positions, labels.labels, strict=True)]
+    facts = {"dataset": data.card["sha256"], "length": settings.length, "unread": labels.unreadable}
+    storage.write_json(file, {**facts, "pairs": rows})
+
+
+def load_labels(file: Path, data: Dataset) -> Labels:
+    """The labels that `store_labels` wrote. Raises GroundlabError when they are broken or of another dataset."""
+    stored = storage.read_json(file)
+    try:
+        labels, length = Labels(unreadable=stored["unread"]), stored["length"]
+        if stored["dataset"] != data.card["sha256"]:
+            raise GroundlabError(
+                f"{file} labels another dataset than {data.folder}; give the one that it was made from"
+            )
+        for *position, label in stored["pairs"]:
+            labels.add(data, tuple(position), length, label)  # pyright: ignore[reportArgumentType]
+    except (KeyError, TypeError, ValueError):
+        raise GroundlabError(f"{file} holds no whole labels; label again") from None
+    return labels
+
+
+# --- The preference transformer
+
+LONGEST_EPISODE = 1000  # step numbers with an embedding of their own; later ones share the last
+_SMOOTHING = 0.3
+Size = Literal["paper", "small"]
+_WIDTHS = {"paper": (128, 2048), "small": (32, 64)}  # of tokens, and between them
+
+
 class TrainSettings(Strict):
     """How the network learns; the original's values."""
 
@@ -88,11 +234,6 @@ class TrainSettings(Strict):
     """Whether the attention over steps is scaled by the root of its width; the original's is not (quirk Q16)."""
 
 
-def _small_encoder(shape: tuple[int, int, int], width: int) -> nn.Sequential:
-    """Views [N, C, H, W] to [N, width], for laptops."""
-    return nn.Sequential(*few_convolutions(shape, (16, 16)), nn.ReLU(), nn.Linear(FEW, width))
-
-
 class PreferenceTransformer(nn.Module):
     """Segments to values of their steps and scores of the whole.
 
@@ -101,11 +242,13 @@ class PreferenceTransformer(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], actions: int, scaled_attention: bool = True, size: Size = "paper"):
         super().__init__()
-        facts = {"shape": list(shape), "actions": actions, "scaled_attention": scaled_attention, "size": size}
-        self.made_as, (width, between) = facts, _WIDTHS[size]
+        self.config = {"shape": list(shape), "actions": actions, "scaled_attention": scaled_attention, "size": size}
+        width, between = _WIDTHS[size]
         self._width = width
-        encoder = [*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, width)] if size == "paper" else None
-        self.state_encoder = nn.Sequential(*encoder) if encoder else _small_encoder(shape, width)
+        if size == "paper":
+            self.state_encoder = nn.Sequential(*convolutions(shape), nn.ReLU(), nn.Linear(HIDDEN, width))
+        else:
+            self.state_encoder = nn.Sequential(*few_convolutions(shape, (16, 16)), nn.ReLU(), nn.Linear(FEW, width))
         self.action_embedding = nn.Embedding(actions, width)
         self.time_embedding = nn.Embedding(LONGEST_EPISODE, width) if size == "paper" else None
         self.layer = nn.TransformerDecoderLayer(width, 1, between, dropout=0.0, batch_first=True)
@@ -114,16 +257,16 @@ class PreferenceTransformer(nn.Module):
         self._scale = math.sqrt(width) if scaled_attention else 1.0
 
     def _steps(self, segments: Segments) -> Tensor:
-        """What the decoder makes of each step [N, K, width]."""
+        """Features of each step [N, K, width], from the decoder."""
         states, actions = segments.states[:, :-1], segments.actions
         states = states.float() / 255 if states.dtype == torch.uint8 else states
         count, length = actions.shape
         clock, times = segments.times[:, :-1].clamp(max=LONGEST_EPISODE - 1), 0.0
         if self.time_embedding is not None:
             times = self.time_embedding(clock)
-        seen = self.state_encoder(states.flatten(0, 1)).view(count, length, self._width) + times
-        done = self.action_embedding(actions) + times
-        tokens = torch.stack([seen, done], dim=2).flatten(1, 2)
+        state_tokens = self.state_encoder(states.flatten(0, 1)).view(count, length, self._width) + times
+        action_tokens = self.action_embedding(actions) + times
+        tokens = torch.stack([state_tokens, action_tokens], dim=2).flatten(1, 2)
         later = torch.ones(2 * length, 2 * length, dtype=torch.bool, device=tokens.device).triu(1)
         return self.layer(tokens, tokens, tgt_mask=later, memory_mask=later)[:, 1::2]
 
@@ -185,22 +328,19 @@ def train(
     held_out = round(len(order) * settings.test_share)
     if not 0 < held_out < len(order) or not (pairs.labels[order[:held_out]] != 0.5).any():
         raise GroundlabError(f"{len(order)} judged pairs are too few to learn from; label more, or raise test_share")
-    test, learnt = pairs.rows(order[:held_out]), pairs.rows(order[held_out:])
+    test, training = pairs.rows(order[:held_out]), pairs.rows(order[held_out:])
     with seeded_construction(seed, "preference transformer"):
         network = PreferenceTransformer(shape, actions, settings.scaled_attention, settings.network)
     optimizer = torch.optim.AdamW(list(network.parameters()), lr=settings.lr)
-    records, best, kept = [], -1.0, {}
-    for step, losses in enumerate(_updates(network, optimizer, learnt, settings, generator(seed, "preference")), 1):
-        if step % settings.evaluate_every == 0 or step == _steps_of(learnt, settings):
+    records, best, weights = [], -1.0, {}
+    steps = settings.epochs * math.ceil(len(training.labels) / settings.batch_size)
+    for step, losses in enumerate(_updates(network, optimizer, training, settings, generator(seed, "preference")), 1):
+        if step % settings.evaluate_every == 0 or step == steps:
             records.append({"step": step, "accuracy": accuracy(network, test), **losses})
             if records[-1]["accuracy"] > best:
-                best, kept = records[-1]["accuracy"], {name: x.clone() for name, x in network.state_dict().items()}
-    network.load_state_dict(kept)
+                best, weights = records[-1]["accuracy"], {name: x.clone() for name, x in network.state_dict().items()}
+    network.load_state_dict(weights)
     return network.eval(), records
-
-
-def _steps_of(pairs: Pairs, settings: TrainSettings) -> int:
-    return settings.epochs * math.ceil(len(pairs.labels) / settings.batch_size)
 
 
 def _updates(network: nn.Module, optimizer: Any, pairs: Pairs, settings: TrainSettings, rng: np.random.Generator):
@@ -220,218 +360,86 @@ def _updates(network: nn.Module, optimizer: Any, pairs: Pairs, settings: TrainSe
 def store(folder: Path, network: PreferenceTransformer) -> None:
     """Write network.safetensors and network.json, from which `load` makes it again."""
     storage.write_atomic(folder / "network.safetensors", save(network.state_dict()))
-    storage.write_json(folder / "network.json", network.made_as)
+    storage.write_json(folder / "network.json", network.config)
 
 
 def load(folder: Path) -> PreferenceTransformer:
     """The network that `store` wrote. Raises GroundlabError when it is missing or broken."""
-    made_as = storage.read_json(folder / "network.json")
+    config = storage.read_json(folder / "network.json")
     try:
-        network = PreferenceTransformer(**{**made_as, "shape": tuple(made_as["shape"])})
+        network = PreferenceTransformer(**{**config, "shape": tuple(config["shape"])})
         network.load_state_dict(load_tensors((folder / "network.safetensors").read_bytes()))
     except (OSError, KeyError, TypeError, RuntimeError, SafetensorError):
         raise GroundlabError(f"{folder} holds no whole preference network; train it again") from None
     return network.eval()
 
 
-_ANSWERS = {bk_code.FIRST: "A > B", bk_code.SECOND: "B > A", bk_code.TIE: "A = B"}
-_REPLY_TOKENS = 200  # of a reply, for estimates
-_STEP = re.compile(r"Step \d+: (.*) You choose the action: (.*)\.$", re.MULTILINE)
+# --- As a potential, and as a reward
+
+_BATCH = 256  # windows
 
 
-class LabelSettings(Strict):
-    """Which pairs are judged, and how replies are read."""
+class PreferencePotential(Potential):
+    """The value of the latest step: of the state and the action before the present view, given those before."""
 
-    pairs: int = Field(default=5000, ge=1)
-    length: int = Field(default=5, ge=2)
-    strict: bool = True
-    """Quirk Q14: the original reads a reply that echoes the choices as "B > A"."""
-    random_order: bool = True
-    """Whether a coin decides which segment is shown as A; the original shows the first one."""
+    horizon = 5
 
+    def __init__(self, network: PreferenceTransformer, device: str = "cpu"):
+        self._network, self._device = network.eval().to(device), device
 
-class Pair(NamedTuple):
-    """Two segments of a dataset, by (episode, start), and whether the second one is shown first."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
-    swapped: bool
-
-
-@dataclass
-class Judged:
-    """Pairs with a label, and how many replies gave none."""
-
-    first: list[Segment] = field(default_factory=list)
-    second: list[Segment] = field(default_factory=list)
-    labels: list[float] = field(default_factory=list)
-    """0 the first is preferred, 1 the second, 0.5 a tie."""
-    places: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Episode and start of the first, episode and start of the second."""
-    unread: int = 0
-
-    def add(self, data: Dataset, place: tuple[int, int, int, int], length: int, label: float) -> None:
-        """Enter a pair of segments of `length` steps."""
-        self.first.append(data.segment(*place[:2], length))
-        self.second.append(data.segment(*place[2:], length))
-        self.places.append(place)
-        self.labels.append(label)
-
-    def pairs(self) -> Pairs:
-        """As the preference transformer reads them. Raises GroundlabError when there are none."""
-        if not self.labels:
-            raise GroundlabError(f"no reply of {self.unread} names a preference; try another model")
-        return Pairs(_segments(self.first), _segments(self.second), torch.tensor(self.labels))
+    @torch.inference_mode()
+    def __call__(self, windows: Windows) -> np.ndarray:
+        """phi [N] of windows of views uint8 [N, 6, 7, 7, 3], or of Crafter's [N, 6, bytes]."""
+        states = torch.from_numpy(compact(windows.views)).to(self._device)
+        fields = (torch.from_numpy(field).to(self._device) for field in (windows.actions, windows.times))
+        segments = Segments(states, *fields)
+        rows = torch.arange(len(windows.actions)).split(_BATCH)
+        values = [self._network.values(segments.rows(index))[:, -1] for index in rows]
+        return torch.cat(values).double().cpu().numpy() if values else np.zeros(0)
 
 
-def _segments(parts: list[Segment]) -> Segments:
-    states = compact(np.stack([part.views for part in parts]))
-    fields = (states, np.stack([part.actions for part in parts]), np.stack([part.times for part in parts]))
-    return Segments._make(torch.from_numpy(field) for field in fields)
+RARER = 3.0  # the power of visits that Motif divides by
+UPPER_SHARE = 0.5  # of scores that count (Motif's threshold is a quantile too)
 
 
-def question(first: Segment, second: Segment, senses: ObservationAdapter = GRID) -> Messages:
-    """What the judge is asked about two segments, the first shown as A."""
-    environment = read_text(f"prompts/knowledge/{senses.prompt}.txt")
-    system = read_text("prompts/knowledge/preference-task.txt").format(environment=environment)
-    told = [trajectory(part.captions, part.actions.tolist(), senses.actions) for part in (first, second)]
-    user = read_text("prompts/knowledge/preference-segments.txt").format(first=told[0], second=told[1])
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+class MotifBonus(Bonus):
+    """A step's score in deviations from its mean on known play, where it is among the upper half; divided by how often
+    the present view has been reached in this episode, to the third power.
 
-
-def drawn(data: Dataset, settings: LabelSettings, seed: int) -> Iterator[Pair]:
-    """The pairs to be judged."""
-    rng = generator(seed, "preference pairs")
-    for _ in range(settings.pairs):
-        first, second = (sample(data.lengths, settings.length, rng) for _ in range(2))
-        yield Pair(first, second, bool(rng.random() < 0.5) and settings.random_order)
-
-
-def _asked(data: Dataset, pair: Pair, length: int) -> Messages:
-    one, other = data.segment(*pair.first, length), data.segment(*pair.second, length)
-    shown = (other, one) if pair.swapped else (one, other)
-    return question(*shown, adapter_for(data.card.get("world")))
-
-
-def estimate(data: Dataset, settings: LabelSettings, seed: int) -> Estimate:
-    """Calls and tokens of a labelling, to be shown before it."""
-    prompts = [tokens_of(_asked(data, pair, settings.length)) for pair in drawn(data, settings, seed)]
-    return Estimate(len(prompts), sum(prompts), _REPLY_TOKENS * len(prompts))
-
-
-def judge(
-    chat: ChatModel, sampling: Callable[[int], Sampling], data: Dataset, settings: LabelSettings, seed: int
-) -> Judged:
-    """Judge pairs drawn from the seed. Raises what the chat model raises; replies so far are in its ledger."""
-    judged = Judged()
-    for number, pair in enumerate(drawn(data, settings, seed)):
-        reply = chat.reply(_asked(data, pair, settings.length), sampling(number))
-        label = bk_code.preference(reply, settings.strict)
-        if label is None:
-            judged.unread += 1
-        else:
-            place = (*pair.first, *pair.second)
-            judged.add(data, place, settings.length, 1.0 - label if pair.swapped else label)
-    return judged
-
-
-def store_labels(file: Path, judged: Judged, data: Dataset, settings: LabelSettings) -> None:
-    """Write labels as JSON: where the segments are in which dataset, not what is in them."""
-    rows = [[*place, label] for place, label in zip(judged.places, judged.labels, strict=True)]
-    facts = {"dataset": data.card["sha256"], "length": settings.length, "unread": judged.unread}
-    storage.write_json(file, {**facts, "pairs": rows})
-
-
-def load_labels(file: Path, data: Dataset) -> Judged:
-    """The labels that `store` wrote. Raises GroundlabError when they are broken or those of another dataset."""
-    stored = storage.read_json(file)
-    try:
-        judged, length = Judged(unread=stored["unread"]), stored["length"]
-        if stored["dataset"] != data.card["sha256"]:
-            raise GroundlabError(
-                f"{file} labels another dataset than {data.folder}; give the one that it was made from"
-            )
-        for *place, label in stored["pairs"]:
-            judged.add(data, tuple(place), length, label)  # pyright: ignore[reportArgumentType]
-    except (KeyError, TypeError, ValueError):
-        raise GroundlabError(f"{file} holds no whole labels; label again") from None
-    return judged
-
-
-def scripted_judge(error: float, seed: int, senses: ObservationAdapter = GRID) -> Scripted:
-    """A judge by rule (`merit`), which gives the opposite answer to a share `error` of the questions, drawn by seed.
-
-    senses: whose descriptions it reads; those of Crafter by `survival.merit`. Raises GroundlabError for a share
-    outside 0 .. 1.
+    Visits are counted by what captions are read from, where Motif counts captions.
     """
-    if not 0 <= error <= 1:
-        raise GroundlabError(f"error is {error}; give a share from 0 to 1")
 
-    worth = scripted.merit if senses is CRAFTER else merit
+    def __init__(self, score: Potential, windows: Windows):
+        """score: that of the preference network; windows: of the labelled dataset, to measure it on."""
+        self._score, self.horizon = score, score.horizon
+        scores = score(windows)
+        self._mean, self._deviation = float(scores.mean()), float(scores.std()) or 1.0
+        self._least = float(np.quantile(self._standardise(scores), 1 - UPPER_SHARE))
+        self._visits: list[Counter[str]] = []
 
-    def rule(text: str, sampling: Sampling) -> str:
-        shown = text.split("Description of Trajectory Segment B:")
-        merits = [worth(part) for part in shown]
-        label = bk_code.TIE if merits[0] == merits[1] else float(merits[1] > merits[0])
-        wrong = generator(seed, "judge", int(digest_bytes(text.encode())[:8], 16)).random() < error
-        return f"[Thoughts]\nmerits {merits[0]} and {merits[1]}\n\n[Rank]\n{_ANSWERS[1 - label if wrong else label]}"
+    def _standardise(self, scores: np.ndarray) -> np.ndarray:
+        return (scores - self._mean) / self._deviation
 
-    return Scripted(f"scripted judge, error {error:g}, seed {seed}", rule)
+    def __call__(self, windows: Windows, ends: np.ndarray) -> np.ndarray:
+        scores = self._standardise(self._score(windows)).reshape(ends.shape)
+        views = np.ascontiguousarray(readable(windows.views[:, -1])).reshape(ends.size, -1)
+        names = np.array([blake2b(view.tobytes(), digest_size=8).hexdigest() for view in views]).reshape(ends.shape)
+        self._visits = self._visits or [Counter() for _ in range(ends.shape[1])]
+        times = np.array([self._count(*row) for row in zip(names, ends, strict=True)])
+        return np.where(scores >= self._least, scores, 0.0) / times**RARER
 
+    def _count(self, names: np.ndarray, ended: np.ndarray) -> list[int]:
+        """How often each environment's view [B] was reached in its episode, this time included."""
+        times = []
+        for env, name in enumerate(names.tolist()):
+            self._visits[env][name] += 1
+            times.append(self._visits[env][name])
+            if ended[env]:
+                self._visits[env].clear()
+        return times
 
-def merit(caption: str) -> int:
-    """What a stretch of play is worth by common sense, read from its description.
+    def state(self) -> list[dict[str, int]]:
+        return [dict(visits) for visits in self._visits]
 
-    +1 for a step forward into a free cell, -1 for one against a wall or an object, -1 for a turn that takes back the
-    turn before, -1 for any other action, +2 for an object right ahead at the end.
-    """
-    steps, total, before = _STEP.findall(caption), 0, ""
-    for seen, action in steps:
-        blocked = re.search(r"(?<!and )\b1 step forward", seen) is not None
-        if action == "forward":
-            total += -1 if blocked else 1
-        elif action in ("turn left", "turn right"):
-            total -= {action, before} == {"turn left", "turn right"}
-        else:
-            total -= 1
-        before = action
-    now = caption.rpartition("Current observation: ")[2]
-    return total + 2 * bool(re.search(r"You see a \w+ (?:key|ball|box) 1 step forward", now))
-
-
-_QUESTION = "something {place}, \n which words bring you to face it?"
-_WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # "do nothing" has no word: 0
-_SAID = dict(zip(MINIGRID_ACTIONS, _WORDS, strict=False))
-_THING = re.compile(r"You see a \w+ (?:key|ball|box) ([^.]+)")
-_SAME = 1e-4  # difference of plausibility below which two segments tie
-
-
-def model_judge(name: str) -> Scripted:
-    """A judge that answers as `judging.judge` expects. Raises GroundlabError when the model is not on this machine."""
-    model, tokenizer = models.load(resolve_model(name), kind="seq2seq")
-
-    @cache
-    def likelihoods(place: str) -> dict[str, float]:
-        with torch.inference_mode():
-            scores = score_actions(model, tokenizer, [_QUESTION.format(place=place)], _WORDS)
-        return dict(zip(_WORDS, scores.softmax(-1)[0].tolist(), strict=True))
-
-    def plausibility(caption: str) -> float:
-        steps = []
-        for seen, action in _STEP.findall(caption):
-            told = [likelihoods(place).get(_SAID.get(action, ""), 0.0) for place in _THING.findall(seen)]
-            steps.append(max(told, default=1 / len(_WORDS)))
-        return float(np.mean(steps))
-
-    def rule(text: str, sampling: Sampling) -> str:
-        first, second = (plausibility(part) for part in text.split("Description of Trajectory Segment B:"))
-        rank = "A = B" if abs(first - second) < _SAME else "A > B" if first > second else "B > A"
-        return f"[Thoughts]\nplausible to {first:.4f} and {second:.4f}\n\n[Rank]\n{rank}"
-
-    return Scripted(f"{name}, scoring", rule)
-
-
-def agreement(labels: Sequence[float], others: Sequence[float]) -> tuple[float, int]:
-    """The share of pairs on which two judges prefer the same segment, and how many pairs both have decided."""
-    decided = [(one, other) for one, other in zip(labels, others, strict=True) if 0.5 not in (one, other)]
-    return float(np.mean([one == other for one, other in decided])) if decided else float("nan"), len(decided)
+    def load_state(self, state: list[dict[str, int]]) -> None:
+        self._visits = [Counter(visits) for visits in state]

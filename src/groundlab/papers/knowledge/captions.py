@@ -1,11 +1,12 @@
 """Stretches of an episode in words, as the language model reads them and as BK-Goal looks them up.
 
     trajectory(["You see a wall 2 steps left", ...], actions, MINIGRID_ACTIONS)      n + 1 observations, n actions
+    parse_steps(text), latest_observation(text)                                      the way back, for labellers by rule
 
 Strings are the original's to the letter, with its missing and doubled periods (spec background-knowledge 5.1).
-Called from: `goals.py`, the labelling of all three forms.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import text
 
-_PICTURE = 64 * 64 * 3  # bytes of a view of Crafter before its codes
+PICTURE = 64 * 64 * 3  # bytes of a view of Crafter before its codes
 MINIGRID_ACTIONS = (
     "turn left",
     "turn right",
@@ -26,12 +27,12 @@ MINIGRID_ACTIONS = (
 
 
 def readable(views: np.ndarray) -> np.ndarray:
-    """What captions are read from: a grid's view [..., 7, 7, 3] whole, of Crafter's [..., bytes] the codes."""
-    return views[..., _PICTURE:] if views.shape[-1] > _PICTURE else views
+    """The part of views that captions are made of: a grid's [..., 7, 7, 3] whole, the codes of Crafter's."""
+    return views[..., PICTURE:] if views.shape[-1] > PICTURE else views
 
 
 def observations(views: np.ndarray) -> list[str]:
-    """One line for each view, uint8 [N, 7, 7, 3]; what is carried is read from the agent's own cell.
+    """One line for each view, uint8 [N, 7, 7, 3]; a carried thing is read from the agent's own cell.
 
     Crafter's views [N, bytes] hold a picture, and the codes that are put into words; the codes alone do, too.
     """
@@ -43,34 +44,47 @@ def observations(views: np.ndarray) -> list[str]:
 
 
 def trajectory(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS) -> str:
-    """What BK-Pref and BK-Goal say of n actions and the n + 1 observations around them; n = 1 is told in one line.
+    """n actions and the n + 1 observations around them, for BK-Pref and BK-Goal; a single action takes one line.
 
     Raises GroundlabError when their numbers do not fit, or for an action without a name.
     """
-    told = _told(descriptions, actions, names)
-    if len(told) == 1:
-        return f"{descriptions[0]} You choose the action: {told[0]}. Current observation: {descriptions[-1]}. \n"
-    seen = (line.strip() for line in descriptions[:-1])
-    return _history([line if line.endswith(".") else f"{line}." for line in seen], told, descriptions[-1])
+    words = _action_names(descriptions, actions, names)
+    if len(words) == 1:
+        return f"{descriptions[0]} You choose the action: {words[0]}. Current observation: {descriptions[-1]}. \n"
+    lines = (line.strip() for line in descriptions[:-1])
+    return _history([line if line.endswith(".") else f"{line}." for line in lines], words, descriptions[-1])
 
 
 def trajectory_for_code(
     descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS
 ) -> str:
-    """The same for BK-Code: always a line a step, and no period after what is seen."""
-    return _history(descriptions[:-1], _told(descriptions, actions, names), descriptions[-1])
+    """The same for BK-Code: always a line a step, and no period after an observation."""
+    return _history(descriptions[:-1], _action_names(descriptions, actions, names), descriptions[-1])
 
 
-def _history(seen: Sequence[str], told: Sequence[str], now: str) -> str:
-    pairs = enumerate(zip(seen, told, strict=True), start=1)
+def _history(lines: Sequence[str], words: Sequence[str], latest: str) -> str:
+    pairs = enumerate(zip(lines, words, strict=True), start=1)
     steps = "".join(f"Step {n}: {line} You choose the action: {action}.\n" for n, (line, action) in pairs)
-    return f"Agent history:\n{steps}Current observation: {now}. \n"
+    return f"Agent history:\n{steps}Current observation: {latest}. \n"
 
 
-def _told(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str]) -> list[str]:
+def _action_names(descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str]) -> list[str]:
     if len(descriptions) != len(actions) + 1 or not len(actions):
-        given = f"{len(descriptions)} observations around {len(actions)} actions"
-        raise GroundlabError(f"{given}; give one observation more than actions")
+        counts = f"{len(descriptions)} observations around {len(actions)} actions"
+        raise GroundlabError(f"{counts}; give one observation more than actions")
     if any(not 0 <= action < len(names) for action in actions):
         raise GroundlabError(f"an action of {list(actions)} has no name; there are {len(names)}")
     return [names[action] for action in actions]
+
+
+_STEP = re.compile(r"Step \d+: (.*) You choose the action: (.*)\.$", re.MULTILINE)
+
+
+def parse_steps(text: str) -> list[tuple[str, str]]:
+    """(observation, action) of each step of a trajectory of several steps."""
+    return _STEP.findall(text)
+
+
+def latest_observation(text: str) -> str:
+    """The end of a text after its last "Current observation: "."""
+    return text.rpartition("Current observation: ")[2]

@@ -3,10 +3,11 @@
     write(folder, episodes, about)         arrays.npz (compressed, no pickle) and card.json, which seals it
     data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache
     data.segment(3, start=10, length=5)    6 views, 5 actions, captions and step numbers
+    sample(data.lengths, 5, rng)           (episode, start) of a segment, as the paper draws them
+    count_visits(data), crafter_progress(world, seeds, actions)      coverage and achievements, by replaying
 
 Views and captions repeat, so each is stored once and steps name it by number. Of Crafter's views the codes are stored;
-their pictures are drawn again, once a machine (`replay.py`). `sample` draws segments as the paper does (spec
-background-knowledge 4.1). Called from: `collect.py`, the labelling of all three forms.
+their pictures are drawn again by replaying the episodes, once a machine. Source: spec background-knowledge 4.1.
 """
 
 import io
@@ -27,77 +28,10 @@ from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes
-from groundlab.papers.knowledge.captions import observations, readable
-from groundlab.papers.knowledge.observations import CRAFTER, PICTURE
+from groundlab.papers.knowledge.captions import PICTURE, observations, readable
+from groundlab.papers.knowledge.observations import CRAFTER
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE
 from groundlab.worlds.crafter.state import X, Y
-
-_AT_ONCE = 64  # lives
-
-
-class Moment(NamedTuple):
-    """What M of the lives show at one step."""
-
-    lives: np.ndarray  # int64 [M], numbers of those that are still going on
-    step: int
-    views: np.ndarray  # uint8 [M, bytes]
-    places: np.ndarray  # int16 [M, 2], where the players stand
-    unlocked: np.ndarray  # bool [M, 22]
-
-
-def played_again(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Iterator[Moment]:
-    """Every step of lives that begin from reset seeds and take these actions, some lives at a time."""
-    for first in range(0, len(seeds), _AT_ONCE):
-        here = slice(first, first + _AT_ONCE)
-        for moment in _together(world, list(seeds[here]), actions[here]):
-            yield moment._replace(lives=moment.lives + first)
-
-
-def _together(world: str, seeds: list[int], actions: Sequence[np.ndarray]) -> Iterator[Moment]:
-    envs, lengths = CRAFTER.make(world, len(seeds), "disabled"), np.array([len(taken) for taken in actions])
-    observations, info = envs.reset(seed=seeds)
-    for step in range(int(lengths.max()) + 1):
-        lives = np.flatnonzero(step <= lengths)
-        places = envs.lives.objects[lives, 0][:, [X, Y]]
-        yield Moment(lives, step, CRAFTER.view(observations)[lives], places, info["unlocked"][lives])
-        last = [taken[min(step, len(taken) - 1)] for taken in actions]
-        observations, _, _, _, info = envs.step(np.array(last, np.int64))
-
-
-def draw_again(
-    world: str, seeds: Sequence[int], actions: Sequence[np.ndarray], codes: Sequence[np.ndarray], pictures: np.ndarray
-) -> None:
-    """Write the pictures of all steps, life after life, to `pictures` uint8 [steps + lives, PICTURE].
-
-    codes: [T + 1, 83] of each life. Raises GroundlabError when the world shows something else.
-    """
-    starts = np.cumsum([0, *(len(taken) + 1 for taken in actions)])
-    for moment in played_again(world, seeds, actions):
-        for life, view in zip(moment.lives.tolist(), moment.views, strict=True):
-            if not np.array_equal(view[PICTURE:], codes[life][moment.step]):
-                where = f"episode {life} is not what {world} shows at step {moment.step}"
-                raise GroundlabError(f"{where}; collect the dataset again")
-            pictures[starts[life] + moment.step] = view[:PICTURE]
-
-
-class Reached(NamedTuple):
-    """What lives came to."""
-
-    cells: float
-    """The share of the map on which any of them stood."""
-    achievements: dict[str, float]
-    """The share of lives with each achievement; those that none has are left out."""
-
-
-def reached(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Reached:
-    """What lives that begin from these reset seeds and take these actions come to."""
-    stood, done = np.zeros((SIZE, SIZE), np.bool_), np.zeros((len(seeds), len(ACHIEVEMENTS)), np.bool_)
-    for moment in played_again(world, seeds, actions):
-        stood[moment.places[:, 0], moment.places[:, 1]] = True
-        done[moment.lives] = moment.unlocked
-    shares = dict(zip(ACHIEVEMENTS, done.mean(0).tolist(), strict=True))
-    return Reached(float(stood.mean()), {name: share for name, share in shares.items() if share})
-
 
 VERSION = 1
 _ARRAYS = ("views", "step_views", "actions", "rewards", "starts", "snapshots", "layouts", "ends", "captions", "breaks")
@@ -129,15 +63,15 @@ class Segment(NamedTuple):
 
 
 def write(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> dict[str, Any]:
-    """Store episodes, in their order, and return the card. `about` is what the card says of their making.
+    """Store episodes, in their order, and return the card. `about` is the card's facts about their making.
 
     Raises GroundlabError when there are none, or when the file system refuses.
     """
     if not episodes:
         raise GroundlabError("no episodes to store; play some first")
-    shown = readable(np.concatenate([episode.views for episode in episodes]))
-    views, step_views = np.unique(shown.reshape(len(shown), -1), axis=0, return_inverse=True)
-    views = views.reshape(-1, *shown.shape[1:])
+    content = readable(np.concatenate([episode.views for episode in episodes]))
+    views, step_views = np.unique(content.reshape(len(content), -1), axis=0, return_inverse=True)
+    views = views.reshape(-1, *content.shape[1:])
     lines = [line.encode() for line in observations(views)]
     arrays = {
         "views": views,
@@ -162,16 +96,16 @@ def _strings(lines: list[bytes]) -> dict[str, np.ndarray]:
     """Texts of the views as one row of bytes: each text once, and for every view where its text begins and ends."""
     distinct = list(dict.fromkeys(lines))
     bounds = np.cumsum([0, *map(len, distinct)])
-    number = {line: place for place, line in enumerate(distinct)}
-    places = np.array([number[line] for line in lines])
+    numbers = {line: number for number, line in enumerate(distinct)}
+    index = np.array([numbers[line] for line in lines])
     return {
         "captions": np.frombuffer(b"".join(distinct), np.uint8),
-        "breaks": np.stack([bounds[places], bounds[places + 1]], axis=1),
+        "breaks": np.stack([bounds[index], bounds[index + 1]], axis=1),
     }
 
 
 def _card(episodes: list[Episode], views: np.ndarray, lines: list[bytes]) -> dict[str, Any]:
-    """What a person wants to know of a dataset: sizes, and what came of the episodes of each snapshot."""
+    """Facts for people: sizes, and the results of the episodes of each snapshot."""
     snapshots = {}
     for snapshot in sorted({episode.snapshot for episode in episodes}):
         mine = [episode for episode in episodes if episode.snapshot == snapshot]
@@ -182,13 +116,13 @@ def _card(episodes: list[Episode], views: np.ndarray, lines: list[bytes]) -> dic
             "length": float(np.mean([len(episode.actions) for episode in mine])),
             "distinct_views": len({view.tobytes() for episode in mine for view in episode.views}),
         }
-    taken = Counter(int(action) for episode in episodes for action in episode.actions)
+    actions = Counter(int(action) for episode in episodes for action in episode.actions)
     return {
         "episodes": len(episodes),
         "steps": sum(len(episode.actions) for episode in episodes),
         "distinct_views": len(views),
         "distinct_captions": len(set(lines)),
-        "actions": {str(action): taken[action] for action in sorted(taken)},
+        "actions": {str(action): actions[action] for action in sorted(actions)},
         "snapshots": snapshots,
     }
 
@@ -199,8 +133,8 @@ class Dataset:
     def __init__(self, folder: Path):
         self.folder, self.card = folder, storage.read_json(folder / "card.json")
         if self.card.get("version") != VERSION:
-            found = self.card.get("version")
-            raise GroundlabError(f"{folder} is of version {found}, this package reads {VERSION}; collect it again")
+            version = self.card.get("version")
+            raise GroundlabError(f"{folder} is of version {version}, this package reads {VERSION}; collect it again")
         home = _cache() / str(self.card["sha256"])
         if not home.is_dir():
             self._unpack(home)
@@ -239,9 +173,9 @@ class Dataset:
         """One whole episode."""
         arrays, first = self._arrays, int(self._arrays["starts"][number])
         steps = slice(first, first + int(self.lengths[number]))
-        seen = slice(first + number, first + number + int(self.lengths[number]) + 1)
+        views = slice(first + number, first + number + int(self.lengths[number]) + 1)
         return Episode(
-            arrays["views"][arrays["step_views"][seen]],
+            arrays["views"][arrays["step_views"][views]],
             arrays["actions"][steps].copy(),
             arrays["rewards"][steps].copy(),
             bool(arrays["ends"][number] & _TERMINATED),
@@ -256,18 +190,18 @@ class Dataset:
             have = f"episode {number} has {self.lengths[number]} steps"
             raise GroundlabError(f"{have}, not {start} to {start + length}; draw segments with sample()")
         first = int(self._arrays["starts"][number])
-        seen = first + number + start  # an episode of T steps has T + 1 views
-        index = self._arrays["step_views"][seen : seen + length + 1]
+        row = first + number + start  # an episode of T steps has T + 1 views
+        index = self._arrays["step_views"][row : row + length + 1]
         captions = [self._caption(view) for view in index.tolist()]
         actions = self._arrays["actions"][first + start : first + start + length].astype(np.int64)
         views = self._arrays["views"][index]
         if views.ndim == 2:
-            views = np.concatenate([self._pictures[seen : seen + length + 1], views], axis=1)
+            views = np.concatenate([self._pictures[row : row + length + 1], views], axis=1)
         return Segment(views, actions, np.arange(start, start + length + 1), captions)
 
     @cached_property
     def _pictures(self) -> np.ndarray:
-        """Crafter's pictures, uint8 [steps + episodes, PICTURE], drawn when they are first wanted on a machine.
+        """Crafter's pictures, uint8 [steps + episodes, PICTURE], drawn at the first use on a machine.
 
         Raises GroundlabError when the world does not show what is stored.
         """
@@ -287,7 +221,7 @@ class Dataset:
         shape = (sum(len(episode.views) for episode in episodes), PICTURE)
         pictures = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
         seeds, actions = [episode.layout for episode in episodes], [episode.actions for episode in episodes]
-        draw_again(self.card["world"], seeds, actions, [episode.views for episode in episodes], pictures)
+        redraw_pictures(self.card["world"], seeds, actions, [episode.views for episode in episodes], pictures)
         pictures.flush()
 
     def _caption(self, view: int) -> str:
@@ -310,12 +244,15 @@ def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:
 
 
 def _cache() -> Path:
-    """Where unpacked datasets lie."""
+    """The folder of unpacked datasets."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "groundlab" / "datasets"
 
 
-def replayed(data: Dataset) -> dict[int, np.ndarray]:
+# --- Replaying: coverage of grids, pictures and progress of Crafter
+
+
+def count_visits(data: Dataset) -> dict[int, np.ndarray]:
     """Steps on each cell, int64 [height, width], of the episodes of each snapshot.
 
     Raises GroundlabError when the world shows something else than what is stored.
@@ -327,28 +264,94 @@ def replayed(data: Dataset) -> dict[int, np.ndarray]:
     for step in range(max(len(episode.actions) for episode in episodes) + 1):
         for env, episode in enumerate(episodes):
             if step < len(episode.views):
-                _same(views[env], episode.views[step], data, env, step)
+                if not np.array_equal(views[env], episode.views[step]):
+                    fault = f"{data.folder}: episode {env} is not what {data.card['world']} shows at step {step}"
+                    raise GroundlabError(f"{fault}; collect the dataset again")
                 column, row = envs.grids.agents[env, :2]
                 width, height = envs.grids.cells.shape[1:3]
                 visits.setdefault(episode.snapshot, np.zeros((height, width), np.int64))[row, column] += 1
-        last = [episode.actions[min(step, len(episode.actions) - 1)] for episode in episodes]
-        views = envs.step(np.array(last, np.int64))[0]["image"]
+        views = envs.step(_actions_at(step, [episode.actions for episode in episodes]))[0]["image"]
     return visits
 
 
-def store(folder: Path, visits: dict[int, np.ndarray]) -> None:
+def _actions_at(step: int, actions: Sequence[np.ndarray]) -> np.ndarray:
+    """The action of each episode at a step, int64 [B]; of those that have ended their last one."""
+    return np.array([episode[min(step, len(episode) - 1)] for episode in actions], np.int64)
+
+
+def write_coverage(folder: Path, visits: dict[int, np.ndarray]) -> None:
     """Write the counts of every snapshot to `<folder>/coverage.json`, each row of cells as one text."""
     rows = {str(snapshot): [" ".join(map(str, row)) for row in counts.tolist()] for snapshot, counts in visits.items()}
     storage.write_json(folder / "coverage.json", dict(sorted(rows.items(), key=lambda each: int(each[0]))))
 
 
-def _same(shown: np.ndarray, stored: np.ndarray, data: Dataset, number: int, step: int) -> None:
-    if not np.array_equal(shown, stored):
-        where = f"{data.folder}: episode {number} is not what {data.card['world']} shows at step {step}"
-        raise GroundlabError(f"{where}; collect the dataset again")
-
-
-def share_of_cells(visits: np.ndarray) -> float:
-    """Cells inside the walls on which somebody stood, as a share."""
+def visited_share(visits: np.ndarray) -> float:
+    """Cells inside the walls on which an agent stood, as a share."""
     inside = visits[1:-1, 1:-1]
     return float((inside > 0).mean())
+
+
+_BATCH = 64  # episodes of Crafter that are replayed together
+
+
+class ReplayStep(NamedTuple):
+    """M of the episodes at one step."""
+
+    episodes: np.ndarray  # int64 [M], numbers of those that are still going on
+    step: int
+    views: np.ndarray  # uint8 [M, bytes]
+    positions: np.ndarray  # int16 [M, 2], of the players
+    unlocked: np.ndarray  # bool [M, 22]
+
+
+def replay_crafter(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Iterator[ReplayStep]:
+    """Every step of episodes that begin from reset seeds and take these actions, some episodes at a time."""
+    for first in range(0, len(seeds), _BATCH):
+        rows = slice(first, first + _BATCH)
+        for step in _replay_batch(world, list(seeds[rows]), actions[rows]):
+            yield step._replace(episodes=step.episodes + first)
+
+
+def _replay_batch(world: str, seeds: list[int], actions: Sequence[np.ndarray]) -> Iterator[ReplayStep]:
+    envs, lengths = CRAFTER.make(world, len(seeds), "disabled"), np.array([len(episode) for episode in actions])
+    observations, info = envs.reset(seed=seeds)
+    for step in range(int(lengths.max()) + 1):
+        alive = np.flatnonzero(step <= lengths)
+        positions = envs.lives.objects[alive, 0][:, [X, Y]]
+        yield ReplayStep(alive, step, CRAFTER.view(observations)[alive], positions, info["unlocked"][alive])
+        observations, _, _, _, info = envs.step(_actions_at(step, actions))
+
+
+def redraw_pictures(
+    world: str, seeds: Sequence[int], actions: Sequence[np.ndarray], codes: Sequence[np.ndarray], pictures: np.ndarray
+) -> None:
+    """Write the pictures of all steps, episode after episode, to `pictures` uint8 [steps + episodes, PICTURE].
+
+    codes: [T + 1, 83] of each episode. Raises GroundlabError when the world shows something else.
+    """
+    starts = np.cumsum([0, *(len(episode) + 1 for episode in actions)])
+    for replay in replay_crafter(world, seeds, actions):
+        for episode, view in zip(replay.episodes.tolist(), replay.views, strict=True):
+            if not np.array_equal(view[PICTURE:], codes[episode][replay.step]):
+                fault = f"episode {episode} is not what {world} shows at step {replay.step}"
+                raise GroundlabError(f"{fault}; collect the dataset again")
+            pictures[starts[episode] + replay.step] = view[:PICTURE]
+
+
+class Progress(NamedTuple):
+    """How far the players of some episodes of Crafter got."""
+
+    cells: float
+    """The share of the map on which any of them stood."""
+    achievements: dict[str, float]
+    """The share of episodes with each achievement; those that none has are left out."""
+
+
+def crafter_progress(world: str, seeds: Sequence[int], actions: Sequence[np.ndarray]) -> Progress:
+    """The progress of episodes that begin from these reset seeds and take these actions."""
+    visits, unlocked = np.zeros((SIZE, SIZE), np.bool_), np.zeros((len(seeds), len(ACHIEVEMENTS)), np.bool_)
+    for step in replay_crafter(world, seeds, actions):
+        visits[step.positions[:, 0], step.positions[:, 1]] = True
+        unlocked[step.episodes] = step.unlocked
+    shares = dict(zip(ACHIEVEMENTS, unlocked.mean(0).tolist(), strict=True))
+    return Progress(float(visits.mean()), {name: share for name, share in shares.items() if share})

@@ -1,12 +1,12 @@
-"""A labelling from its options to its files: who answers, what that may take, and where it was stopped.
+"""A labelling from its options to its files: who answers, what it takes, and what it leaves.
 
     groundlab label goals --maker openai --model NAME --base-url URL --ledger FILE --out DIR
     groundlab label code --out DIR                          from the ledger that ships: hand-written knowledge
     groundlab label goals --dataset crafter-reward --out DIR         the same of Crafter
 
-Every reply lies in the ledger before it is used, so the same command continues and nothing is asked twice. In the end
-DIR/labelling.json says what was asked for; another labelling is refused there. What is left is what the method
-`knowledge` reads. Source: spec background-knowledge 3 to 5. Called from: `cli_knowledge.py`, `shaped.py`.
+Every reply is in the ledger before it is used, so the same command continues and no question is asked twice. In the
+end DIR/labelling.json names the labelling, and another one is refused there. The method `knowledge` reads DIR. The
+datasets and ledgers that ship are named here too. Source: spec background-knowledge 3 to 5.
 """
 
 import json
@@ -38,7 +38,7 @@ LABEL = "hand-written knowledge"
 
 
 def folder_of(name: str | Path | None) -> Path:
-    """Where a dataset lies: one that ships, by its name; another by its folder; without either, the one of grids."""
+    """The folder of a dataset: one that ships, by its name; another by its folder; without either, the one of grids."""
     if name is None:
         return DATASET
     return HOME / name if str(name) in DATASETS else Path(name)
@@ -93,7 +93,7 @@ FORMS = tuple(_SETTINGS)
 
 @dataclass(frozen=True)
 class Labelling:
-    """What is asked for. `dataset`: as in `folder_of`."""
+    """A labelling as its user orders it. `dataset`: as in `folder_of`."""
 
     form: str
     out: Path
@@ -102,8 +102,8 @@ class Labelling:
     ledger: Path | None = None
     dataset: Path | None = None
     seed: int = 0
-    given: dict[str, Any] = field(default_factory=dict)
-    """Settings of the form, and `chat`, those of the language model."""
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Of the settings of the form, and of `chat`, those of the language model."""
 
     def __post_init__(self):
         if self.form not in FORMS:
@@ -114,19 +114,19 @@ class Labelling:
     @property
     def settings(self) -> Any:
         """Those of the form. Raises GroundlabError for a key or a value that there is not."""
-        given = {key: value for key, value in self.given.items() if key != "chat"}
-        return parse(_SETTINGS[self.form], given, f"settings of label {self.form}")
+        overrides = {key: value for key, value in self.overrides.items() if key != "chat"}
+        return parse(_SETTINGS[self.form], overrides, f"settings of label {self.form}")
 
     @property
     def chat(self) -> ChatSettings:
-        """How replies are drawn: as in the original, with temperature 0.5."""
+        """How replies are sampled: as in the original, with temperature 0.5."""
         model = self.model or (AUTHOR if self.maker == "recorded" else None)
         defaults = {"model": model, "temperature": 0.5, "max_tokens": _REPLY_LENGTH[self.form]}
-        return parse(ChatSettings, defaults | self.given.get("chat", {}), f"settings of label {self.form}: chat")
+        return parse(ChatSettings, defaults | self.overrides.get("chat", {}), f"settings of label {self.form}: chat")
 
     @property
     def ledger_file(self) -> Path:
-        """Where replies are: by default the ledger that ships (recorded), or one in `out`."""
+        """The file of replies: by default the ledger that ships (recorded), or one in `out`."""
         default = ledger(self.form, self.dataset) if self.maker == "recorded" else self.out / "ledger.jsonl"
         return self.ledger or default
 
@@ -136,20 +136,20 @@ class Labelling:
         options |= {"seed": self.seed or None, "out": self.out, **other}
         words = ["groundlab", "label", self.form]
         words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-        return shlex.join(words + [word for pair in _pairs(self.given) for word in ("--set", pair)])
+        return shlex.join(words + [word for pair in _pairs(self.overrides) for word in ("--set", pair)])
 
 
-def _pairs(given: dict[str, Any], path: str = "") -> list[str]:
+def _pairs(settings: dict[str, Any], path: str = "") -> list[str]:
     """Nested settings as the command line takes them."""
     pairs = []
-    for key, value in given.items():
+    for key, value in settings.items():
         pairs += _pairs(value, f"{path}{key}.") if isinstance(value, dict) else [f"{path}{key}={value}"]
     return pairs
 
 
 @dataclass
-class _Replayed:
-    """A ledger's replies. One that is missing is told with the command that would fill it."""
+class _LedgerReplies:
+    """A ledger's replies. The error about a missing one names the command that would fill it."""
 
     labelling: Labelling
     ledger: Ledger
@@ -160,35 +160,35 @@ class _Replayed:
         return self.labelling.chat.model or ""
 
     def reply(self, messages: Messages, sampling: Sampling) -> str:
-        found = self.ledger.find(self.model, messages, sampling)
-        if found is None:
+        reply = self.ledger.find(self.model, messages, sampling)
+        if reply is None:
             model = "NAME" if self.model == AUTHOR else self.model
-            kept = self.labelling.out / "ledger.jsonl" if model == "NAME" else self.ledger.path
-            fill = self.labelling.command(maker="openai", model=model, ledger=kept, **{"base-url": "URL"})
+            file = self.labelling.out / "ledger.jsonl" if model == "NAME" else self.ledger.path
+            fill = self.labelling.command(maker="openai", model=model, ledger=file, **{"base-url": "URL"})
             what = (
                 f"{self.ledger.path} holds no reply of {self.model!r} to question {self.answered + 1} of this labelling"
             )
             raise GroundlabError(f"{what}; a model fills it: {fill}")
         self.answered += 1
-        return found
+        return reply
 
 
-def adviser(labelling: Labelling, senses: ObservationAdapter) -> ChatModel:
+def labeller(labelling: Labelling, adapter: ObservationAdapter) -> ChatModel:
     """Who answers, about such worlds. Raises GroundlabError where a model, a ledger or a server is missing."""
     if labelling.maker == "recorded":
         if not labelling.ledger_file.is_file():
             raise GroundlabError(_no_ledger(labelling))
-        return _Replayed(labelling, Ledger(labelling.ledger_file))
+        return _LedgerReplies(labelling, Ledger(labelling.ledger_file))
     if labelling.maker == "scripted":
         if labelling.form == "preferences":
-            return bk_pref.scripted_judge(labelling.settings.error, labelling.seed, senses)
+            return scripted.scripted_judge(labelling.settings.error, labelling.seed, adapter)
         if labelling.form == "code":
             return scripted.programmer()
-        return scripted.survivor() if senses is CRAFTER else scripted.adviser()
+        return scripted.crafter_adviser() if adapter is CRAFTER else scripted.grid_adviser()
     if labelling.maker == "local" and labelling.form == "preferences" and is_scorer(labelling.chat.model):
-        if senses is CRAFTER:
+        if adapter is CRAFTER:
             raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
-        return bk_pref.model_judge(labelling.chat.model or "")
+        return scripted.scoring_judge(labelling.chat.model or "")
     return chat_model(labelling.maker, labelling.chat, labelling.ledger_file)
 
 
@@ -199,7 +199,7 @@ def _no_ledger(labelling: Labelling) -> str:
 
 def estimate(labelling: Labelling, data: Dataset) -> Estimate:
     """Calls and tokens of a labelling, if no reply has to be asked for again."""
-    _senses(labelling, data)
+    _adapter(labelling, data)
     if labelling.form == "code":
         return bk_code.estimate(labelling.settings)
     form = bk_pref if labelling.form == "preferences" else bk_goal
@@ -207,40 +207,42 @@ def estimate(labelling: Labelling, data: Dataset) -> Estimate:
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a labelling came to."""
+class Report:
+    """The result of a labelling."""
 
-    made: str
+    summary: str
     """In a sentence."""
-    asked: Account
-    """What was asked for now; earlier replies are in the ledger."""
+    account: Account
+    """Of the replies asked for now; earlier ones are in the ledger."""
 
 
-def label(labelling: Labelling, data: Dataset) -> Done:
-    """Ask, and write what was said to `labelling.out`. Raises GroundlabError in one line; replies so far are kept."""
-    chat = adviser(labelling, _senses(labelling, data))
+def label(labelling: Labelling, data: Dataset) -> Report:
+    """Ask, and write the result to `labelling.out`. Raises GroundlabError in one line; replies so far are kept."""
+    chat = labeller(labelling, _adapter(labelling, data))
     facts = _facts(labelling, data, chat.model)
     _check_free(labelling.out, facts)
     ledger = getattr(chat, "ledger", None)
     before = ledger.account() if ledger else Account()
-    made = _LABEL[labelling.form](labelling, chat, data)
+    summary = _LABEL[labelling.form](labelling, chat, data)
     storage.write_json(labelling.out / "labelling.json", facts)
     after = ledger.account() if ledger else Account()
     spent = Account(*(value - getattr(before, name) for name, value in vars(after).items()))
-    storage.write_json(labelling.out / "account.json", {"made": made, "model": chat.model, "asked_last": vars(spent)})
-    return Done(made, spent)
+    storage.write_json(
+        labelling.out / "account.json", {"made": summary, "model": chat.model, "asked_last": vars(spent)}
+    )
+    return Report(summary, spent)
 
 
-def _senses(labelling: Labelling, data: Dataset) -> ObservationAdapter:
-    """Those of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
-    senses = adapter_for(data.card.get("world"))
-    if senses is CRAFTER and labelling.form == "code":
+def _adapter(labelling: Labelling, data: Dataset) -> ObservationAdapter:
+    """That of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
+    adapter = adapter_for(data.card.get("world"))
+    if adapter is CRAFTER and labelling.form == "code":
         raise GroundlabError("BK-Code has no Crafter form, its prompts are about grids; label preferences or goals")
-    return senses
+    return adapter
 
 
 def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
-    """What is asked for, of whom and about what."""
+    """What identifies a labelling: its form, its labeller, its dataset and its settings."""
     return {
         "form": labelling.form,
         "maker": labelling.maker,
@@ -254,10 +256,10 @@ def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
 
 
 def _check_free(folder: Path, facts: dict[str, Any]) -> None:
-    """Raises GroundlabError when the folder holds what another labelling came to."""
+    """Raises GroundlabError when the folder holds the result of another labelling."""
     file = folder / "labelling.json"
-    held = storage.read_json(file) if file.exists() else facts
-    other = [name for name in facts if held.get(name) != facts[name]] if isinstance(held, dict) else ["form"]
+    stored = storage.read_json(file) if file.exists() else facts
+    other = [name for name in facts if stored.get(name) != facts[name]] if isinstance(stored, dict) else ["form"]
     if other:
         raise GroundlabError(f"{folder} holds another labelling ({other[0]} differs); choose another --out")
 
@@ -272,35 +274,34 @@ _KIND = {
 
 def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
     with Sandbox() as sandbox:
-        written = bk_code.write_programs(
-            chat, labelling.chat.sampling, data, sandbox, labelling.settings, labelling.seed
-        )
-        final = bk_code.chosen(written, data, sandbox, labelling.seed)
-    bk_code.store(labelling.out, written, final)
-    faults = sum(program.faults for program in written)
-    return f"{len(written)} working programs, {faults} faulty ones; code-final.py is number {written.index(final)}"
+        settings, sampling = labelling.settings, labelling.chat.sampling
+        programs = bk_code.write_programs(chat, sampling, data, sandbox, settings, labelling.seed)
+        final = bk_code.choose_program(programs, data, sandbox, labelling.seed)
+    bk_code.store(labelling.out, programs, final)
+    faults = sum(program.faults for program in programs)
+    return f"{len(programs)} working programs, {faults} faulty ones; code-final.py is number {programs.index(final)}"
 
 
 def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
-    settings, senses = labelling.settings, _senses(labelling, data)
-    judged = bk_pref.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
-    pairs = judged.pairs()
-    bk_pref.store_labels(labelling.out / "preferences.json", judged, data, settings)
-    network, records = bk_pref.train(pairs, settings.train, senses.shape, len(senses.actions), labelling.seed)
+    settings, adapter = labelling.settings, _adapter(labelling, data)
+    labels = bk_pref.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
+    pairs = labels.pairs()
+    bk_pref.store_labels(labelling.out / "preferences.json", labels, data, settings)
+    network, records = bk_pref.train(pairs, settings.train, adapter.shape, len(adapter.actions), labelling.seed)
     bk_pref.store(labelling.out, network)
     storage.write_json(labelling.out / "training.json", records)
     best = max(record["accuracy"] for record in records)
-    ties = sum(label == 0.5 for label in judged.labels)
-    told = f"{len(judged.labels)} labelled pairs ({ties} ties, {judged.unread} replies that say nothing)"
-    return f"{told}; the network agrees with {best:.0%} of those held out"
+    ties = sum(label == 0.5 for label in labels.labels)
+    counts = f"{len(labels.labels)} labelled pairs ({ties} ties, {labels.unreadable} replies that say nothing)"
+    return f"{counts}; the network agrees with {best:.0%} of those held out"
 
 
 def _label_goals(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
     library = bk_goal.suggest(chat, labelling.chat.sampling, data, labelling.settings, labelling.seed)
     bk_goal.store(labelling.out, library)
     goals = {goal for row in library.goals for goal in row}
-    missed = labelling.settings.rounds - len(library.captions)
-    return f"{len(goals)} goals for {len(library.captions)} stretches of play ({missed} without a list)"
+    without = labelling.settings.rounds - len(library.captions)
+    return f"{len(goals)} goals for {len(library.captions)} stretches of play ({without} without a list)"
 
 
 _LABEL: dict[str, Callable[[Labelling, ChatModel, Dataset], str]] = {

@@ -1,14 +1,15 @@
-"""The last steps of every environment, which potentials look at, and the forms in which they want to see them.
+"""Observations: the views of each family of worlds, and windows of the last steps, which potentials read.
 
-    history = History(num_envs, horizon=5)
-    history.start(images)
+    adapter = adapter_for(world)                         actions, shapes, and how environments are made and read
+    history = History(num_envs, horizon=5, padding=adapter.padding)
+    history.start(views)
     history.act(actions)                   # what was chosen, before the environments step
-    history.see(images, ended)             # what came of it; where an episode ended, its successor's first view
+    history.observe(views, ended)          # the views after it; where an episode ended, its successor's first one
     history.windows()                      # B windows of 6 views, the 5 actions between them, and step numbers
 
 A window holds nothing that was not known when its last view was: so a potential of it is a potential of the state.
-The original fills an episode's first window with the action that is only then chosen (`padding=None`).
-Source: spec background-knowledge 6. Called from: `potentials.py`.
+The original fills an episode's first window with the action that is only then chosen (`padding=None`). Source: spec
+background-knowledge 1 and 6.
 """
 
 from collections.abc import Callable
@@ -19,21 +20,81 @@ from gymnasium.vector import VectorEnv
 
 from groundlab import worlds
 from groundlab.learning.shaping import Quirks
-from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS
+from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, PICTURE
 from groundlab.worlds.codes import DONE
 from groundlab.worlds.crafter.rules import NOOP, VERBS
 
+TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
+WORLDS = (
+    *worlds.names("grid"),
+    *(name for name, world in worlds.CRAFTER_WORLDS.items() if world.text),
+)
+
+
+# --- The families of worlds
+
+
+class ObservationAdapter(NamedTuple):
+    """What differs between the families of worlds."""
+
+    shape: tuple[int, int, int]
+    """Of the networks' input, channels first."""
+    actions: tuple[str, ...]
+    """As captions call them."""
+    padding: int
+    """The action that changes nothing; it fills an episode's first window."""
+    prompt: str
+    """The prompt that tells a language model about the world, by name (assets/prompts/knowledge)."""
+    make: Callable[[str, int, str], Any]
+    """(world, number, autoreset) to a vector environment that can be saved."""
+    view: Callable[[dict[str, Any]], np.ndarray]
+    """Observations to views uint8 [B, ...]."""
+    success: Callable[[np.ndarray, dict[str, Any]], np.ndarray]
+    """(terminated [B], info of a step) to whether the task was done, bool [B]."""
+
+
+def _make_grids(world: str, count: int, autoreset: str) -> VectorEnv:
+    return worlds.GridVectorEnv(worlds.find(world), count, autoreset=autoreset)
+
+
+def _make_crafter(world: str, count: int, autoreset: str) -> VectorEnv:
+    return worlds.make(world, count, autoreset=autoreset, success="terminated")
+
+
+def _picture_and_codes(observations: dict[str, Any]) -> np.ndarray:
+    pictures = observations["image"]
+    return np.concatenate([pictures.reshape(len(pictures), -1), observations["codes"]], 1)
+
+
+GRID = ObservationAdapter(
+    shape=(3, 7, 7),
+    actions=MINIGRID_ACTIONS,
+    padding=DONE,
+    prompt="minigrid",
+    make=_make_grids,
+    view=lambda observations: observations["image"],
+    success=lambda terminated, info: terminated,
+)
+CRAFTER = ObservationAdapter(
+    shape=(3, 64, 64),
+    actions=tuple(VERBS),
+    padding=NOOP,
+    prompt="crafter",
+    make=_make_crafter,
+    view=_picture_and_codes,
+    success=lambda terminated, info: info["done"],
+)
+
+
+def adapter_for(world: str | None) -> ObservationAdapter:
+    """The adapter of a world's family; without a world, that of grids."""
+    return CRAFTER if world in worlds.CRAFTER_WORLDS else GRID
+
+
+# --- Views as networks and programs read them
+
 _PICTURE_SHAPE = (64, 64, 3)
-PICTURE = 64 * 64 * 3  # bytes of a view of Crafter before its codes
-DIVISORS = np.array([10.0, 5.0, 3.0], np.float32)  # of an image's channels, in the policy's eyes
-
-
-class Windows(NamedTuple):
-    """N stretches of K steps."""
-
-    views: np.ndarray  # [N, K + 1, ...], as the world gives them (uint8 [7, 7, 3], or captions)
-    actions: np.ndarray  # int64 [N, K]
-    times: np.ndarray  # int64 [N, K + 1], steps since the episode began
+DIVISORS = np.array([10.0, 5.0, 3.0], np.float32)  # of a grid view's channels, for networks
 
 
 def channels_first(views: np.ndarray) -> np.ndarray:
@@ -41,10 +102,10 @@ def channels_first(views: np.ndarray) -> np.ndarray:
     return np.moveaxis(views, -1, -3)
 
 
-def normalised(views: np.ndarray) -> np.ndarray:
+def normalise(views: np.ndarray) -> np.ndarray:
     """[..., 7, 7, 3] codes to float32 [..., 3, 7, 7], channels divided by 10, 5, 3 (spec 1.1, ImageObsWrapper).
 
-    Crafter's views, [..., bytes] (`senses.py`): their pictures, [..., 3, 64, 64], divided by 255 (spec 1.2).
+    Crafter's views, [..., bytes]: their pictures, [..., 3, 64, 64], divided by 255 (spec 1.2).
     """
     if views.shape[-1] > PICTURE:
         return compact(views).astype(np.float32) / np.float32(255)
@@ -52,13 +113,24 @@ def normalised(views: np.ndarray) -> np.ndarray:
 
 
 def compact(views: np.ndarray) -> np.ndarray:
-    """What `normalised` gives, but Crafter's pictures still as bytes: a quarter of the room."""
+    """As `normalise`, but Crafter's pictures stay bytes: a quarter of the memory."""
     if views.shape[-1] > PICTURE:
         return channels_first(views[..., :PICTURE].reshape(*views.shape[:-1], *_PICTURE_SHAPE))
-    return normalised(views)
+    return normalise(views)
 
 
-def stacked(parts: list[Windows]) -> Windows:
+# --- Windows
+
+
+class Windows(NamedTuple):
+    """N stretches of K steps."""
+
+    views: np.ndarray  # [N, K + 1, ...], as the world gives them (uint8 [7, 7, 3]), or captions
+    actions: np.ndarray  # int64 [N, K]
+    times: np.ndarray  # int64 [N, K + 1], steps since the episode began
+
+
+def stack(parts: list[Windows]) -> Windows:
     """The windows of several steps as one batch, step after step."""
     return Windows._make(np.concatenate(field) for field in zip(*parts, strict=True))
 
@@ -72,7 +144,7 @@ class History:
         self._shared_clock = (quirks or Quirks()).shared_clock
         self._actions = np.zeros((num_envs, horizon), np.int64)
         self._times = np.zeros((num_envs, horizon + 1), np.int64)
-        self._chosen = np.zeros(num_envs, np.int64)
+        self._choice = np.zeros(num_envs, np.int64)
         self._views = np.zeros((num_envs, horizon + 1))
 
     def start(self, views: np.ndarray) -> None:
@@ -82,34 +154,32 @@ class History:
         self._actions[:] = 0 if self._padding is None else self._padding
 
     def act(self, actions: np.ndarray) -> None:
-        """What was chosen [B]; it enters the windows with the next views."""
-        self._chosen = np.asarray(actions, np.int64)
+        """The actions chosen [B]; they enter the windows with the next views."""
+        self._choice = np.asarray(actions, np.int64)
         if self._padding is None:
             fresh = self._times[:, -1] == 0
-            self._actions[fresh] = self._chosen[fresh, None]
+            self._actions[fresh] = self._choice[fresh, None]
 
-    def see(self, views: np.ndarray, ended: np.ndarray) -> None:
+    def observe(self, views: np.ndarray, ended: np.ndarray) -> None:
         """The views [B, ...] after the chosen actions; ended: bool [B]."""
         following = self.after(views)
         self._views, self._actions = following.views, following.actions
-        self._times = self._later()
+        self._times = self._next_times()
         self._views[ended] = np.asarray(views)[ended][:, None]
         self._times[ended] = 0
         self._actions[ended] = 0 if self._padding is None else self._padding
 
     def after(self, views: np.ndarray) -> Windows:
         """The windows as they would be with these views next: those of observations that a time limit cuts off."""
-        seen = np.concatenate([self._views[:, 1:], np.asarray(views)[:, None]], axis=1)
-        actions = np.concatenate([self._actions[:, 1:], self._chosen[:, None]], axis=1)
-        return Windows(
-            seen, actions, self._clock(np.concatenate([self._times[:, 1:], self._times[:, -1:] + 1], axis=1))
-        )
+        following = np.concatenate([self._views[:, 1:], np.asarray(views)[:, None]], axis=1)
+        actions = np.concatenate([self._actions[:, 1:], self._choice[:, None]], axis=1)
+        return Windows(following, actions, self._clock(self._next_times()))
 
     def windows(self) -> Windows:
         """The windows [B] that end with the latest views; copies."""
         return Windows(self._views.copy(), self._actions.copy(), self._clock(self._times))
 
-    def _later(self) -> np.ndarray:
+    def _next_times(self) -> np.ndarray:
         return np.concatenate([self._times[:, 1:], self._times[:, -1:] + 1], axis=1)
 
     def _clock(self, times: np.ndarray) -> np.ndarray:
@@ -124,58 +194,3 @@ class History:
         """Continue from what `state` gave."""
         self._views = np.array(state["views"], dtype=state["dtype"])
         self._actions, self._times = (np.array(state[name], np.int64) for name in ("actions", "times"))
-
-
-WORLDS = (
-    *worlds.names("grid"),
-    *(name for name, world in worlds.CRAFTER_WORLDS.items() if world.text),
-)
-
-
-class ObservationAdapter(NamedTuple):
-    """What differs between the families of worlds."""
-
-    shape: tuple[int, int, int]
-    """What the networks read, channels first."""
-    actions: tuple[str, ...]
-    """As captions call them."""
-    padding: int
-    """The action that changes nothing; it fills an episode's first window."""
-    prompt: str
-    """The prompt that tells a language model about the world, by name (assets/prompts/knowledge)."""
-    make: Callable[[str, int, str], Any]
-    """(world, number, autoreset) to a vector environment that can be saved."""
-    view: Callable[[dict[str, Any]], np.ndarray]
-    """Observations to views uint8 [B, ...]."""
-    succeeded: Callable[[np.ndarray, dict[str, Any]], np.ndarray]
-    """(terminated [B], info of a step) to who has done the task, bool [B]."""
-
-
-def _grids(world: str, count: int, autoreset: str) -> VectorEnv:
-    return worlds.GridVectorEnv(worlds.find(world), count, autoreset=autoreset)
-
-
-def _crafter(world: str, count: int, autoreset: str) -> VectorEnv:
-    return worlds.make(world, count, autoreset=autoreset, success="terminated")
-
-
-def _image(observations: dict[str, Any]) -> np.ndarray:
-    return observations["image"]
-
-
-def _picture_and_codes(observations: dict[str, Any]) -> np.ndarray:
-    pictures = observations["image"]
-    return np.concatenate([pictures.reshape(len(pictures), -1), observations["codes"]], 1)
-
-
-GRID = ObservationAdapter(
-    (3, 7, 7), MINIGRID_ACTIONS, DONE, "minigrid", _grids, _image, lambda terminated, info: terminated
-)
-CRAFTER = ObservationAdapter(
-    (3, 64, 64), tuple(VERBS), NOOP, "crafter", _crafter, _picture_and_codes, lambda terminated, info: info["done"]
-)  # fmt: skip
-
-
-def adapter_for(world: str | None) -> ObservationAdapter:
-    """The senses for a world of that name; for none, a grid's."""
-    return CRAFTER if world in worlds.CRAFTER_WORLDS else GRID

@@ -1,47 +1,63 @@
-"""Potentials: what is thought of the last steps of an episode, before any reward is earned. The three forms, and rows
-to compare them with.
+"""Potentials and bonuses: numbers for the last steps of an episode, before the world pays anything.
 
-    CodePotential(source, sandbox)       BK-Code: a program of a language model, run in the sandbox
-    PreferencePotential(network)         BK-Pref: what the preference transformer gives the latest step
-    goals.GoalPotential(library, embed)  BK-Goal: how near the latest step comes to a suggested goal
-    zero, RandomPotential, OraclePotential
+    potential = OraclePotential(targets(world))
+    phi = potential(windows)                                       float64 [N] of `Windows` of its `horizon`
+    scale = measure_scale(potential, world, seed, "range", 0.99)   what it is divided by
 
-Every one maps `Windows` of its `horizon` to float64 [N]. Read next: `learning/shaping.py`, what becomes of them.
+A potential becomes shaping terms (learning/shaping.py), which leave optimal policies alone. A bonus is added to rewards
+and changes them. Here are the controls; knowledge is in `bk_code.py`, `bk_pref.py` and `bk_goal.py`.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
 from groundlab.core.seeding import generator
-from groundlab.papers.knowledge.bk_goal import GoalPotential
-from groundlab.papers.knowledge.bk_pref import PreferenceTransformer, Segments
-from groundlab.papers.knowledge.captions import readable
-from groundlab.papers.knowledge.observations import Windows, channels_first, compact, normalised
-from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.results import Fault
+from groundlab.learning.shaping import scale_of
+from groundlab.papers.knowledge.observations import TRAINING_LAYOUTS_FROM, History, Windows, adapter_for, stack
+from groundlab.worlds import rules
 from groundlab.worlds.codes import COLOURS, TYPES
 
-_BATCH = 256
-_PATIENCE = 200  # windows before a program may be given up
+_RANDOM_PLAY = (128, 16)  # steps of random play, and environments, on which sizes are measured
 
 
-class Potential(Protocol):
-    """Windows of `horizon` steps to numbers [N]."""
+class Potential(ABC):
+    """Windows of `horizon` steps to numbers."""
 
-    @property
-    def horizon(self) -> int: ...
+    horizon: int
 
-    def __call__(self, windows: Windows) -> np.ndarray: ...
+    @abstractmethod
+    def __call__(self, windows: Windows) -> np.ndarray:
+        """phi, float64 [N]."""
+
+    def close(self) -> None:  # noqa: B027 - does nothing unless overridden
+        """End the processes that it needs."""
 
 
-class Zero:
+class Bonus(ABC):
+    """Pays steps; remembers what each environment has met in its present episode."""
+
+    horizon: int
+
+    @abstractmethod
+    def __call__(self, windows: Windows, ends: np.ndarray) -> np.ndarray:
+        """float64 [T, B]. windows: T x B, step after step, each with the view that its step led to, that of an
+        episode's end included; ends: bool [T, B]."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """What `load_state` continues from, for JSON."""
+
+    @abstractmethod
+    def load_state(self, state: Any) -> None:
+        """Continue from what `state` gave."""
+
+
+class Zero(Potential):
     """phi = 0: plain PPO."""
 
     horizon = 1
@@ -50,7 +66,7 @@ class Zero:
         return np.zeros(len(windows.actions))
 
 
-class RandomPotential:
+class RandomPotential(Potential):
     """A number for each distinct view, uniform in 0 .. 1: what shaping does without knowledge."""
 
     horizon = 1
@@ -67,7 +83,7 @@ class RandomPotential:
         return (mixed >> np.uint64(11)).astype(np.float64) / 2**53
 
 
-class OraclePotential:
+class OraclePotential(Potential):
     """1 while a thing that the mission is about is in view: it knows the task, which background knowledge does not."""
 
     horizon = 1
@@ -78,152 +94,56 @@ class OraclePotential:
 
     def __call__(self, windows: Windows) -> np.ndarray:
         kinds, colours = windows.views[:, -1, ..., 0], windows.views[:, -1, ..., 1]
-        seen = [((kinds == kind) & (colours == colour)).any((1, 2)) for kind, colour in self._targets]
-        return np.any(seen, axis=0).astype(np.float64)
+        in_view = [((kinds == kind) & (colours == colour)).any((1, 2)) for kind, colour in self._targets]
+        return np.any(in_view, axis=0).astype(np.float64)
 
 
-class CodePotential:
-    """A program's values. Where it fails phi is 0 and counted; a program that fails too often ends the run."""
-
-    horizon = 5
-
-    def __init__(
-        self,
-        source: str,
-        sandbox: Sandbox,
-        most_failures: float = 0.05,
-        observation: Literal["codes", "normalised"] = "codes",
-    ):
-        """observation: integers as the prompt says; "normalised" are the original's fractions (quirk Q7)."""
-        self.source, self.sha256 = source, digest_bytes(source.encode())
-        self._sandbox, self._most, self._observation = sandbox, most_failures, observation
-        self.asked, self.failed = 0, 0
-        self.faults: list[Fault] = []
-
-    def __call__(self, windows: Windows) -> np.ndarray:
-        """phi [N]. Raises GroundlabError when more than `most_failures` of all windows have failed."""
-        views = channels_first(windows.views) if self._observation == "codes" else normalised(windows.views)
-        outcome = self._sandbox.evaluate(self.source, views, windows.actions)
-        self.asked, self.failed = self.asked + len(outcome.values), self.failed + int(outcome.failed.sum())
-        if outcome.fault:
-            self.faults = [*self.faults, outcome.fault][:10]
-        if self.asked >= _PATIENCE and self.failed > self._most * self.asked:
-            share, last = self.failed / self.asked, self.faults[0].message.strip().split("\n")[-1]
-            name = f"program {self.sha256[:12]} fails on {share:.0%} of {self.asked:,} windows"
-            raise GroundlabError(f"{name} ({self.faults[0].kind}: {last}); choose another one")
-        return outcome.values
+def targets(world: str) -> list[tuple[str, str]]:
+    """What the missions of a world are about, (type, colour) by name. Raises GroundlabError where that differs."""
+    level = worlds.find(world).levels[0]
+    pairs = [(level.target_type, level.target_colour), (level.second_type, level.second_colour)]
+    fixed = [pair for pair in pairs if rules.DRAWN not in pair and pair[0] in range(len(TYPES) - 1)]
+    if not fixed:
+        raise GroundlabError(f"{world} draws its targets, so there is no oracle; choose a world with a fixed one")
+    return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
 
 
-class PreferencePotential:
-    """The value of the latest step: of the state and the action before the present view, given those before."""
-
-    horizon = 5
-
-    def __init__(self, network: PreferenceTransformer, device: str = "cpu"):
-        self._network, self._device = network.eval().to(device), device
-
-    @torch.inference_mode()
-    def __call__(self, windows: Windows) -> np.ndarray:
-        """phi [N] of windows of views uint8 [N, 6, 7, 7, 3], or of Crafter's [N, 6, bytes]."""
-        states = torch.from_numpy(compact(windows.views)).to(self._device)
-        fields = (torch.from_numpy(field).to(self._device) for field in (windows.actions, windows.times))
-        segments = Segments(states, *fields)
-        rows = torch.arange(len(windows.actions)).split(_BATCH)
-        values = [self._network.values(segments.rows(index))[:, -1] for index in rows]
-        return torch.cat(values).double().cpu().numpy() if values else np.zeros(0)
-
-
-RARER = 3.0  # the power of visits that Motif divides by
-KEPT_SHARE = 0.5  # of scores that count, the upper ones (Motif's threshold is a quantile too)
+def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
+    """Windows of uniformly random actions, step after step [steps * num_envs]."""
+    rng = generator(seed, "random play")
+    adapter = adapter_for(world)
+    envs = adapter.make(world, num_envs, "same-step")
+    history = History(num_envs, horizon, adapter.padding)
+    layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
+    history.start(adapter.view(envs.reset(seed=layouts.tolist())[0]))
+    windows = []
+    for _ in range(steps):
+        windows.append(history.windows())
+        actions = rng.integers(0, len(adapter.actions), num_envs)
+        history.act(actions)
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        history.observe(adapter.view(observations), terminated | truncated)
+    return stack(windows)
 
 
-class Bonus(ABC):
-    """Pays steps; remembers what each environment has met in its present episode."""
+def measure_scale(
+    knowledge: Potential | Bonus, world: str, seed: int, measure: float | Literal["range", "sums"], gamma: float
+) -> float:
+    """What potentials or bonuses are divided by: a number, or measured in random play of the world.
 
-    horizon: int
-
-    @abstractmethod
-    def __call__(self, reached: Windows, ends: np.ndarray) -> np.ndarray:
-        """float64 [T, B]. reached: T x B windows, step after step, each with the view that its step led to, that of an
-        episode's end included; ends: bool [T, B]."""
-
-    @abstractmethod
-    def state(self) -> Any:
-        """What `load_state` continues from, for JSON."""
-
-    @abstractmethod
-    def load_state(self, state: Any) -> None:
-        """Continue from what `state` gave."""
-
-
-class Suggested(Bonus):
-    """How near a step comes to the nearest goal on offer, beyond BK-Goal's threshold; a goal pays once an episode."""
-
-    def __init__(self, goals: GoalPotential):
-        self._goals, self.horizon = goals, goals.horizon
-        self._met = np.zeros((0, 0), bool)  # [B, goals]
-
-    def __call__(self, reached: Windows, ends: np.ndarray) -> np.ndarray:
-        near = self._goals.nearness(reached).reshape(*ends.shape, -1)
-        if not self._met.size:
-            self._met = np.zeros(near.shape[1:], bool)
-        paid = np.zeros(ends.shape)
-        for step, ended in enumerate(ends):
-            counted = np.where(self._met | (near[step] <= self._goals.threshold), 0.0, near[step])
-            paid[step] = counted.max(1)
-            self._met = (self._met | (counted > 0)) & ~ended[:, None]
-        return paid
-
-    def state(self) -> list[list[bool]]:
-        return self._met.tolist()
-
-    def load_state(self, state: list[list[bool]]) -> None:
-        self._met = np.array(state, bool) if state else np.zeros((0, 0), bool)
-
-
-class Preferred(Bonus):
-    """The judge's score of a step, in deviations from its mean on known play, where it is among the upper half; divided
-    by how often the present view has been reached in this episode, to the third power.
-
-    Visits are counted by what captions are read from, where Motif counts captions.
+    measure: "range", from the least phi to the most, and for a bonus its discounted sum over endless random play;
+    "sums", the deviation of the discounted sums of phi (`learning.shaping.scale_of`).
     """
-
-    def __init__(self, score: Potential, known: Windows):
-        """score: what the preference network says of windows; known: of the labelled dataset, to measure it on."""
-        self._score, self.horizon = score, score.horizon
-        told = score(known)
-        self._mean, self._deviation = float(told.mean()), float(told.std()) or 1.0
-        self._least = float(np.quantile(self._standard(told), 1 - KEPT_SHARE))
-        self._visits: list[Counter[str]] = []
-
-    def _standard(self, scores: np.ndarray) -> np.ndarray:
-        return (scores - self._mean) / self._deviation
-
-    def __call__(self, reached: Windows, ends: np.ndarray) -> np.ndarray:
-        scores = self._standard(self._score(reached)).reshape(ends.shape)
-        views = _names(reached.views[:, -1]).reshape(ends.shape)
-        self._visits = self._visits or [Counter() for _ in range(ends.shape[1])]
-        times = np.array([self._counted(*row) for row in zip(views, ends, strict=True)])
-        return np.where(scores >= self._least, scores, 0.0) / times**RARER
-
-    def _counted(self, views: np.ndarray, ended: np.ndarray) -> list[int]:
-        """How often each environment's view [B] was reached in its episode, this time included."""
-        times = []
-        for env, view in enumerate(views.tolist()):
-            self._visits[env][view] += 1
-            times.append(self._visits[env][view])
-            if ended[env]:
-                self._visits[env].clear()
-        return times
-
-    def state(self) -> list[dict[str, int]]:
-        return [dict(visits) for visits in self._visits]
-
-    def load_state(self, state: list[dict[str, int]]) -> None:
-        self._visits = [Counter(visits) for visits in state]
-
-
-def _names(views: np.ndarray) -> np.ndarray:
-    """A short name [N] of each distinct view."""
-    rows = np.ascontiguousarray(readable(views)).reshape(len(views), -1)
-    return np.array([blake2b(row.tobytes(), digest_size=8).hexdigest() for row in rows])
+    if not isinstance(measure, str):
+        return measure
+    windows = random_play(world, knowledge.horizon, seed, *_RANDOM_PLAY)
+    if isinstance(knowledge, Bonus):
+        fresh, starts = knowledge.state(), (windows.times[:, -1] == 0).reshape(_RANDOM_PLAY)
+        ends = np.concatenate([starts[1:], np.ones_like(starts[:1])])
+        bonuses = knowledge(windows, ends)[~starts]  # no step led to a first view
+        knowledge.load_state(fresh)
+        return float(bonuses.mean()) / max(1 - gamma, 1e-3) or 1.0
+    phi = knowledge(windows)
+    if measure == "sums":
+        return scale_of(torch.from_numpy(phi).reshape(_RANDOM_PLAY), gamma)
+    return float(np.ptp(phi)) or 1.0

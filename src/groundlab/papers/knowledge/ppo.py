@@ -1,10 +1,10 @@
-"""PPO on a grid world, with curiosity (collection, RND), with shaping (the three forms of knowledge), or with neither.
+"""PPO with curiosity (RND), with shaping or a bonus (the forms of knowledge), or with neither.
 
-    learner = Learner(world, seed, Settings(), potential)
-    record = learner.improve(iteration)
+    ppo = PPO(world, seed, Settings(), potential)
+    record = ppo.train_step(number)
 
-A rollout of all environments, its credit, some epochs of clipped updates. Source: spec background-knowledge 2 and 6.
-Called from: `collect.py`, `shaped.py`. Read next: `potentials.py`, `learning/shaping.py`.
+A train step is a rollout of all environments, its advantages and returns, and some epochs of clipped updates. It is the
+part that `agent.py` and `rnd.py` share. Source: spec background-knowledge 2 and 6.
 """
 
 import time
@@ -26,18 +26,39 @@ from groundlab.learning.returns import gae
 from groundlab.learning.running_stats import RunningMoments
 from groundlab.learning.shaping import Shaper
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
-from groundlab.papers.knowledge.observations import GRID, History, Windows, adapter_for, normalised, stacked
+from groundlab.papers.knowledge.observations import (
+    GRID,
+    TRAINING_LAYOUTS_FROM,
+    History,
+    Windows,
+    adapter_for,
+    normalise,
+    stack,
+)
 from groundlab.papers.knowledge.potentials import Bonus, Potential, Zero
 from groundlab.papers.knowledge.settings import Settings
 
-TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 _CLIPPED = 5.0  # deviations beyond which a normalised observation is cut
 
 
-class Experience(NamedTuple):
-    """N = T x B decisions, step after step, and what came of them."""
+class Step(NamedTuple):
+    """One step of B environments; stacked, T steps of them [T, B, ...]."""
 
-    observations: Tensor  # float [N, 3, 7, 7]
+    observations: Tensor  # float [B, C, H, W]
+    actions: Tensor  # int64 [B]
+    log_probs: Tensor  # [B]
+    values: Tensor  # [B]
+    intrinsic_values: Tensor  # [B]
+    rewards: Tensor  # [B], as the world pays them
+    truncation_values: Tensor  # [B], of the observations that a time limit cuts off; 0 elsewhere
+    ends: Tensor  # bool [B]
+    novelty: Tensor  # [B], of the observations after the step
+
+
+class Experience(NamedTuple):
+    """N = T x B decisions, step after step, with advantages and returns."""
+
+    observations: Tensor  # float [N, C, H, W]
     actions: Tensor  # int64 [N]
     log_probs: Tensor  # [N]
     values: Tensor  # [N]
@@ -46,16 +67,11 @@ class Experience(NamedTuple):
     advantages: Tensor  # [N]
 
 
-def draw(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
+def sample_actions(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
     """Actions [B] from logits [B, A]."""
     cumulative = logits.double().softmax(-1).cumsum(-1).numpy()
-    drawn = (rng.random((len(cumulative), 1)) > cumulative).sum(1)
-    return np.minimum(drawn, cumulative.shape[1] - 1)
-
-
-def _beside(chosen: np.ndarray, views: np.ndarray) -> np.ndarray:
-    """bool [B] as [B, 1, ...], to choose among views [B, ...]."""
-    return chosen.reshape(-1, *[1] * (views.ndim - 1))
+    actions = (rng.random((len(cumulative), 1)) > cumulative).sum(1)
+    return np.minimum(actions, cumulative.shape[1] - 1)
 
 
 class IntrinsicReward:
@@ -69,22 +85,22 @@ class IntrinsicReward:
         self.observations, self.sums = RunningMoments(*shape), RunningMoments()
         self._before = torch.zeros(num_envs, dtype=torch.float64)
 
-    def whitened(self, observations: Tensor) -> Tensor:
+    def standardise(self, observations: Tensor) -> Tensor:
         """Observations [N, ...] in deviations from their running mean; not cut."""
         return ((observations - self.observations.mean) / self.observations.variance.sqrt()).float()
 
-    def of(self, observations: Tensor) -> Tensor:
-        """Curiosity [B] of observations just reached, not yet scaled."""
-        return self._novelty.curiosity(self.whitened(observations).clamp(-_CLIPPED, _CLIPPED))
+    def novelty(self, observations: Tensor) -> Tensor:
+        """The novelty [B] of observations just reached, not yet scaled."""
+        return self._novelty.curiosity(self.standardise(observations).clamp(-_CLIPPED, _CLIPPED))
 
-    def scaled(self, curiosity: Tensor) -> Tensor:
-        """A rollout's curiosity [T, B] divided by the deviation of its discounted sums, this rollout's included."""
+    def scale(self, novelty: Tensor) -> Tensor:
+        """A rollout's novelty [T, B] divided by the deviation of its discounted sums, this rollout's included."""
         sums = []
-        for row in curiosity.double():
+        for row in novelty.double():
             self._before = self._gamma * self._before + row
             sums.append(self._before)
         self.sums.update(torch.stack(sums))
-        return curiosity / float(self.sums.variance) ** 0.5
+        return novelty / float(self.sums.variance) ** 0.5
 
     def state(self) -> dict[str, Any]:
         """What `load_state` continues from, for JSON."""
@@ -98,47 +114,47 @@ class IntrinsicReward:
         self._before = torch.tensor(state["before"], dtype=torch.float64)
 
 
-class Learner:
-    """The agent in training, with all that runs on from rollout to rollout."""
+class PPO:
+    """The agent in training, with all that continues from rollout to rollout."""
 
     def __init__(
         self,
         world: str,
         seed: int,
         settings: Settings,
-        advice: Potential | Bonus | None = None,
+        knowledge: Potential | Bonus | None = None,
         scale: float = 1,
     ):
-        """scale: what potentials and bonuses are divided by (`learning.shaping.scale_of`)."""
+        """scale: what potentials and bonuses are divided by (`potentials.measure_scale`)."""
         self._seed, self._settings, self._scale = seed, settings, scale
-        self._bonus = advice if isinstance(advice, Bonus) else None
-        self._potential = advice if advice and not isinstance(advice, Bonus) else Zero()
+        self._bonus = knowledge if isinstance(knowledge, Bonus) else None
+        self._potential = knowledge if knowledge and not isinstance(knowledge, Bonus) else Zero()
         fidelity, count = settings.fidelity, settings.num_envs
-        self._senses = senses = adapter_for(world)
+        self._adapter = adapter = adapter_for(world)
         with checkpoints.seeded_construction(seed, "knowledge agent"):
-            self.agent = TwoHeadedAgent(senses.shape, len(senses.actions), settings.network)
-            self._novelty = RandomDistillation(senses.shape, settings.network) if settings.curiosity else None
+            self.agent = TwoHeadedAgent(adapter.shape, len(adapter.actions), settings.network)
+            self._novelty = RandomDistillation(adapter.shape, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
-        self._learnt = [weights for weights in self.networks.parameters() if weights.requires_grad]
-        self._optimizer = torch.optim.Adam(self._learnt, lr=settings.lr, eps=settings.adam_eps)
+        self._parameters = [weights for weights in self.networks.parameters() if weights.requires_grad]
+        self._optimizer = torch.optim.Adam(self._parameters, lr=settings.lr, eps=settings.adam_eps)
         gamma = settings.curiosity_gamma
-        self._curiosity = IntrinsicReward(self._novelty, count, gamma, senses.shape) if self._novelty else None
+        self._intrinsic = IntrinsicReward(self._novelty, count, gamma, adapter.shape) if self._novelty else None
         self._advantages = RunningMoments()
         self._shaper = Shaper(count, settings.gamma, scale, fidelity.quirks)
-        padding = None if fidelity.first_action_fills else senses.padding
+        padding = None if fidelity.first_action_fills else adapter.padding
         horizon = (self._bonus or self._potential).horizon
         self._history = History(count, horizon, padding, fidelity.quirks)
-        self._envs = senses.make(world, count, "same-step")
+        self._envs = adapter.make(world, count, "same-step")
         layouts = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, 2**31, count)
         observations, _ = self._envs.reset(seed=layouts.tolist())
-        self._views = senses.view(observations)
+        self._views = adapter.view(observations)
         self._history.start(self._views)
         self._lengths, self._returns, self._episodes = np.zeros(count, np.int64), np.zeros(count), []
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        """CPU seconds of this process by what they went into: "worlds", "policy", "potential", "update"."""
+        """CPU seconds of this process by part: "worlds", "policy", "potential", "update"."""
 
     @contextmanager
-    def _spent_on(self, part: str) -> Iterator[None]:
+    def _timed(self, part: str) -> Iterator[None]:
         start = time.process_time()
         yield
         self.seconds[part] += time.process_time() - start
@@ -148,122 +164,126 @@ class Learner:
         """Steps of all environments between two updates."""
         return self._settings.num_envs * self._settings.frames_per_env
 
-    def improve(self, iteration: int) -> dict[str, Any]:
-        """Collect a rollout and learn from it; the record of both."""
-        experience, told = self._collect(generator(self._seed, "actions", iteration))
-        with self._spent_on("update"):
-            losses = self._update(experience, generator(self._seed, "minibatches", iteration))
+    def train_step(self, number: int) -> dict[str, Any]:
+        """Collect rollout `number` (from 1) and learn from it; the record of both."""
+        experience, figures = self._collect(generator(self._seed, "actions", number))
+        with self._timed("update"):
+            losses = self._update(experience, generator(self._seed, "minibatches", number))
         if not all(np.isfinite(list(losses.values()))):
             raise GroundlabError(f"PPO's losses are {losses}; lower lr (it is {self._settings.lr})")
         episodes, self._episodes = self._episodes, []
         means = {name: float(np.mean([row[name] for row in episodes])) for name in (episodes or [{}])[0]}
-        return {"episodes": len(episodes), **means, **told, **losses}
+        return {"episodes": len(episodes), **means, **figures, **losses}
+
+    # --- The rollout
 
     @torch.no_grad()
     def _collect(self, rng: np.random.Generator) -> tuple[Experience, dict[str, float]]:
-        """The next steps of all environments, with their credit, and figures about it."""
+        """The next steps of all environments, with advantages and returns, and figures about them."""
         steps, windows, cut = [], [], []
         for _ in range(self._settings.frames_per_env):
             steps.append(self._step(rng, windows, cut))
         windows.append(self._history.windows())
-        observations, actions, log_probs, values, curious_values, rewards, follows, ends, novelty = map(
-            torch.stack, zip(*steps, strict=True)
-        )
-        with self._spent_on("potential"):
-            phi, terms = self._pay(cut, ends) if self._bonus else self._shape(windows, cut, ends)
-        last = self.agent(torch.from_numpy(normalised(self._views)))
-        settings = self._settings
-        earned = settings.reward_scale * rewards + terms + settings.gamma * follows
-        advantages, returns = gae(earned, values, ends, last.value, settings.gamma, settings.lam)
+        rollout = Step._make(map(torch.stack, zip(*steps, strict=True)))
+        with self._timed("potential"):
+            phi, terms = self._pay(cut, rollout.ends) if self._bonus else self._shape(windows, cut, rollout.ends)
+        last, settings = self.agent(torch.from_numpy(normalise(self._views))), self._settings
+        rewards = settings.reward_scale * rollout.rewards + terms + settings.gamma * rollout.truncation_values
+        advantages, returns = gae(rewards, rollout.values, rollout.ends, last.value, settings.gamma, settings.lam)
         advantages, intrinsic_returns = settings.earned * advantages, torch.zeros_like(returns)
-        if self._curiosity:
-            scaled, never = self._curiosity.scaled(novelty), torch.zeros_like(ends)
-            gamma, after = settings.curiosity_gamma, last.curiosity_value
-            curious, intrinsic_returns = gae(scaled, curious_values, never, after, gamma, settings.lam)
-            advantages = advantages + settings.curiosity * curious
+        if self._intrinsic:
+            novelty, never = self._intrinsic.scale(rollout.novelty), torch.zeros_like(rollout.ends)
+            gamma, values = settings.curiosity_gamma, rollout.intrinsic_values
+            intrinsic, intrinsic_returns = gae(novelty, values, never, last.curiosity_value, gamma, settings.lam)
+            advantages = advantages + settings.curiosity * intrinsic
             self._advantages.update(advantages)
             advantages = (advantages - self._advantages.mean) / (self._advantages.variance.sqrt() + 1e-8)
-            self._curiosity.observations.update(observations)
-        fields = (observations, actions, log_probs, values, returns, intrinsic_returns, advantages.float())
-        told = {"potential": float(phi.mean()), "shaping": float(terms.abs().mean()), "novelty": float(novelty.mean())}
-        return Experience._make(field.flatten(0, 1) for field in fields), told
+            self._intrinsic.observations.update(rollout.observations)
+        decisions = (rollout.observations, rollout.actions, rollout.log_probs, rollout.values)
+        fields = (*decisions, returns, intrinsic_returns, advantages.float())
+        means = {"potential": phi.mean(), "shaping": terms.abs().mean(), "novelty": rollout.novelty.mean()}
+        figures = {name: float(mean) for name, mean in means.items()}
+        return Experience._make(field.flatten(0, 1) for field in fields), figures
 
-    def _shape(self, windows: list[Windows], cut: list[tuple[np.ndarray, Windows]], ends: Tensor):
-        """(potentials [T + 1, B], terms [T, B]) of a rollout. cut: whom a time limit stopped at each step."""
-        values = torch.from_numpy(self._potential(stacked([*windows, *(windows for _, windows in cut)])))
-        phi = values[: ends.shape[1] * len(windows)].reshape(len(windows), -1)
-        if self._settings.timeouts == "terminal":
-            return phi, self._shaper.terms(phi, ends).float() * self._settings.strength
-        cut_off = torch.zeros_like(phi[1:])
-        cut_off[torch.from_numpy(np.stack([limited for limited, _ in cut]))] = values[phi.numel() :]
-        return phi, self._shaper.terms(phi, ends, cut_off).float() * self._settings.strength
-
-    def _pay(self, reached: list[tuple[np.ndarray, Windows]], ends: Tensor) -> tuple[Tensor, Tensor]:
-        """(what each step is worth to the bonus [T, B], what it is paid [T, B]). reached: the windows after each."""
-        assert self._bonus is not None, "`_collect` asks only where there is one"
-        paid = torch.from_numpy(self._bonus(stacked([windows for _, windows in reached]), ends.numpy()))
-        return paid, (paid / self._scale).float() * self._settings.strength
-
-    def _step(self, rng: np.random.Generator, windows: list, cut: list) -> tuple[Tensor, ...]:
-        """One step of all environments; what `_collect` stacks."""
-        with self._spent_on("policy"):
-            observations = torch.from_numpy(normalised(self._views))
-            judged = self.agent(observations)
-            actions = draw(judged.logits, rng)
-        with self._spent_on("worlds"):
-            self._history.act(actions)
+    def _step(self, rng: np.random.Generator, windows: list, cut: list) -> Step:
+        """One step of all environments; their windows before it join `windows`, see `_truncation_values` for `cut`."""
+        with self._timed("policy"):
+            observations = torch.from_numpy(normalise(self._views))
+            output = self.agent(observations)
+            choice = sample_actions(output.logits, rng)
+        with self._timed("worlds"):
+            self._history.act(choice)
             windows.append(self._history.windows())
-            seen, rewards, terminated, truncated, info = self._envs.step(actions)
-            ended, self._views = terminated | truncated, self._senses.view(seen)
-            limited = truncated & ~terminated
-        follows = self._what_follows(limited, ended, info, cut)
-        with self._spent_on("worlds"):
-            self._history.see(self._views, ended)
-            self._note(rewards, self._senses.succeeded(terminated, info), ended)
-        with self._spent_on("policy"):
-            chosen = torch.from_numpy(actions)
-            log_probs = judged.logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
-            reached = torch.from_numpy(normalised(self._views)) if self._curiosity else observations
-            novelty = self._curiosity.of(reached) if self._curiosity else torch.zeros(len(actions))
-        earned, ends = torch.from_numpy(rewards).float(), torch.from_numpy(ended)
-        return (
+            following, rewards, terminated, truncated, info = self._envs.step(choice)
+            ended, self._views = terminated | truncated, self._adapter.view(following)
+        truncation_values = self._truncation_values(truncated & ~terminated, ended, info, cut)
+        with self._timed("worlds"):
+            self._history.observe(self._views, ended)
+            self._count_episodes(rewards, self._adapter.success(terminated, info), ended)
+        with self._timed("policy"):
+            actions = torch.from_numpy(choice)
+            log_probs = output.logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
+            novelty = torch.zeros(len(actions))
+            if self._intrinsic:
+                novelty = self._intrinsic.novelty(torch.from_numpy(normalise(self._views)))
+        return Step(
             observations,
-            chosen,
+            actions,
             log_probs,
-            judged.value,
-            judged.curiosity_value,
-            earned,
-            follows,
-            ends,
+            output.value,
+            output.curiosity_value,
+            torch.from_numpy(rewards).float(),
+            truncation_values,
+            torch.from_numpy(ended),
             novelty,
         )
 
-    def _what_follows(self, limited: np.ndarray, ended: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
+    def _truncation_values(self, limited: np.ndarray, ended: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
         """The values [B] of the observations that a time limit cuts off, 0 elsewhere; their windows join `cut`.
 
-        For a bonus the windows of all environments do.
+        limited: bool [B], whom a time limit stopped. For a bonus the windows of all environments join `cut`.
         """
-        values, bootstrapped = torch.zeros(len(limited)), self._settings.timeouts == "bootstrap"
-        if not (bootstrapped or self._bonus):
+        values, bootstraps = torch.zeros(len(limited)), self._settings.timeouts == "bootstrap"
+        if not (bootstraps or self._bonus):
             return values
         after, reached = self._history.windows(), self._views
         if ended.any():
-            reached = np.where(_beside(ended, reached), self._senses.view(info["final_obs"]), reached)
+            rows = ended.reshape(-1, *[1] * (reached.ndim - 1))
+            reached = np.where(rows, self._adapter.view(info["final_obs"]), reached)
         if limited.any() or self._bonus:
             after = self._history.after(reached)
-        if bootstrapped and limited.any():
-            with self._spent_on("policy"):
-                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalised(reached[limited]))).value
+        if bootstraps and limited.any():
+            with self._timed("policy"):
+                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalise(reached[limited]))).value
         cut.append((limited, after if self._bonus else Windows._make(field[limited] for field in after)))
         return values
 
-    def _note(self, rewards: np.ndarray, succeeded: np.ndarray, ended: np.ndarray) -> None:
-        """Keep the figures of episodes that have ended in this step."""
+    def _count_episodes(self, rewards: np.ndarray, success: np.ndarray, ended: np.ndarray) -> None:
+        """Store the figures of episodes that have ended in this step."""
         self._lengths, self._returns = self._lengths + 1, self._returns + rewards
         for env in np.flatnonzero(ended).tolist():
-            row = {"success": succeeded[env], "return": self._returns[env], "length": self._lengths[env]}
+            row = {"success": success[env], "return": self._returns[env], "length": self._lengths[env]}
             self._episodes.append({name: float(value) for name, value in row.items()})
         self._lengths[ended], self._returns[ended] = 0, 0.0
+
+    def _shape(
+        self, windows: list[Windows], cut: list[tuple[np.ndarray, Windows]], ends: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(potentials [T + 1, B], shaping terms [T, B]) of a rollout. cut: whom a time limit stopped at each step."""
+        values = torch.from_numpy(self._potential(stack([*windows, *(after for _, after in cut)])))
+        phi, truncation_phi = values[: ends.shape[1] * len(windows)].reshape(len(windows), -1), None
+        if self._settings.timeouts == "bootstrap":
+            truncation_phi = torch.zeros_like(phi[1:])
+            truncation_phi[torch.from_numpy(np.stack([limited for limited, _ in cut]))] = values[phi.numel() :]
+        return phi, self._shaper.terms(phi, ends, truncation_phi).float() * self._settings.strength
+
+    def _pay(self, cut: list[tuple[np.ndarray, Windows]], ends: Tensor) -> tuple[Tensor, Tensor]:
+        """(bonuses [T, B], what each step is paid [T, B]). cut: with the windows after each step."""
+        assert self._bonus is not None, "`_collect` asks only where there is one"
+        bonuses = torch.from_numpy(self._bonus(stack([after for _, after in cut]), ends.numpy()))
+        return bonuses, (bonuses / self._scale).float() * self._settings.strength
+
+    # --- The update
 
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
@@ -275,37 +295,39 @@ class Learner:
                 self._optimizer.zero_grad()
                 losses["loss"].backward()
                 if not self._settings.fidelity.unclipped_gradients:
-                    nn.utils.clip_grad_norm_(self._learnt, self._settings.max_grad_norm)
+                    nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
                 self._optimizer.step()
                 history.append(torch.stack([loss.detach() for loss in losses.values()]))
         return dict(zip(losses, torch.stack(history).mean(0).tolist(), strict=True))
 
     def _losses(self, part: Experience, rng: np.random.Generator) -> dict[str, Tensor]:
         """The losses of one minibatch; "loss" is what is minimised."""
-        settings, judged = self._settings, self.agent(part.observations)
-        log_all = judged.logits.log_softmax(-1)
+        settings, output = self._settings, self.agent(part.observations)
+        log_all = output.logits.log_softmax(-1)
         entropy = -(log_all.exp() * log_all).sum(-1).mean()
         ratio = (log_all.gather(1, part.actions[:, None])[:, 0] - part.log_probs).exp()
         credit = part.advantages
-        if not self._curiosity:  # with curiosity they are normalised by their running moments
+        if not self._intrinsic:  # with curiosity they are normalised by their running moments
             credit = (credit - credit.mean()) / (credit.std() + 1e-8)
         policy = -torch.min(ratio * credit, ratio.clamp(1 - settings.clip, 1 + settings.clip) * credit).mean()
-        near = part.values + (judged.value - part.values).clamp(-settings.clip, settings.clip)
-        value = 0.5 * torch.max((judged.value - part.returns) ** 2, (near - part.returns) ** 2).mean()
+        near = part.values + (output.value - part.values).clamp(-settings.clip, settings.clip)
+        value = 0.5 * torch.max((output.value - part.returns) ** 2, (near - part.returns) ** 2).mean()
         prediction = torch.zeros(())
-        if self._curiosity and self._novelty:
-            value = value + 0.5 * (judged.curiosity_value - part.intrinsic_returns).pow(2).mean()
-            predicted, true = self._novelty(self._curiosity.whitened(part.observations))
-            kept = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
-            prediction = ((predicted - true).pow(2).mean(1) * kept).sum() / kept.sum().clamp(min=1)
+        if self._intrinsic and self._novelty:
+            value = value + 0.5 * (output.curiosity_value - part.intrinsic_returns).pow(2).mean()
+            predicted, true = self._novelty(self._intrinsic.standardise(part.observations))
+            chosen = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
+            prediction = ((predicted - true).pow(2).mean(1) * chosen).sum() / chosen.sum().clamp(min=1)
         loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
         return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
 
+    # --- Checkpoints
+
     def state(self) -> Files:
-        """The files of a checkpoint; to be taken between two updates."""
+        """The files of a checkpoint; to be taken between two train steps."""
         facts = {"shaper": self._shaper.state(), "history": self._history.state(), "lengths": self._lengths.tolist()}
         facts |= {"advantages": self._advantages.state(), "returns": self._returns.tolist()}
-        facts |= {"curiosity": self._curiosity.state()} if self._curiosity else {}
+        facts |= {"curiosity": self._intrinsic.state()} if self._intrinsic else {}
         facts |= {"bonus": self._bonus.state()} if self._bonus else {}
         files = checkpoints.pack(self.networks, self._optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
@@ -316,11 +338,19 @@ class Learner:
         self._shaper.load_state(facts["shaper"])
         self._history.load_state(facts["history"])
         self._advantages.load_state(facts["advantages"])
-        if self._curiosity:
-            self._curiosity.load_state(facts["curiosity"])
+        if self._intrinsic:
+            self._intrinsic.load_state(facts["curiosity"])
         if self._bonus:
             self._bonus.load_state(facts["bonus"])
         self._lengths, self._returns = np.array(facts["lengths"], np.int64), np.array(facts["returns"])
         self._envs.load(load(files["envs.safetensors"]))
         nobody = np.zeros(self._settings.num_envs, np.bool_)
-        self._views = self._senses.view(self._envs.reset(options={"reset_mask": nobody})[0])
+        self._views = self._adapter.view(self._envs.reset(options={"reset_mask": nobody})[0])
+
+    def load_weights(self, files: Files) -> None:
+        """Take the networks of a checkpoint, to play with."""
+        checkpoints.unpack(files, self.networks)
+
+    def close(self) -> None:
+        """End the process that a program of BK-Code runs in."""
+        self._potential.close()

@@ -1,22 +1,117 @@
-"""Advisers by rule: what a labelling leaves when nobody is asked, to compare language models with.
+"""Labellers without a conversation: judges and advisers by a stated rule, and a judge that only scores words.
 
-    labelling.label(..., maker="scripted")      groundlab label goals --maker scripted --out DIR
+    scripted_judge(error=0.1, seed=0)      which of two segments has the higher score by common sense
+    scoring_judge("quick-t5-s0")           which of two segments has the likelier actions
+    programmer(), grid_adviser(), crafter_adviser()
 
-`judging.scripted_judge` is the third one; for Crafter see `survival.py`. Called from: `labelling.py`.
+A labelling by rule (`groundlab label goals --maker scripted --out DIR`) is what language models are compared with.
+Each of these is a chat model that answers the same prompts.
 """
 
 import re
+from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+import torch
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.hashing import digest_bytes
+from groundlab.core.seeding import generator
+from groundlab.language import models
 from groundlab.language.chat import Sampling, Scripted
+from groundlab.language.pretraining import resolve_model
+from groundlab.language.scoring import score_actions
+from groundlab.papers.knowledge.bk_pref import FIRST, SECOND, TIE
+from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, latest_observation, parse_steps
+from groundlab.papers.knowledge.observations import CRAFTER, GRID, ObservationAdapter
 from groundlab.worlds.crafter.rules import FULL
 
-_STEP = re.compile(r"Step \d+: (.*) You choose the action: (.*)\.$", re.MULTILINE)
-_SEEN = re.compile(r"(\w+) at (\d+) steps to your")
+# --- Judges
+
+_RANKS = {FIRST: "A > B", SECOND: "B > A", TIE: "A = B"}
+
+
+def scripted_judge(error: float, seed: int, adapter: ObservationAdapter = GRID) -> Scripted:
+    """A judge by score, which gives the opposite answer to a share `error` of the questions, drawn by seed.
+
+    adapter: whose descriptions it reads. Raises GroundlabError for a share outside 0 .. 1.
+    """
+    if not 0 <= error <= 1:
+        raise GroundlabError(f"error is {error}; give a share from 0 to 1")
+    score = score_crafter_segment if adapter is CRAFTER else score_grid_segment
+
+    def rule(text: str, sampling: Sampling) -> str:
+        scores = [score(part) for part in text.split("Description of Trajectory Segment B:")]
+        label = TIE if scores[0] == scores[1] else float(scores[1] > scores[0])
+        wrong = generator(seed, "judge", int(digest_bytes(text.encode())[:8], 16)).random() < error
+        return f"[Thoughts]\nmerits {scores[0]} and {scores[1]}\n\n[Rank]\n{_RANKS[1 - label if wrong else label]}"
+
+    return Scripted(f"scripted judge, error {error:g}, seed {seed}", rule)
+
+
+def score_grid_segment(caption: str) -> int:
+    """What a stretch of play is worth by common sense, read from its description.
+
+    +1 for a step forward into a free cell, -1 for one against a wall or an object, -1 for a turn that takes back the
+    turn before, -1 for any other action, +2 for an object right ahead at the end.
+    """
+    total, before = 0, ""
+    for observation, action in parse_steps(caption):
+        if action == "forward":
+            total += -1 if re.search(r"(?<!and )\b1 step forward", observation) else 1
+        elif action in ("turn left", "turn right"):
+            total -= {action, before} == {"turn left", "turn right"}
+        else:
+            total -= 1
+        before = action
+    ahead = re.search(r"You see a \w+ (?:key|ball|box) 1 step forward", latest_observation(caption))
+    return total + 2 * bool(ahead)
+
+
+_QUESTION = "something {place}, \n which words bring you to face it?"
+_WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # "do nothing" has no word: 0
+_WORD_OF = dict(zip(MINIGRID_ACTIONS, _WORDS, strict=False))
+_POSITION = re.compile(r"You see a \w+ (?:key|ball|box) ([^.]+)")
+_TIE_BELOW = 1e-4  # difference of plausibility
+
+
+def scoring_judge(name: str) -> Scripted:
+    """A judge by the likelihood of each action's words. Raises GroundlabError for a model that is not on this machine.
+
+    name: a sequence-to-sequence model; it is asked how to face each thing in view, and cannot hold a conversation.
+    """
+    model, tokenizer = models.load(resolve_model(name), kind="seq2seq")
+
+    @cache
+    def likelihoods(position: str) -> dict[str, float]:
+        with torch.inference_mode():
+            scores = score_actions(model, tokenizer, [_QUESTION.format(place=position)], _WORDS)
+        return dict(zip(_WORDS, scores.softmax(-1)[0].tolist(), strict=True))
+
+    def plausibility(caption: str) -> float:
+        steps = []
+        for observation, action in parse_steps(caption):
+            word = _WORD_OF.get(action, "")
+            each = [likelihoods(position).get(word, 0.0) for position in _POSITION.findall(observation)]
+            steps.append(max(each, default=1 / len(_WORDS)))
+        return float(np.mean(steps))
+
+    def rule(text: str, sampling: Sampling) -> str:
+        first, second = (plausibility(part) for part in text.split("Description of Trajectory Segment B:"))
+        rank = "A = B" if abs(first - second) < _TIE_BELOW else "A > B" if first > second else "B > A"
+        return f"[Thoughts]\nplausible to {first:.4f} and {second:.4f}\n\n[Rank]\n{rank}"
+
+    return Scripted(f"{name}, scoring", rule)
+
+
+# --- Crafter: scores and goals
+
+_NEAR = re.compile(r"(\w+) at (\d+) steps to your")
 _FACED = re.compile(r"You face (\w+) at your front")
 _VITAL = re.compile(r"(\w+): (\d+)/9")
-_OWNED = re.compile(r"(\d+) (\w+)")
-_PLACED = {"place stone": "stone", "place crafting table": "table", "place furnace": "furnace", "place plant": "plant"}
+_ITEM = re.compile(r"(\d+) (\w+)")
+_PLACES = {"place stone": "stone", "place crafting table": "table", "place furnace": "furnace", "place plant": "plant"}
 _BLOWS = ("eat", "drink", "attack", "collect")  # one act under four names
 _CREATURES = ("cow", "zombie", "skeleton")
 _USEFUL = ("tree", "water", "cow", "plant", "stone", "coal", "iron", "diamond", "table", "furnace")
@@ -29,56 +124,42 @@ class Sight(NamedTuple):
 
     near: dict[str, int]
     """Steps to the nearest of each kind."""
-    faced: str
+    facing: str
     has: dict[str, int]
     """Health, food, drink, energy, and the inventory; empty where the description is of nothing."""
     asleep: bool
 
 
-def read(description: str) -> Sight:
+def parse_sight(description: str) -> Sight:
     """What a description says."""
-    near = {kind: int(steps) for kind, steps in _SEEN.findall(description)}
+    near = {kind: int(steps) for kind, steps in _NEAR.findall(description)}
     vitals = {name: int(number) for name, number in _VITAL.findall(description)}
-    owned = {name: int(number) for number, name in _OWNED.findall(description.partition("Your have ")[2])}
-    faced = _FACED.search(description)
-    return Sight(near, faced[1] if faced else "", vitals | owned, "You are sleeping" in description)
+    items = {name: int(number) for number, name in _ITEM.findall(description.partition("Your have ")[2])}
+    facing = _FACED.search(description)
+    return Sight(near, facing[1] if facing else "", vitals | items, "You are sleeping" in description)
 
 
-def merit(caption: str) -> int:
+def score_crafter_segment(caption: str) -> int:
     """What a stretch of play is worth: ten for a deed, less ten for a health lost, less the steps to something useful.
 
     Deeds: something more in the inventory, a drink, a ripe plant eaten, a thing placed, a creature gone under a blow
     (a cow, too), waking up. The steps, 0 to 9, are those to the nearest useful thing at the end.
     """
-    steps = _STEP.findall(caption)
-    views = [read(seen) for seen, _ in steps] + [read(caption.rpartition("Current observation: ")[2])]
-    deeds = sum(_deeds(views[at], action, views[at + 1]) for at, (_, action) in enumerate(steps))
-    return _A_DEED * deeds - min((views[-1].near.get(kind, _BEYOND) for kind in _USEFUL), default=_BEYOND)
+    steps = parse_steps(caption)
+    sights = [parse_sight(text) for text in (*(observation for observation, _ in steps), latest_observation(caption))]
+    deeds = sum(_deeds(sights[at], action, sights[at + 1]) for at, (_, action) in enumerate(steps))
+    return _A_DEED * deeds - min((sights[-1].near.get(kind, _BEYOND) for kind in _USEFUL), default=_BEYOND)
 
 
 def _deeds(before: Sight, action: str, after: Sight) -> int:
     if not before.has or not after.has:
         return 0
     rises = {name: number - before.has.get(name, 0) for name, number in after.has.items()}
-    gained = sum(rise > 0 for name, rise in rises.items() if name not in ("health", "food", "energy"))
-    eaten = rises["food"] > 0 and before.faced == "plant"
-    placed = action in _PLACED and after.faced == _PLACED[action] != before.faced
-    beaten = action in _BLOWS and before.faced in _CREATURES and after.faced != before.faced
-    return gained + eaten + placed + beaten + (before.asleep and not after.asleep) + min(0, rises["health"])
-
-
-def goals(description: str) -> list[str]:
-    """What to do next, the nearest first, from what is in view, missing and at hand."""
-    sight = read(description)
-    if not sight.has:
-        return ["Explore the map."]
-    has, near = sight.has, sight.near
-    found = [goal for kind, goal in _GATHER if kind in near and _may(kind, has)]
-    made = [f"Make a {tool.replace('_', ' ')}." for tool in _makeable(has, near)]
-    placed = ["Place a crafting table."] if has.get("wood", 0) > 1 and "table" not in near else []
-    placed += ["Place a plant."] if has.get("sapling") else []
-    rest = ["Sleep until energy is full."] if has["energy"] < FULL // 2 else []
-    return [*made, *placed, *found, *rest] or ["Explore the map."]
+    gains = sum(rise > 0 for name, rise in rises.items() if name not in ("health", "food", "energy"))
+    eats = rises["food"] > 0 and before.facing == "plant"
+    places = action in _PLACES and after.facing == _PLACES[action] != before.facing
+    beats = action in _BLOWS and before.facing in _CREATURES and after.facing != before.facing
+    return gains + eats + places + beats + (before.asleep and not after.asleep) + min(0, rises["health"])
 
 
 _GATHER = (
@@ -92,11 +173,25 @@ _GATHER = (
 _NEEDS = {"stone": "wood_pickaxe", "coal": "wood_pickaxe", "iron": "stone_pickaxe", "diamond": "iron_pickaxe"}
 
 
-def _may(kind: str, has: dict[str, int]) -> bool:
+def crafter_goals(description: str) -> list[str]:
+    """What to do next, the nearest first, from what is in view, missing and at hand."""
+    sight = parse_sight(description)
+    if not sight.has:
+        return ["Explore the map."]
+    has, near = sight.has, sight.near
+    gather = [goal for kind, goal in _GATHER if kind in near and _can_gather(kind, has)]
+    make = [f"Make a {tool.replace('_', ' ')}." for tool in _tools(has, near)]
+    place = ["Place a crafting table."] if has.get("wood", 0) > 1 and "table" not in near else []
+    place += ["Place a plant."] if has.get("sapling") else []
+    rest = ["Sleep until energy is full."] if has["energy"] < FULL // 2 else []
+    return [*make, *place, *gather, *rest] or ["Explore the map."]
+
+
+def _can_gather(kind: str, has: dict[str, int]) -> bool:
     return has["drink"] < FULL if kind == "water" else kind not in _NEEDS or _NEEDS[kind] in has
 
 
-def _makeable(has: dict[str, int], near: dict[str, int]) -> list[str]:
+def _tools(has: dict[str, int], near: dict[str, int]) -> list[str]:
     """Tools that one lacks and has the materials for, beside a table."""
     costs = {"wood": ("wood",), "stone": ("wood", "stone")}
     if "furnace" in near:
@@ -104,6 +199,8 @@ def _makeable(has: dict[str, int], near: dict[str, int]) -> list[str]:
     able = [kind for kind, items in costs.items() if "table" in near and all(has.get(item) for item in items)]
     return [f"{kind}_{tool}" for kind in able for tool in ("pickaxe", "sword") if f"{kind}_{tool}" not in has]
 
+
+# --- Advisers and the programmer
 
 _PROGRAM = """def compute_reward(obs, past_obs, past_actions):
     things = np.isin(obs[0], [OBJECT_TO_IDX["key"], OBJECT_TO_IDX["ball"], OBJECT_TO_IDX["box"]])
@@ -118,21 +215,20 @@ def programmer() -> Scripted:
     return Scripted("scripted programmer", lambda text, sampling: f"```python\n{_PROGRAM}```\n")
 
 
-def adviser() -> Scripted:
+def grid_adviser() -> Scripted:
     """Goes to each thing in view, in the order of the last description; looks around when there is none."""
 
     def rule(text: str, sampling: Sampling) -> str:
-        now = text.rpartition("Current observation: ")[2]
-        things = dict.fromkeys(_THING.findall(now))
+        things = dict.fromkeys(_THING.findall(latest_observation(text)))
         return "\n".join(f"- Go to the {thing}." for thing in things) or "- Look around."
 
     return Scripted("scripted adviser", rule)
 
 
-def survivor() -> Scripted:
+def crafter_adviser() -> Scripted:
     """The adviser for Crafter."""
 
     def rule(text: str, sampling: Sampling) -> str:
-        return "\n".join(f"- {goal}" for goal in goals(text.rpartition("Current observation: ")[2]))
+        return "\n".join(f"- {goal}" for goal in crafter_goals(latest_observation(text)))
 
     return Scripted("scripted survivor", rule)

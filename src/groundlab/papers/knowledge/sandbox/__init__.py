@@ -1,17 +1,16 @@
 """Code that a language model wrote, run where it can do no harm: batches in, finite and bounded numbers out.
 
     with Sandbox() as sandbox:
-        outcome = sandbox.evaluate(source, windows, actions)    # windows [N, K + 1, 3, 7, 7], actions [N, K]
-        outcome.values, outcome.fault
+        result = sandbox.evaluate(source, windows, actions)    # windows [N, K + 1, 3, 7, 7], actions [N, K]
+        result.values, result.fault
 
 Layers, from the outside in: a static gate (gate.py); an interpreter of its own with an empty environment and no rights
-of root; a process that lives for one batch, with limits on processor, memory, files and processes; a filter in the
-kernel that leaves it nothing but computing (kernel_filter.py); and this page, which believes nothing that comes back.
-A batch is one round trip. Its windows are put in an order of our own and some are asked twice, so a program that keeps
-state between calls is found out. `Sandbox.protections` is measured, not assumed: without the kernel's filter (another
-system or processor than it knows) limits alone keep nobody from deleting files or sending signals; the gate has to.
-Source: spec background-knowledge 3. Read next: `confined.py`, the program on the other side; `outcomes.py`, how its
-answers are judged; `adversaries.py`, which attacks both.
+of root; a process that lives for one batch, with limits on processor, memory, files and processes (child.py); a filter
+in the kernel that leaves it nothing but computing (seccomp.py); and results.py, which believes nothing that comes back.
+A batch is one round trip. Its windows are put in an order of our own and some are evaluated twice, so a program that
+keeps state between calls is detected. `Sandbox.protections` is measured, not assumed: without the kernel's filter
+(another system or processor than it knows) limits alone keep nobody from deleting files or sending signals; the gate
+has to. attacks.py attacks all of it. Source: spec background-knowledge 3.
 """
 
 import contextlib
@@ -34,10 +33,10 @@ import groundlab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.papers.knowledge.sandbox import child, seccomp
-from groundlab.papers.knowledge.sandbox.results import Limits, Outcome, judged
+from groundlab.papers.knowledge.sandbox.results import Limits, Result, assess
 from groundlab.worlds.codes import ACTIONS, COLOURS, DOOR_STATES, STEP_X, STEP_Y, TYPES
 
-ASKED_TWICE = 8  # windows of a batch
+REPEATS = 8  # windows of a batch that are evaluated twice
 _START = 120.0  # seconds that a server may take to start, on a very busy machine
 _GRACE = 30.0  # seconds that it may take beyond a batch's own time
 _ATTEMPTS = 2  # times that a batch is put to a server; the second one is new
@@ -62,12 +61,12 @@ def compute_reward(obs, past_obs, past_actions):
 """
 
 
-class _Lost(Exception):
+class _ServerLost(Exception):
     """The server gave no answer."""
 
 
 def constants() -> dict[str, Any]:
-    """What programs find under minigrid's names (minigrid.core.constants, Actions)."""
+    """What programs can use under minigrid's names (minigrid.core.constants, Actions)."""
     return {
         "OBJECT_TO_IDX": {name: code for code, name in enumerate(TYPES)},
         "IDX_TO_OBJECT": dict(enumerate(TYPES)),
@@ -95,7 +94,7 @@ class Sandbox:
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(self, *ended: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -109,10 +108,10 @@ class Sandbox:
         """What a process without the gate was refused on this machine, by trying it."""
         plain = Sandbox(self.limits, gate=False)
         with plain:
-            outcome = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
-        return {name: refused == 1.0 for name, refused in (outcome.details or [{}])[0].items()}
+            result = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
+        return {name: refused == 1.0 for name, refused in (result.details or [{}])[0].items()}
 
-    def evaluate(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool = False) -> Outcome:
+    def evaluate(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool = False) -> Result:
         """`compute_reward(window[-1], window[:-1], actions)` of every window, in one round trip.
 
         windows: uint8 or float32 [N, K + 1, ...]; actions: integers [N, K]. A batch that ended early has failed as a
@@ -123,10 +122,10 @@ class Sandbox:
             shapes = f"{list(windows.shape)} and {list(actions.shape)}"
             raise GroundlabError(f"windows and actions are {shapes}; give [N, K + 1, ...] and [N, K]")
         if count == 0:
-            return Outcome(np.zeros(0), np.zeros(0, bool), None, [] if details else None, 0.0)
-        order = self._rng.permutation(np.concatenate([np.arange(count), self._rng.permutation(count)[:ASKED_TWICE]]))
-        reply, answer = self._put(self._job(source, windows[order], actions[order], details))
-        return judged(reply, answer, order, count, self.limits, details)
+            return Result(np.zeros(0), np.zeros(0, bool), None, [] if details else None, 0.0)
+        order = self._rng.permutation(np.concatenate([np.arange(count), self._rng.permutation(count)[:REPEATS]]))
+        reply, answer = self._send(self._job(source, windows[order], actions[order], details))
+        return assess(reply, answer, order, count, self.limits, details)
 
     def _job(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool) -> tuple[bytes, float]:
         """The bytes of a job, and the seconds that its answer may take."""
@@ -151,16 +150,16 @@ class Sandbox:
         encoded = json.dumps(header).encode()
         return struct.pack("!I", len(encoded)) + encoded + arrays, limits.wall_seconds + _GRACE
 
-    def _put(self, job: tuple[bytes, float]) -> tuple[dict[str, Any], bytes]:
-        """Put a job to the server, and once more to a new one when the first is lost; what loses both has died."""
+    def _send(self, job: tuple[bytes, float]) -> tuple[dict[str, Any], bytes]:
+        """Send a job to the server, and again to a new one when the first is lost; a job that loses both has died."""
         for _ in range(_ATTEMPTS):
             server = self._running()
             assert server.stdin and server.stdout
             try:
                 server.stdin.write(job[0])
                 server.stdin.flush()
-                return _received(server.stdout.fileno(), time.monotonic() + job[1])
-            except (OSError, _Lost):
+                return _receive(server.stdout.fileno(), time.monotonic() + job[1])
+            except (OSError, _ServerLost):
                 self.close()
                 self.respawns += 1
         return {"ended": "closed", "status": int(signal.SIGKILL), "cpu_seconds": 0.0}, b""
@@ -184,8 +183,8 @@ class Sandbox:
             weakref.finalize(self, self._end, server)
             assert server.stdout
             try:
-                _exactly(server.stdout.fileno(), len(child.READY), time.monotonic() + _START)
-            except _Lost:
+                _read_exactly(server.stdout.fileno(), len(child.READY), time.monotonic() + _START)
+            except _ServerLost:
                 self.close()
                 raise GroundlabError(f"the sandbox does not start; try: {' '.join(command)} < /dev/null") from None
         return self._server
@@ -218,18 +217,18 @@ def _group(process: int) -> int:
         return -1
 
 
-def _received(descriptor: int, deadline: float) -> tuple[dict[str, Any], bytes]:
-    """The server's word on how a batch ended, and the bytes that it passes on. Raises _Lost."""
-    head, answer = struct.unpack("!II", _exactly(descriptor, 8, deadline))
-    return json.loads(_exactly(descriptor, head, deadline)), _exactly(descriptor, answer, deadline)
+def _receive(descriptor: int, deadline: float) -> tuple[dict[str, Any], bytes]:
+    """The server's word on how a batch ended, and the bytes that it passes on. Raises _ServerLost."""
+    head, answer = struct.unpack("!II", _read_exactly(descriptor, 8, deadline))
+    return json.loads(_read_exactly(descriptor, head, deadline)), _read_exactly(descriptor, answer, deadline)
 
 
-def _exactly(descriptor: int, size: int, deadline: float) -> bytes:
-    received = bytearray()
-    while len(received) < size:
+def _read_exactly(descriptor: int, size: int, deadline: float) -> bytes:
+    content = bytearray()
+    while len(content) < size:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        chunk = os.read(descriptor, size - len(received)) if ready else b""
+        chunk = os.read(descriptor, size - len(content)) if ready else b""
         if not chunk:
-            raise _Lost
-        received += chunk
-    return bytes(received)
+            raise _ServerLost
+        content += chunk
+    return bytes(content)

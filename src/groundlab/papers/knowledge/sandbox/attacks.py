@@ -5,7 +5,6 @@
 The programs are in assets/knowledge/adversaries.yaml. Harm is looked for outside: a file with a secret, a port that
 listens, the processes on this machine, our own environment, and the next honest batch, which must be right to the bit.
 A program that ends as "value" ran to its end and gave finite numbers: it found nothing to harm.
-Read next: `sandbox.py`. Used by: tests/methods/knowledge/test_sandbox.py.
 """
 
 import os
@@ -21,7 +20,7 @@ import yaml
 
 from groundlab.assets import read_text
 from groundlab.core.seeding import generator
-from groundlab.papers.knowledge.sandbox import ASKED_TWICE, Limits, Outcome, Sandbox
+from groundlab.papers.knowledge.sandbox import REPEATS, Limits, Result, Sandbox
 
 SECRET = 271_828
 WINDOWS = 12
@@ -31,7 +30,7 @@ _HONEST = _HEAD + "    return float(obs.sum()) / 10, {'sum': float(obs.sum())}"
 
 
 class Adversary(NamedTuple):
-    """One program; `source` still holds the names of places."""
+    """One program; `source` still holds names such as CANARY."""
 
     kind: str
     name: str
@@ -39,13 +38,13 @@ class Adversary(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """What came of one program: how it ended (a fault's kind, or "value"), and what was harmed."""
+    """The result of one program: how it ended (a fault's kind, or "value"), and its harms."""
 
     kind: str
     name: str
     gate: bool
-    ended: str
-    harmed: list[str]
+    ending: str
+    harms: list[str]
 
 
 class Surroundings(NamedTuple):
@@ -62,16 +61,16 @@ class Surroundings(NamedTuple):
 
 def adversaries() -> list[Adversary]:
     """All programs, in the order of the file."""
-    found = yaml.safe_load(read_text("knowledge/adversaries.yaml"))
+    kinds = yaml.safe_load(read_text("knowledge/adversaries.yaml"))
     return [
-        Adversary(kind, name, given.get("program") or _HEAD + _indented(given["body"]))
-        for kind, programs in found.items()
-        for name, given in programs.items()
+        Adversary(kind, name, text.get("program") or _function(text["body"]))
+        for kind, programs in kinds.items()
+        for name, text in programs.items()
     ]
 
 
-def _indented(body: str) -> str:
-    return "".join(f"    {line}\n" for line in body.split("\n"))
+def _function(body: str) -> str:
+    return _HEAD + "".join(f"    {line}\n" for line in body.split("\n"))
 
 
 @contextmanager
@@ -88,16 +87,16 @@ def surroundings() -> Iterator[Surroundings]:
 
 def attack(adversary: Adversary, sandbox: Sandbox, around: Surroundings) -> Attack:
     """Run one program, then look for harm, then put an honest batch to the same sandbox."""
-    places = {"CANARY": str(around.canary), "PORT": str(around.port), "PARENT": str(os.getpid())}
-    places |= {"ROWS": str(WINDOWS + min(ASKED_TWICE, WINDOWS)), "NESTED": "(" * 20_000 + "1" + ")" * 20_000}
+    names = {"CANARY": str(around.canary), "PORT": str(around.port), "PARENT": str(os.getpid())}
+    names |= {"ROWS": str(WINDOWS + min(REPEATS, WINDOWS)), "NESTED": "(" * 20_000 + "1" + ")" * 20_000}
     source = adversary.source
-    for name, place in places.items():
-        source = source.replace(name, place)
+    for name, value in names.items():
+        source = source.replace(name, value)
     windows, actions = _batch()
-    outcome = sandbox.evaluate(source, windows, actions, details=True)
-    harmed = [*_harm(around), *_leaks(outcome), *_honest(sandbox)]
-    ended = outcome.fault.kind if outcome.fault else "value"
-    return Attack(adversary.kind, adversary.name, sandbox.gate, ended, harmed)
+    result = sandbox.evaluate(source, windows, actions, details=True)
+    harms = [*_harm(around), *_leaks(result), *_honest(sandbox)]
+    ending = result.fault.kind if result.fault else "value"
+    return Attack(adversary.kind, adversary.name, sandbox.gate, ending, harms)
 
 
 def _batch() -> tuple[np.ndarray, np.ndarray]:
@@ -117,21 +116,21 @@ def _harm(around: Surroundings) -> Iterator[str]:
         pass
 
 
-def _leaks(outcome: Outcome) -> Iterator[str]:
-    bad = ~np.isfinite(outcome.values) | (np.abs(outcome.values) > LIMITS.magnitude)
-    if bad.any() or len(outcome.values) != WINDOWS or len(outcome.failed) != WINDOWS:
+def _leaks(result: Result) -> Iterator[str]:
+    bad = ~np.isfinite(result.values) | (np.abs(result.values) > LIMITS.magnitude)
+    if bad.any() or len(result.values) != WINDOWS or len(result.failed) != WINDOWS:
         yield "an output passed that is none"
-    said = (outcome.fault.message if outcome.fault else "") + str(outcome.details)
+    said = (result.fault.message if result.fault else "") + str(result.details)
     if len(said) > 200_000:
         yield "it talked without end"
-    if str(SECRET) in said or np.isclose(outcome.values, SECRET / 1000).any():
+    if str(SECRET) in said or np.isclose(result.values, SECRET / 1000).any():
         yield "the secret came out"
 
 
 def _honest(sandbox: Sandbox) -> Iterator[str]:
     windows, actions = _batch()
-    outcome = sandbox.evaluate(_HONEST, windows, actions)
-    if outcome.fault or not np.array_equal(outcome.values, windows[:, -1].reshape(WINDOWS, -1).sum(1) / 10):
+    result = sandbox.evaluate(_HONEST, windows, actions)
+    if result.fault or not np.array_equal(result.values, windows[:, -1].reshape(WINDOWS, -1).sum(1) / 10):
         yield "the next honest batch was wrong"
     if sandbox.respawns:
         yield "the server was lost"
@@ -151,11 +150,11 @@ def by_kind(attacks: list[Attack]) -> list[dict[str, str | int]]:
     for kind in dict.fromkeys(attack.kind for attack in attacks):
         mine = [attack for attack in attacks if attack.kind == kind]
         gated, open_ = ([attack for attack in mine if attack.gate is gate] for gate in (True, False))
-        endings = [attack.ended for attack in open_]
-        counts = ", ".join(f"{ended} {endings.count(ended)}" for ended in dict.fromkeys(endings))
+        endings = [attack.ending for attack in open_]
+        counts = ", ".join(f"{ending} {endings.count(ending)}" for ending in dict.fromkeys(endings))
         row = {"kind": kind, "programs": len({attack.name for attack in mine})}
-        row |= {"refused by the gate": sum(attack.ended == "refused" for attack in gated)}
-        rows.append(row | {"without the gate": counts, "harmed": sum(bool(attack.harmed) for attack in mine)})
+        row |= {"refused by the gate": sum(attack.ending == "refused" for attack in gated)}
+        rows.append(row | {"without the gate": counts, "harmed": sum(bool(attack.harms) for attack in mine)})
     return rows
 
 
@@ -165,7 +164,7 @@ def main() -> None:
     for row in by_kind(attacks):
         print(" | ".join(str(value) for value in row.values()))
     for each in attacks:
-        if each.harmed or (each.gate and each.ended == "value"):
+        if each.harms or (each.gate and each.ending == "value"):
             print(each)
 
 

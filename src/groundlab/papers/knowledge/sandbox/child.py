@@ -1,13 +1,13 @@
 """The sandbox's own program, in an interpreter of its own: it runs each batch in a process that lives for that batch.
 
-    python -I -S confined.py ROOT_OF_GROUNDLAB ROOT_OF_NUMPY     (started by sandbox.py with an empty environment)
+    python -I -S child.py ROOT_OF_GROUNDLAB ROOT_OF_NUMPY     (started by `Sandbox` with an empty environment)
 
 The server below never runs a line of what a language model wrote. It reads a job from its standard input, forks, and
 the fork gives up its privileges, its files, its memory beyond a limit and, where the kernel can, every system call but
 those of computing; then it checks the program (gate.py), runs it on every window of the batch, and writes the values to
 a pipe of its own. A batch therefore leaves nothing behind: no state, no bytes in anybody's pipe. The server reads
 at most as many bytes as an honest answer has, kills what is late, and passes on what came with how the process ended.
-Read next: `sandbox.py`, which trusts neither.
+`results.py` trusts neither of them.
 """
 
 import ctypes
@@ -56,7 +56,7 @@ def _run(job: dict[str, Any], arrays: bytes) -> tuple[dict[str, Any], bytes]:
     if process == 0:
         try:
             os.close(reading)
-            _confined(job, arrays, writing)
+            _compute(job, arrays, writing)
         finally:
             os._exit(70)
     os.close(writing)
@@ -84,7 +84,7 @@ def _read(descriptor: int, most: int, deadline: float) -> tuple[bytes, str]:
     return answer, "flood"
 
 
-def _confined(job: dict[str, Any], arrays: bytes, writing: int) -> None:
+def _compute(job: dict[str, Any], arrays: bytes, writing: int) -> None:
     """The life of a confined process; it does not return."""
     from groundlab.papers.knowledge.sandbox import gate, seccomp
 
@@ -98,9 +98,9 @@ def _confined(job: dict[str, Any], arrays: bytes, writing: int) -> None:
         seccomp.refuse_all_but_computing(RESULT)
     reason = gate.refusal(job["source"]) if job["gate"] else None
     if reason is not None:
-        answer = _framed(REFUSED, b"", {"kind": "refused", "message": reason})
+        answer = _frame(REFUSED, b"", {"kind": "refused", "message": reason})
     else:
-        answer = _evaluated(job, arrays)
+        answer = _evaluate(job, arrays)
     while answer:
         answer = answer[os.write(RESULT, answer) :]
     os._exit(0)
@@ -125,31 +125,31 @@ def _memory_in_use() -> int:
         return 1 << 31
 
 
-def _framed(kind: int, values: bytes, text: dict[str, Any]) -> bytes:
+def _frame(kind: int, values: bytes, text: dict[str, Any]) -> bytes:
     encoded = json.dumps(text).encode()
     if len(encoded) > LONGEST_TEXT:
         encoded = json.dumps({"kind": "output", "message": "the details are too long"}).encode()
     return HEADER.pack(kind, len(encoded)) + values + encoded
 
 
-def _evaluated(job: dict[str, Any], arrays: bytes) -> bytes:
-    """Define the program, call it on every window; NaN marks a window on which it failed, the first failure is told."""
+def _evaluate(job: dict[str, Any], arrays: bytes) -> bytes:
+    """Define the program and call it on every window: NaN where it failed, and the first fault."""
     windows, actions = _windows(job, arrays)
     try:
         function = _define(job["source"], job["constants"], job["gate"])
     except BaseException as error:
-        return _framed(FAILED, b"", _told(error))
+        return _frame(FAILED, b"", _describe(error))
     import numpy as np
 
-    values, told, details = np.full(len(windows), np.nan), None, []
+    values, failure, details = np.full(len(windows), np.nan), None, []
     for row, (window, past) in enumerate(zip(windows, actions, strict=True)):
         parts: dict[str, float] = {}
         try:
-            values[row], parts = _checked(function(window[-1], window[:-1], past), job["details"])
+            values[row], parts = _check(function(window[-1], window[:-1], past), job["details"])
         except BaseException as error:
-            told = told or _told(error)
+            failure = failure or _describe(error)
         details.append(parts)
-    return _framed(VALUES, values.tobytes(), (told or {}) | ({"details": details} if job["details"] else {}))
+    return _frame(VALUES, values.tobytes(), (failure or {}) | ({"details": details} if job["details"] else {}))
 
 
 def _windows(job: dict[str, Any], arrays: bytes) -> tuple[Any, Any]:
@@ -212,7 +212,7 @@ class _WrongOutput(Exception):
     """The program gave something else than a number and its named parts."""
 
 
-def _checked(answer: Any, details: bool) -> tuple[float, dict[str, float]]:
+def _check(answer: Any, details: bool) -> tuple[float, dict[str, float]]:
     """The number, and its parts where they are asked for."""
     if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], dict):
         raise _WrongOutput("compute_reward must return (number, dictionary of named numbers)")
@@ -235,7 +235,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _told(error: BaseException) -> dict[str, str]:
+def _describe(error: BaseException) -> dict[str, str]:
     """Kind and message of a failure, with the traceback of the program's own lines."""
     import traceback
 

@@ -4,7 +4,7 @@
     refusal(code)           None: let in
 
 What is not named here is refused: kinds of syntax, attributes, imports. So there is no way to an object's inner parts,
-to a module that reaches out, or to state that outlives a call in plain sight. A gate alone is no sandbox: `confined.py`
+to a module that reaches out, or to state that outlives a call in plain sight. A gate alone is no sandbox: `child.py`
 holds what comes through. Only the standard library is imported, because the sandbox runs this in a bare interpreter.
 """
 

@@ -1,7 +1,4 @@
-"""What came of a batch of windows in the sandbox, judged from bytes that are not to be believed.
-
-Called from: `sandbox.py`. Read next: `confined.py`, which writes those bytes when it can.
-"""
+"""The result of a batch in the sandbox, assessed from bytes that are not to be believed (child.py writes them)."""
 
 import json
 import math
@@ -43,13 +40,13 @@ class Limits:
 
 
 class Fault(NamedTuple):
-    """What went wrong first; `kind` is one of FAULTS, `message` is what a language model can be told."""
+    """What went wrong first; `kind` is one of FAULTS, `message` is fit for a language model to read."""
 
     kind: str
     message: str
 
 
-class Outcome(NamedTuple):
+class Result(NamedTuple):
     """Of a batch of N windows."""
 
     values: np.ndarray  # float64 [N], 0 where the program failed
@@ -59,21 +56,26 @@ class Outcome(NamedTuple):
     cpu_seconds: float
 
 
-def judged(reply: dict[str, Any], answer: bytes, order: np.ndarray, count: int, limits: Limits, details: bool):
-    """The outcome of a batch, from bytes that are not to be believed."""
+def assess(
+    reply: dict[str, Any], answer: bytes, order: np.ndarray, count: int, limits: Limits, details: bool
+) -> Result:
+    """The result of a batch of `count` windows.
+
+    reply: how the process ended; answer: the bytes that it wrote; order: the windows as they were sent, some twice.
+    """
     fault = _ending(reply)
     cpu_seconds = float(reply["cpu_seconds"])
     if fault is None:
-        kind, given, text = _parsed(answer, len(order))
+        kind, numbers, text = _parse(answer, len(order))
         fault = _fault(text) if kind in (child.REFUSED, child.FAILED) else None
         if kind == child.VALUES:
-            return _values(given, text, order, count, limits, details, cpu_seconds)
+            return _values(numbers, text, order, count, limits, details, cpu_seconds)
         fault = fault or Fault("forged", FAULTS["forged"])
-    return Outcome(np.zeros(count), np.ones(count, bool), fault, None, cpu_seconds)
+    return Result(np.zeros(count), np.ones(count, bool), fault, None, cpu_seconds)
 
 
 def _ending(reply: dict[str, Any]) -> Fault | None:
-    """What the way a process ended says."""
+    """The fault in how a process ended, if there is one."""
     if reply["ended"] != "closed":
         kind = {"late": "time", "flood": "forged"}[reply["ended"]]
         return Fault(kind, FAULTS[kind])
@@ -85,7 +87,7 @@ def _ending(reply: dict[str, Any]) -> Fault | None:
     return Fault("died", FAULTS["died"]) if os.WEXITSTATUS(status) else None
 
 
-def _parsed(answer: bytes, rows: int) -> tuple[int, np.ndarray, dict[str, Any]]:
+def _parse(answer: bytes, rows: int) -> tuple[int, np.ndarray, dict[str, Any]]:
     """(kind, values [rows], text) of an answer, or kind 0 for what is none."""
     broken = 0, np.zeros(0), {}
     if len(answer) < child.HEADER.size:
@@ -104,7 +106,7 @@ def _parsed(answer: bytes, rows: int) -> tuple[int, np.ndarray, dict[str, Any]]:
 
 
 def _fault(text: dict[str, Any]) -> Fault:
-    """A failure as the confined process tells it; its words are clipped, its kind must be one of those it may name."""
+    """A failure as the child reports it; its words are clipped, its kind must be one of those it may name."""
     kind, message = text.get("kind"), text.get("message")
     if kind not in ("refused", "error", "output", "memory") or not isinstance(message, str):
         return Fault("forged", FAULTS["forged"])
@@ -112,40 +114,40 @@ def _fault(text: dict[str, Any]) -> Fault:
 
 
 def _values(
-    given: np.ndarray,
+    numbers: np.ndarray,
     text: dict[str, Any],
     order: np.ndarray,
     count: int,
     limits: Limits,
     details: bool,
     cpu_seconds: float,
-) -> Outcome:
+) -> Result:
     """Values in the caller's order; those that are not finite, too large or not repeated have failed."""
-    good = np.isfinite(given) & (np.abs(given) <= limits.magnitude)
+    good = np.isfinite(numbers) & (np.abs(numbers) <= limits.magnitude)
     values, failed = np.zeros(count), np.zeros(count, bool)
-    values[order[good]] = given[good]
+    values[order[good]] = numbers[good]
     failed[order[~good]] = True
     fault = _fault(text) if "kind" in text else None
     if failed.any() and fault is None:
         fault = Fault("output", f"a value is not finite or beyond {limits.magnitude:g}")
-    told = _details(text.get("details"), order, count) if details else None
-    if details and told is None:
+    parts = _details(text.get("details"), order, count) if details else None
+    if details and parts is None:
         fault, failed = fault or Fault("forged", "the details are no named numbers"), np.ones(count, bool)
-    if np.any(values[order[good]] != given[good]) or np.any(failed[order[good]] & (not details or told is not None)):
+    if np.any(values[order[good]] != numbers[good]) or np.any(failed[order[good]] & (not details or parts is not None)):
         fault, failed = Fault("state", FAULTS["state"]), np.ones(count, bool)
-    return Outcome(np.where(failed, 0.0, values), failed, fault, told, cpu_seconds)
+    return Result(np.where(failed, 0.0, values), failed, fault, parts, cpu_seconds)
 
 
 def _details(parts: Any, order: np.ndarray, count: int) -> list[dict[str, float]] | None:
     """Named finite numbers of every window, or None."""
     if not isinstance(parts, list) or len(parts) != len(order):
         return None
-    found: list[dict[str, float]] = [{} for _ in range(count)]
+    windows: list[dict[str, float]] = [{} for _ in range(count)]
     for row, named in zip(order, parts, strict=True):
         if not isinstance(named, dict) or not all(_is_finite(part) for part in named.values()):
             return None
-        found[row] = {name[:_LONGEST_NAME]: float(part) for name, part in named.items()}
-    return found
+        windows[row] = {name[:_LONGEST_NAME]: float(part) for name, part in named.items()}
+    return windows
 
 
 def _is_finite(part: Any) -> bool:

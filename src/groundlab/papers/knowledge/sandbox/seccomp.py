@@ -3,7 +3,7 @@
 After `refuse_all_but_computing(3)` this process can take and return memory, write to file descriptor 3, and end.
 Opening files, sockets, new processes and threads, signals to others, clocks, random numbers, executable memory: all of
 these fail with "operation not permitted", and so does every system call that this page does not name. It cannot be
-undone, not even by root. Only the standard library is imported: `confined.py` runs this in a bare interpreter.
+undone, not even by root. Only the standard library is imported: `child.py` runs this in a bare interpreter.
 """
 
 import ctypes
