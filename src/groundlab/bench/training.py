@@ -15,19 +15,19 @@ from typing import NamedTuple
 import torch
 
 from groundlab.bench import Figure
-from groundlab.language.pretraining import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.language.shipped import resolve_model
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge import bk_goal, scripted
 from groundlab.papers.knowledge.bk_code import CodePotential
-from groundlab.papers.knowledge.bk_goal import GoalPotential, Pooling
+from groundlab.papers.knowledge.bk_goal import GoalPotential
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import GRID
 from groundlab.papers.knowledge.potentials import Potential, Zero
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import COLLECTION, Settings
+from groundlab.papers.knowledge.settings import COLLECTION, Pooling, PPOSettings
 from groundlab.worlds.codes import ACTIONS
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S20"
@@ -72,7 +72,7 @@ def _potential(form: str) -> Iterator[Potential]:
         yield Zero()
 
 
-def _timed(potential: AbstractContextManager[Potential], settings: Settings, updates: int) -> Timed:
+def _timed(potential: AbstractContextManager[Potential], settings: PPOSettings, updates: int) -> Timed:
     """Train for some updates after one that is not timed; of the sandbox's server all time counts."""
     before = _of_children()
     with potential as given:
@@ -104,7 +104,7 @@ def _flops_a_second() -> float:
     return 2 * _SIDE**3 / min(taken)
 
 
-def product_bound(settings: Settings) -> float:
+def product_bound(settings: PPOSettings) -> float:
     """Steps per CPU-second if there were only the matrix products of the agent's network, as fast as large ones.
 
     Every step is seen once in play and once in each epoch, where the way back costs twice the way there.
@@ -120,7 +120,7 @@ def _row(form: str, timed: Timed, name: str = "") -> list[Figure]:
     return [Figure(name, timed.rate, "steps/CPU-s"), Figure(f"{name} / the original", times, "x"), *split]
 
 
-def _goals(settings: Settings, pooling: Pooling) -> list[Figure]:
+def _goals(settings: PPOSettings, pooling: Pooling) -> list[Figure]:
     """BK-Goal, read by our own language model, and how often it had to read."""
     embed = Embedder(load_encoder(resolve_model("quick-t5-s0")))
     potential = GoalPotential(_library(), embed, pooling=pooling)
@@ -133,7 +133,7 @@ def _goals(settings: Settings, pooling: Pooling) -> list[Figure]:
 def bench_training() -> list[Figure]:
     """The rows, each beside the original's; for phi = 0 the share of the bound that the matrix products set."""
     torch.set_num_threads(1)
-    plain, curious = Settings(), Settings.model_validate(COLLECTION)
+    plain, curious = PPOSettings(), PPOSettings.model_validate(COLLECTION)
     figures = _row("phi = 0", _timed(_potential("phi = 0"), plain, _UPDATES))
     bound = product_bound(plain)
     figures += [

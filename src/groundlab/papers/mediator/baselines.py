@@ -13,16 +13,16 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from pydantic import Field
 
 from groundlab.core.schema import parse_layouts
-from groundlab.papers.mediator import WORLDS
-from groundlab.papers.mediator import settings as mediator
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import planner_for
+from groundlab.papers.mediator.settings import RuleSettings
 from groundlab.papers.method import Request
 
-__all__ = ["WORLDS", "Settings", "evaluate"]
+__all__ = ["Settings", "evaluate"]
+
+Settings = RuleSettings
 
 RULES: dict[str, Callable[[Episode], bool]] = {
     "hard-coded": lambda episode: False,
@@ -42,13 +42,6 @@ class RuleAgent:
 
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
         return np.array([self._rule(episode) for episode in episodes])
-
-
-class Settings(mediator.Settings):
-    """Settings of the rules."""
-
-    probability: float = Field(0.5, ge=0, le=1)
-    """Of asking at a step, for `random`."""
 
 
 def agent_for(method: str, settings: Settings, seed: int, batch: int):
