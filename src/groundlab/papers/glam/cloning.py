@@ -51,14 +51,13 @@ from groundlab.papers.glam.policy import (
 from groundlab.papers.glam.settings import (
     LAYOUTS_END,
     TRAINING_LAYOUTS_FROM,
-    WORLDS,
     ModelSettings,
     ReadingSettings,
     TrainingSettings,
 )
 from groundlab.worlds.adapters.minigrid_bot import Bot
 
-__all__ = ["WORLDS", "Settings", "make_learner"]
+__all__ = ["Settings", "make_learner"]
 
 PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"
 IGNORED = -100  # the label that cross-entropy leaves out

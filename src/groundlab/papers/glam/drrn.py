@@ -37,9 +37,9 @@ from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import evaluation, unigram
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer, sample
-from groundlab.papers.glam.settings import WORLDS, ReadingSettings
+from groundlab.papers.glam.settings import ReadingSettings
 
-__all__ = ["DRRN", "WORLDS", "Settings", "make_learner"]
+__all__ = ["DRRN", "Settings", "make_learner"]
 
 WIDTH = 128
 FRAMES_PER_RECORD = 1024

@@ -48,9 +48,9 @@ from groundlab.papers.glam.policy import (
     sample,
     trainable_parameters,
 )
-from groundlab.papers.glam.settings import WORLDS, TrainingSettings
+from groundlab.papers.glam.settings import TrainingSettings
 
-__all__ = ["DISTRIBUTED", "WORLDS", "Settings", "make_learner"]
+__all__ = ["DISTRIBUTED", "Settings", "make_learner"]
 
 Settings = TrainingSettings
 DISTRIBUTED = True  # `accelerate launch` may start several processes that train one agent

@@ -10,14 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
 from groundlab.language.scoring import TOKEN_BUDGET
 
-WORLDS = worlds.names("grid")
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 LAYOUTS_END = 2**31
 

@@ -32,9 +32,9 @@ from groundlab.papers import training
 from groundlab.papers.glam import evaluation
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, sample
-from groundlab.papers.glam.settings import WORLDS, PPOSettings, ReadingSettings
+from groundlab.papers.glam.settings import PPOSettings, ReadingSettings
 
-__all__ = ["WORLDS", "Settings", "make_learner"]
+__all__ = ["Settings", "make_learner"]
 
 WIDTH = 128
 MEMORY = 2 * WIDTH  # hidden state and cell

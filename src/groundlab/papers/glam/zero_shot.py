@@ -11,11 +11,11 @@ from groundlab import worlds
 from groundlab.language.prompts import text_actions
 from groundlab.papers.glam.evaluation import SAMPLED, evaluate_scorer
 from groundlab.papers.glam.policy import VARIANTS, build_scorer, temperature
-from groundlab.papers.glam.settings import WORLDS, ModelSettings
+from groundlab.papers.glam.settings import ModelSettings
 from groundlab.papers.method import Request
 from groundlab.papers.training import Evaluation, refuse_watch
 
-__all__ = ["WORLDS", "Settings", "evaluate"]
+__all__ = ["Settings", "evaluate"]
 
 Settings = ModelSettings
 
