@@ -27,7 +27,6 @@ from groundlab.papers.reasoning.thoughts import SWAPPED, reply_with_swap, split_
 from groundlab.papers.training import Evaluation
 from groundlab.worlds import GridVectorEnv
 
-WORLDS = tuple(name for name in worlds.WORLDS if name.startswith("Reasoning-"))
 SAMPLED = "sampled"
 ReplyFn = Callable[[Sequence[Sequence[int]], np.ndarray], list[Reply]]
 """What `ChatPolicy.reply` does: prompts and their random numbers to replies."""

@@ -32,7 +32,6 @@ from groundlab.learning import checkpoints, credit, token_ppo
 from groundlab.learning.token_ppo import KLController
 from groundlab.papers import training
 from groundlab.papers.reasoning import evaluation
-from groundlab.papers.reasoning.evaluation import WORLDS
 from groundlab.papers.reasoning.policy import (
     ChatPolicy,
     adapter_dropout,
@@ -44,8 +43,6 @@ from groundlab.papers.reasoning.policy import (
 from groundlab.papers.reasoning.rollouts import Collector, Rollout
 from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.papers.reasoning.thoughts import probe, thought_stats
-
-__all__ = ["WORLDS", "Settings", "make_learner"]
 
 Settings = TrainingSettings
 MODEL = "model"

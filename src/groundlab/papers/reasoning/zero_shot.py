@@ -9,12 +9,9 @@ The second line prints the episodes word by word; the third plays what `groundla
 
 from groundlab.papers.method import Request
 from groundlab.papers.reasoning import evaluation
-from groundlab.papers.reasoning.evaluation import WORLDS
 from groundlab.papers.reasoning.policy import open_chat_policy
 from groundlab.papers.reasoning.settings import ReplySettings
 from groundlab.papers.training import Evaluation
-
-__all__ = ["WORLDS", "Settings", "evaluate"]
 
 Settings = ReplySettings
 
