@@ -20,7 +20,6 @@ from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.papers.mediator import WORLDS
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.network import CHANNELS, FrameDifference, FrameNetwork, act_without_gradient
 from groundlab.papers.mediator.planner import planner_for
@@ -28,9 +27,6 @@ from groundlab.papers.mediator.settings import Fidelity, TrainingSettings
 from groundlab.papers.mediator.training import POLICIES, PPOLearner, Trajectory
 from groundlab.papers.training import Evaluation
 
-__all__ = ["WORLDS", "Settings", "make_learner"]
-
-Settings = TrainingSettings
 GO_ON, ASK = 0, 1
 
 

@@ -13,16 +13,12 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from pydantic import Field
 
 from groundlab.core.schema import parse_layouts
-from groundlab.papers.mediator import WORLDS
-from groundlab.papers.mediator import settings as mediator
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import planner_for
+from groundlab.papers.mediator.settings import RuleSettings
 from groundlab.papers.method import Request
-
-__all__ = ["WORLDS", "Settings", "evaluate"]
 
 RULES: dict[str, Callable[[Episode], bool]] = {
     "hard-coded": lambda episode: False,
@@ -44,14 +40,7 @@ class RuleAgent:
         return np.array([self._rule(episode) for episode in episodes])
 
 
-class Settings(mediator.Settings):
-    """Settings of the rules."""
-
-    probability: float = Field(0.5, ge=0, le=1)
-    """Of asking at a step, for `random`."""
-
-
-def agent_for(method: str, settings: Settings, seed: int, batch: int):
+def agent_for(method: str, settings: RuleSettings, seed: int, batch: int):
     """The agent that follows the rule of that name, for a batch of so many episodes."""
     if method == "random" and settings.fidelity.random_policy == "untrained":
         from groundlab.papers.mediator.agent import untrained_agent
@@ -64,7 +53,7 @@ def agent_for(method: str, settings: Settings, seed: int, batch: int):
 
 def evaluate(request: Request) -> list[dict]:
     """The rule on the test layouts: one evaluation, policy "rule"."""
-    settings = Settings(**request.settings)
+    settings = RuleSettings(**request.settings)
     layouts = parse_layouts(settings.layouts)
     rules = Rules(
         planner=planner_for(request.world, settings),
