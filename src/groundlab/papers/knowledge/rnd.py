@@ -42,7 +42,7 @@ from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is 
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.settings import COLLECTION
 from groundlab.papers.knowledge.settings import Settings as PPOSettings
-from groundlab.papers.training import Evaluation, Learner
+from groundlab.papers.training import Evaluation, Learner, refuse_watch
 
 
 class Settings(PPOSettings):
@@ -95,6 +95,7 @@ class CollectionLearner(PPO, Learner):
         write(run.folder / "snapshots" / str(number), episodes, self._about())
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._collection.layouts)
 
     def finish(self, run: Run) -> None:
