@@ -35,9 +35,8 @@ from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential, Pooling
 from groundlab.papers.knowledge.bk_pref import MotifBonus, PreferencePotential
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is for the registry
+from groundlab.papers.knowledge.observations import (
     CRAFTER,
-    WORLDS,
     ObservationAdapter,
     adapter_for,
     normalise,

@@ -32,10 +32,9 @@ from groundlab.papers.knowledge.dataset import (
     write_coverage,
 )
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is for the registry
+from groundlab.papers.knowledge.observations import (
     CRAFTER,
     TRAINING_LAYOUTS_FROM,
-    WORLDS,
     adapter_for,
     normalise,
 )
