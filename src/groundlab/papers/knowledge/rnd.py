@@ -130,12 +130,14 @@ def record_episodes(
     episodes = []
     for env, layout in enumerate(layouts):
         last = next(step for step, end in enumerate(ends) if end[:, env].any())
+        ended, limited = ends[last][:, env].tolist()
         episodes.append(
             Episode(
                 np.stack([view[env] for view in views[: last + 2]]),
                 np.array([action[env] for action in actions[: last + 1]], np.uint8),
                 np.array([reward[env] for reward in rewards[: last + 1]], np.float32),
-                *ends[last][:, env].tolist(),
+                ended,
+                limited,
                 layout,
                 snapshot,
             )
