@@ -2,8 +2,7 @@
 
 Each row beside what the original did (spec background-knowledge 10), how its time is split, and which share of it
 the network's matrix products would need by themselves, at the speed that large products have in the same run.
-CPU seconds of one thread, the sandbox's server included. Called from: `bench.py` (`groundlab bench training --only
-knowledge`). Read next: `methods/knowledge/learner.py`.
+CPU seconds of one thread, the sandbox's server included (`groundlab bench training --only knowledge`).
 """
 
 import resource

@@ -35,9 +35,8 @@ from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential, Pooling
 from groundlab.papers.knowledge.bk_pref import MotifBonus, PreferencePotential
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is for the registry
+from groundlab.papers.knowledge.observations import (
     CRAFTER,
-    WORLDS,
     ObservationAdapter,
     adapter_for,
     normalise,
@@ -54,7 +53,7 @@ from groundlab.papers.knowledge.potentials import (
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import Settings as PPOSettings
-from groundlab.papers.training import Evaluation, Learner
+from groundlab.papers.training import Evaluation, Learner, refuse_watch
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
 
@@ -316,4 +315,5 @@ class KnowledgeLearner(PPO, Learner):
         return {"frames": number * self.frames_per_update, "scale": self._scale, **super().train_step(number)}
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)

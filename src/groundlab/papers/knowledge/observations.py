@@ -25,10 +25,6 @@ from groundlab.worlds.codes import DONE
 from groundlab.worlds.crafter.rules import NOOP, VERBS
 
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
-WORLDS = (
-    *worlds.names("grid"),
-    *(name for name, world in worlds.CRAFTER_WORLDS.items() if world.text),
-)
 
 
 # --- The families of worlds

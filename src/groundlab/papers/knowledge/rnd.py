@@ -32,17 +32,16 @@ from groundlab.papers.knowledge.dataset import (
     write_coverage,
 )
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is for the registry
+from groundlab.papers.knowledge.observations import (
     CRAFTER,
     TRAINING_LAYOUTS_FROM,
-    WORLDS,
     adapter_for,
     normalise,
 )
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.settings import COLLECTION
 from groundlab.papers.knowledge.settings import Settings as PPOSettings
-from groundlab.papers.training import Evaluation, Learner
+from groundlab.papers.training import Evaluation, Learner, refuse_watch
 
 
 class Settings(PPOSettings):
@@ -95,6 +94,7 @@ class CollectionLearner(PPO, Learner):
         write(run.folder / "snapshots" / str(number), episodes, self._about())
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._collection.layouts)
 
     def finish(self, run: Run) -> None:
@@ -130,12 +130,14 @@ def record_episodes(
     episodes = []
     for env, layout in enumerate(layouts):
         last = next(step for step, end in enumerate(ends) if end[:, env].any())
+        ended, limited = ends[last][:, env].tolist()
         episodes.append(
             Episode(
                 np.stack([view[env] for view in views[: last + 2]]),
                 np.array([action[env] for action in actions[: last + 1]], np.uint8),
                 np.array([reward[env] for reward in rewards[: last + 1]], np.float32),
-                *ends[last][:, env].tolist(),
+                ended,
+                limited,
                 layout,
                 snapshot,
             )

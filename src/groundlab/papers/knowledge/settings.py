@@ -1,6 +1,6 @@
 """The settings of the knowledge agents, and the original's quirks as options.
 
-Defaults are the paper's for grids. Source: spec background-knowledge 2, 6 and 11. Called from: `learner.py`.
+Defaults are the paper's for grids. Source: spec background-knowledge 2, 6 and 11.
 """
 
 from typing import Literal
