@@ -89,7 +89,9 @@ def _seeds(arm: Arm) -> str:
 
 def quirky(records: Records) -> list[tuple[Arm, Arm]]:
     """(arm with some of the original's quirks, the same without), in the main world."""
-    found = [each for each in arms(records) if each.world == main_world(arms(records))]
+    every = arms(records)
+    home = main_world(every)
+    found = [each for each in every if each.world == home]
     pairs = [(arm, _without_quirks(arm, found)) for arm in found if arm.quirks]
     return [(arm, usual) for arm, usual in pairs if usual is not None]
 
@@ -149,7 +151,8 @@ def _quirk_row(arm: Arm, line: dict[str, Any]) -> dict[str, str]:
 def elsewhere(records: Records) -> list[Arm]:
     """Arms in other worlds than the main one, world by world, phi = 0 first."""
     found = arms(records)
-    others = [each for each in found if each.world != main_world(found)]
+    home = main_world(found)
+    others = [each for each in found if each.world != home]
     return sorted(others, key=lambda each: each.world)
 
 
