@@ -139,18 +139,20 @@ def kind_of(method: str, settings: dict[str, Any]) -> str:
 def arms(records: Records) -> list[Arm]:
     """All arms that were run, in the order of `LOOKS`, then by world; usual settings before others."""
     runs = records.runs.loc[records.runs["paper"] == "knowledge"]
-    kinds = [kind_of(*each) for each in zip(runs["method"], runs["settings"], strict=True)]
+    runs = runs.assign(kind=[kind_of(*each) for each in zip(runs["method"], runs["settings"], strict=True)])
     return [
         arm
         for kind in LOOKS
         for world in sorted(runs["world"].unique())
-        for arm in _arms_of(records, kind, world, runs.loc[(np.array(kinds) == kind) & (runs["world"] == world)])
+        for arm in _arms_of(records, kind, world, runs.loc[runs["world"] == world])
     ]
 
 
 def _arms_of(records: Records, kind: str, world: str, runs: pd.DataFrame) -> list[Arm]:
-    usual, told = _usual(list(runs["settings"])), {}
-    for settings in runs["settings"]:
+    """runs: all of this world."""
+    mine = runs.loc[runs["kind"] == kind, "settings"]
+    usual, told = _usual(list(mine), list(runs["settings"])), {}
+    for settings in mine:
         told.setdefault(difference(settings, usual), settings)
     frames = records.evaluations, records.curves
     found = [
@@ -160,14 +162,17 @@ def _arms_of(records: Records, kind: str, world: str, runs: pd.DataFrame) -> lis
     return sorted(found, key=lambda each: each.varied)
 
 
-def _usual(of_runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that most runs have; in a tie, those without quirks, then those nearest to all the others."""
+def _usual(of_runs: list[dict[str, Any]], of_world: list[dict[str, Any]]) -> dict[str, Any]:
+    """The settings that most runs have; in a tie, those without quirks, then those that most runs of the world share,
+    then those nearest to all the others."""
+    whole = [_flat(other) for other in of_runs]
 
-    def rank(each: dict[str, Any]) -> tuple[int, bool, int]:
-        differing = sum(len(dict(_flat(each).items() ^ _flat(other).items())) for other in of_runs)
-        return of_runs.count(each), not any(each.get("fidelity", {}).values()), -differing
+    def rank(each: dict[str, Any]) -> tuple[int, bool, int, int]:
+        shared = sum(each.get(key) == other.get(key) for other in of_world for key in _TOLD)
+        differing = sum(len(dict(_flat(each).items() ^ other.items())) for other in whole)
+        return of_runs.count(each), not any(each.get("fidelity", {}).values()), shared, -differing
 
-    return max(of_runs, key=rank, default={})
+    return max((each for place, each in enumerate(of_runs) if each not in of_runs[:place]), key=rank, default={})
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, str]:
