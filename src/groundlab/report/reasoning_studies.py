@@ -5,7 +5,7 @@ belongs to a study, it stands there with its first updates: its training does no
 Read first: `Study`. Called from: exhibits.py. Read next: `reasoning_thoughts.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,22 @@ class Study:
 
     def groups(self, records: Records) -> list[list[Arm]]:
         """Arms that differ in nothing but the key: of one agent, in one world; trained ones first, ordered by value."""
-        allowed, groups = {self.key, *self.along}, dict[tuple[str, ...], list[Arm]]()
+        groups = dict[tuple[str, ...], list[Arm]]()
         for arm in arms(records):
-            if set(arm.differs) <= allowed and arm.method != "random":
+            if arm.method != "random":
                 along = repr([arm.settings.get(name) for name in self.along])
-                groups.setdefault((arm.method, arm.world, along), []).append(arm)
+                groups.setdefault((arm.method, arm.world, self.agent(arm), along), []).append(arm)
         several = [group for group in groups.values() if len({str(self.value(arm)) for arm in group}) > 1]
         return [sorted(group, key=self.place) for group in several]
 
     def value(self, arm: Arm) -> Any:
         """The value of the setting in an arm."""
         return arm.settings.get(self.key)
+
+    def agent(self, arm: Arm) -> str:
+        """Who acts, and what is not usual about all arms of the study: `thinks, then acts, 3 distractors`."""
+        held = {key: value for key, value in arm.differs.items() if key not in (self.key, *self.along)}
+        return replace(arm, differs=held).label
 
     def place(self, arm: Arm) -> tuple[int, str]:
         """How arms are ordered: numbers by size, names with the nested estimator first."""
@@ -80,7 +85,7 @@ def figure(records: Records, *studies: Study) -> Figure | None:
         for place, arm in enumerate(group):
             name = study.name(arm) + ("" if arm.seeds == 1 else f" ({arm.seeds} seeds)")
             draw_series(axis, arm.first(updates), metric, _COLOURS[place % len(_COLOURS)], name)
-        axis.set(title=group[0].agent, xlabel=REPLIES, ylabel=label, xlim=(0, None), ylim=(0, top))
+        axis.set(title=study.agent(group[0]), xlabel=REPLIES, ylabel=label, xlim=(0, None), ylim=(0, top))
         axis.legend(loc="best")
     return drawn
 
@@ -111,7 +116,7 @@ _NOTES = (
 
 
 def _row(study: Study, arm: Arm, updates: int) -> dict[str, str]:
-    row = {"agent": arm.agent, "arm": study.name(arm), "seeds": str(arm.seeds)}
+    row = {"agent": study.agent(arm), "arm": study.name(arm), "seeds": str(arm.seeds)}
     row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0))}
     row |= {"by then": _percent(level_at(arm, updates)), "at its end": measured(arm.estimate(SAMPLED), "success")}
     for title, metric in (("return", "return"), ("replies", "length"), ("invalid", "invalid")):
