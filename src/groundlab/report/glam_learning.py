@@ -109,7 +109,8 @@ def efficiency_table(records: Records) -> Table:
     learners = [each for each in agents(records) if learns(each)]
     rows, lines = [], []
     for agent in learners:
-        usual = next((each for each in learners if each.method == "glam" and each.world == agent.world), agent)
+        rivals = [each for each in learners if each.method == "glam" and each.world == agent.world]
+        usual = min(rivals, key=lambda each: bool(each.varied), default=agent)
         efficiency = mean_success(agent)
         ratio = None if usual is agent else _ratio(usual, agent)
         rows.append(_row(agent, efficiency, ratio))
