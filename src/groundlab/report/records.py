@@ -25,6 +25,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
 _KEYS = ("paper", "method", "world", "seed")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where it was built in: eight times as fast
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,8 @@ def select(
     keep = (frame["method"] == method) & (frame["world"] == world)
     if policy is not None:
         keep &= frame["policy"] == policy
-    for key, value in (settings or {}).items():
-        keep &= frame["settings"].map(lambda given, key=key, value=value: given.get(key) == value).astype(bool)
-    return frame.loc[keep]
+    rows, wanted = frame.loc[keep], settings or {}
+    return rows.loc[[all(given.get(key) == value for key, value in wanted.items()) for given in rows["settings"]]]
 
 
 def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarray:
@@ -205,7 +205,7 @@ class _StoredRun:
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load(file.read_text())
+        config = yaml.load(file.read_text(), _LOADER)
         return {"settings": {}, **{key: config[key] for key in ("method", "world", "seed")}, **config}
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise _foreign(file, error) from None
