@@ -200,11 +200,12 @@ def _fidelity(settings: dict[str, Any], name: str) -> bool:
 
 def _rows(frame: pd.DataFrame, kind: str, world: str, varied: str, usual: dict[str, Any]) -> pd.DataFrame:
     rows = frame.loc[(frame["paper"] == "knowledge") & (frame["world"] == world)]
-    keep = [
-        kind_of(method, settings) == kind and difference(settings, usual) == varied
-        for method, settings in zip(rows["method"], rows["settings"], strict=True)
-    ]
-    return rows.loc[keep]
+    of_run = {id(each): (method, each) for method, each in zip(rows["method"], rows["settings"], strict=True)}
+    mine = {
+        name: kind_of(method, settings) == kind and difference(settings, usual) == varied
+        for name, (method, settings) in of_run.items()  # all rows of a run share its settings
+    }
+    return rows.loc[[mine[id(settings)] for settings in rows["settings"]]]
 
 
 def main_world(found: list[Arm]) -> str:
