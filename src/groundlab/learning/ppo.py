@@ -58,16 +58,26 @@ def minibatches(size: int, batch_size: int, rng: np.random.Generator) -> Iterato
     return (order[start : start + length] for start in range(0, size - length + 1, length))
 
 
+def policy_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """The clipped surrogate of N actions, to be minimised; old: under the policy that acted."""
+    ratio = (log_probs - old_log_probs).exp()
+    clipped = ratio.clamp(1 - clip, 1 + clip)
+    return -torch.min(ratio * advantages, clipped * advantages).mean()
+
+
+def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float) -> Tensor:
+    """The squared error of N values, clipped around those predicted when acting; no factor 1/2."""
+    near = old_values + (values - old_values).clamp(-clip, clip)
+    return torch.max((values - returns) ** 2, (near - returns) ** 2).mean()
+
+
 def losses_of(logits: Tensor, values: Tensor, batch: Batch, advantages: Tensor, settings: PPOSettings):
     """(total, policy, value, entropy) of one minibatch: clipped ratio, clipped value error, mean entropy."""
     log_all = torch.log_softmax(logits, dim=-1)
     log_probs = log_all.gather(1, batch.actions[:, None])[:, 0]
     entropy = -(log_all.exp() * log_all).sum(-1).mean()
-    ratio = (log_probs - batch.log_probs).exp()
-    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
-    policy = -torch.min(ratio * advantages, clipped * advantages).mean()
-    near = batch.values + (values - batch.values).clamp(-settings.clip, settings.clip)
-    value = torch.max((values - batch.returns) ** 2, (near - batch.returns) ** 2).mean()
+    policy = policy_loss(log_probs, batch.log_probs, advantages, settings.clip)
+    value = value_loss(values, batch.values, batch.returns, settings.clip)
     total = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value
     return total, policy, value, entropy
 

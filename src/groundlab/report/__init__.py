@@ -7,7 +7,8 @@ In a notebook:
     report.judge(folder, "mediator")             # each claim of the paper against what was measured
     report.review(folder)                        # <folder>/review.html and claims.json
 
-Read in the order of the data: records.py, statistics.py, mediator.py, exhibits.py, claims.py, judging.py, review.py.
+What is stored becomes frames (records.py), groups of runs (arms.py), intervals (statistics.py), tables and figures
+(tables.py, curves.py, style.py, exhibits.py), verdicts (claims.py, judging.py) and a page (review.py).
 """
 
 from groundlab.report.exhibits import draw, draw_all, exhibits

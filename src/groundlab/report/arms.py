@@ -98,9 +98,13 @@ class Arm:
         """The random stream of one interval of this arm."""
         return generator(0, self.key, *purpose)
 
-    def where(self, curves: pd.Series) -> Self:
-        """The same arm with some of its training records: a mask over `curves`."""
-        return replace(self, curves=self.curves.loc[curves])
+    def where(self, mask: Any) -> Self:
+        """The same arm with some of its training records: a mask over the rows of `curves`."""
+        return replace(self, curves=self.curves.loc[mask])
+
+    def shared_end(self, column: str) -> int:
+        """The last value of a counter of its training records (`frames`, `iteration`) that every seed has."""
+        return min(int(np.max(curve[column].to_numpy())) for _, curve in self.curves.groupby("seed"))
 
     def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
         """[seeds, layouts] of the final evaluation; None where it was not played or the metric not recorded."""

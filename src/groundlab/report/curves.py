@@ -16,7 +16,7 @@ from groundlab.report.statistics import Statistic, band, mean
 
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 RUNNING_SUCCESS = f"success of the last {WINDOW} episodes [%]"
-_THIN = {"linewidth": 0.5, "alpha": 0.45}
+_THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.45}
 
 
 def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

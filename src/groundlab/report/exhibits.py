@@ -93,15 +93,15 @@ def exhibits() -> dict[str, Exhibit]:
 
     Raises GroundlabError for an id that is used twice.
     """
-    found: dict[str, Exhibit] = {}
+    declared: dict[str, Exhibit] = {}
     for paper, offered in plugins.load(plugins.PAPERS).items():
         for module in offered.exhibits:
             importlib.import_module(module)
             for each in _DECLARED.get(module, []):
-                if each.id in found:
+                if each.id in declared:
                     raise GroundlabError(f"two exhibits are called {each.id!r}; rename the one in {module}")
-                found[each.id] = replace(each, paper=paper)
-    return found
+                declared[each.id] = replace(each, paper=paper)
+    return declared
 
 
 def draw(id: str, folder: str | Path | Records) -> Drawn:

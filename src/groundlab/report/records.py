@@ -26,6 +26,7 @@ from groundlab.core.errors import GroundlabError
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
 _KEYS = ("run", "paper", "method", "world", "seed")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where it was built in: eight times as fast
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,8 @@ def select(
     keep = (frame["method"] == method) & (frame["world"] == world)
     if policy is not None:
         keep &= frame["policy"] == policy
-    for key, value in (settings or {}).items():
-        keep &= frame["settings"].map(lambda each, key=key, value=value: each.get(key) == value).astype(bool)
-    return frame.loc[keep]
+    rows, wanted = frame.loc[keep], settings or {}
+    return rows.loc[[all(given.get(key) == value for key, value in wanted.items()) for given in rows["settings"]]]
 
 
 def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarray:
@@ -206,7 +206,7 @@ class _StoredRun:
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load(file.read_text())
+        config = yaml.load(file.read_text(), _LOADER)
         return {"settings": {}, **{key: config[key] for key in ("method", "world", "seed")}, **config}
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise _foreign(file, error) from None

@@ -5,7 +5,7 @@
 
 It draws and judges what is stored and trains nothing. The page is one file that needs no other, so it can be sent and
 read offline; it points to the executed notebooks in its own folder.
-Called from: the command line, notebooks/07_review.ipynb. Layout: review.html.j2.
+Layout: review.html.j2.
 """
 
 import base64

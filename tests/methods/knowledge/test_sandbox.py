@@ -33,7 +33,7 @@ def attacks():
 
 
 def test_no_adversary_harms_anything(attacks):
-    assert [attack for attack in attacks if attack.harmed] == []
+    assert [attack for attack in attacks if attack.harms] == []
 
 
 def test_the_suite_is_as_large_as_it_says(attacks):
@@ -55,19 +55,19 @@ def test_no_adversary_of_a_reaching_kind_passes_the_gate(attacks):
         "network",
         "native",
     }
-    assert {attack.ended for attack in attacks if attack.gate and attack.kind in reaching} == {"refused"}
+    assert {attack.ending for attack in attacks if attack.gate and attack.kind in reaching} == {"refused"}
 
 
 @FILTERED
 def test_forged_answers_are_told_from_honest_ones(attacks):
-    endings = {attack.name: attack.ended for attack in attacks if attack.kind == "forging" and not attack.gate}
+    endings = {attack.name: attack.ending for attack in attacks if attack.kind == "forging" and not attack.gate}
     finite = {"values-not-finite": "output", "values-too-large": "output", "failure-code": "died"}
     assert endings == {name: finite.get(name, "forged") for name in endings}
 
 
 @FILTERED
 def test_state_between_calls_is_found_out_without_the_gate(attacks):
-    endings = {attack.name: attack.ended for attack in attacks if attack.kind == "state" and not attack.gate}
+    endings = {attack.name: attack.ending for attack in attacks if attack.kind == "state" and not attack.gate}
     assert {endings[name] for name in ("counter", "global", "default", "attribute", "constants")} == {"state"}
 
 
@@ -84,10 +84,10 @@ def test_the_kernel_refuses_all_that_reaches_out(sandbox):
 
 def test_values_come_in_the_order_of_the_windows(sandbox):
     source = HEAD + "return obs.sum() / 1000 + past_actions[-1] + past_obs[0, 0, 0, 0] / 100, {}"
-    outcome = sandbox.evaluate(source, WINDOWS, ACTIONS)
+    result = sandbox.evaluate(source, WINDOWS, ACTIONS)
     sums = WINDOWS[:, -1].reshape(40, -1).sum(1) / 1000
-    np.testing.assert_allclose(outcome.values, sums + ACTIONS[:, -1] + WINDOWS[:, 0, 0, 0, 0] / 100)
-    assert outcome.fault is None and not outcome.failed.any()
+    np.testing.assert_allclose(result.values, sums + ACTIONS[:, -1] + WINDOWS[:, 0, 0, 0, 0] / 100)
+    assert result.fault is None and not result.failed.any()
 
 
 def test_a_program_finds_minigrids_names_with_and_without_imports(sandbox):
@@ -99,18 +99,18 @@ def test_a_program_finds_minigrids_names_with_and_without_imports(sandbox):
     )
     expected = (WINDOWS[:, -1, 0, 3, 5] == 6).astype(float) + (ACTIONS[:, -1] == 2)
     for source in (body, imports + body):
-        outcome = sandbox.evaluate(source, WINDOWS, ACTIONS, details=True)
-        assert outcome.fault is None
-        np.testing.assert_array_equal(outcome.values, expected)
-        assert [sum(parts.values()) for parts in outcome.details] == expected.tolist()
+        result = sandbox.evaluate(source, WINDOWS, ACTIONS, details=True)
+        assert result.fault is None
+        np.testing.assert_array_equal(result.values, expected)
+        assert [sum(parts.values()) for parts in result.details] == expected.tolist()
 
 
 def test_a_program_that_fails_on_some_windows_keeps_the_others(sandbox):
     source = HEAD + "assert obs[0, 3, 5] != 6, 'a ball'\n    return 1.0, {}"
-    outcome = sandbox.evaluate(source, WINDOWS, ACTIONS)
-    np.testing.assert_array_equal(outcome.failed, WINDOWS[:, -1, 0, 3, 5] == 6)
-    np.testing.assert_array_equal(outcome.values, np.where(outcome.failed, 0.0, 1.0))
-    assert outcome.fault.kind == "error" and "line 2" in outcome.fault.message and "a ball" in outcome.fault.message
+    result = sandbox.evaluate(source, WINDOWS, ACTIONS)
+    np.testing.assert_array_equal(result.failed, WINDOWS[:, -1, 0, 3, 5] == 6)
+    np.testing.assert_array_equal(result.values, np.where(result.failed, 0.0, 1.0))
+    assert result.fault.kind == "error" and "line 2" in result.fault.message and "a ball" in result.fault.message
 
 
 def test_one_call_cannot_change_the_windows_of_another(sandbox):
@@ -118,8 +118,8 @@ def test_one_call_cannot_change_the_windows_of_another(sandbox):
         HEAD
         + "value = float(obs.sum() + past_obs.sum()) / 100\n    obs[:] = 0\n    past_obs[:] = 0\n    return value, {}"
     )
-    outcome = sandbox.evaluate(source, WINDOWS, ACTIONS)
-    np.testing.assert_allclose(outcome.values, WINDOWS.reshape(40, -1).sum(1) / 100)
+    result = sandbox.evaluate(source, WINDOWS, ACTIONS)
+    np.testing.assert_allclose(result.values, WINDOWS.reshape(40, -1).sum(1) / 100)
 
 
 def test_a_lost_server_is_started_again():

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from groundlab.papers.mediator.baselines import Settings, agent_for
+from groundlab.papers.mediator.baselines import agent_for
 from groundlab.papers.mediator.episodes import Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import scripted_planner
-from groundlab.papers.mediator.settings import Fidelity
+from groundlab.papers.mediator.settings import Fidelity, RuleSettings
 from groundlab.papers.registry import Request, evaluate, resolve_settings
 
 RULE_OF = {"hard": "hard-coded", "always": "always"}
@@ -31,7 +31,7 @@ ORIGINAL_CODE = [  # as above, measured by running the original code (spec A8)
 
 def play_rule(method: str, world: str, layouts, fidelity=None, watch=None):
     rules = Rules(scripted_planner(world), fidelity=fidelity or Fidelity(), charge_repeats=method != "hard-coded")
-    agent = agent_for(method, Settings(), 0, len(layouts))
+    agent = agent_for(method, RuleSettings(), 0, len(layouts))
     return play(make_envs(world, len(layouts)), list(layouts), agent, rules, watch)
 
 

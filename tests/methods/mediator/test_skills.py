@@ -158,13 +158,13 @@ def test_loops_are_found_only_where_the_first_cell_belongs_to_one(mediator_golde
         assert has_loop(border) == case["loop"]
 
 
-def test_the_executive_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_end():
+def test_the_executor_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_end():
     image = room_image([("key", "red", 4, 3)])
     there = Option(GO_TO, 5, (4, 3))
     plan = (there, Option(DROP_OBJECT, 5, (4, 3)), Option(PICK_UP, 5, (4, 3)), there)
-    executive = PlanExecutor(plan, image, memory(), PLAIN)
-    assert executive.act(image) == (3, False)
-    assert executive.act(image) == (6, True)
+    executor = PlanExecutor(plan, image, memory(), PLAIN)
+    assert executor.act(image) == (3, False)
+    assert executor.act(image) == (6, True)
 
 
 def test_a_plan_without_any_skill_is_one_no_op():
@@ -174,8 +174,8 @@ def test_a_plan_without_any_skill_is_one_no_op():
 
 
 def test_the_last_toggle_ends_the_plan():
-    executive = PlanExecutor((Option(TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
-    assert executive.act(room_image()) == (5, True)
+    executor = PlanExecutor((Option(TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
+    assert executor.act(room_image()) == (5, True)
 
 
 def test_a_new_explore_goes_on_with_the_sweep_until_a_goto_forgets_it():
@@ -193,9 +193,9 @@ def test_a_new_explore_goes_on_with_the_sweep_until_a_goto_forgets_it():
 @pytest.mark.parametrize("ties", ["original", "fifo"])
 def test_goto_plans_again_when_something_stood_in_the_way(ties):
     image = room_image([("key", "red", 7, 3)])
-    executive = PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
-    assert executive.act(image)[0] == 2
+    executor = PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
+    assert executor.act(image)[0] == 2
     ball = [("key", "red", 7, 3), ("ball", "grey", 4, 3)]
-    turn = executive.act(room_image(ball))[0]
+    turn = executor.act(room_image(ball))[0]
     assert turn in (0, 1)
-    assert executive.act(room_image(ball, heading=1 if turn == 1 else 3))[0] == 2
+    assert executor.act(room_image(ball, heading=1 if turn == 1 else 3))[0] == 2

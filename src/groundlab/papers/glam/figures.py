@@ -91,7 +91,7 @@ _COUNTS = {1: len(PROBES), 2: 2}  # by `probe_template`
 def probed_arm(records: Records) -> GlamArm | None:
     """The pretrained agent with the usual settings, in the first world where it logged probes."""
     usual = (each for each in glam_arms(records) if each.kind == "glam" and not each.overrides)
-    return next((each for each in usual if "probe" in each.curves and each.curves["probe"].notna().any()), None)
+    return next((each for each in usual if "probe" in each.curves and len(each.curves["probe"].dropna())), None)
 
 
 def probabilities(curves: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

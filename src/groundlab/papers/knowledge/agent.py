@@ -52,7 +52,7 @@ from groundlab.papers.knowledge.potentials import (
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
-from groundlab.papers.training import Evaluation, Learner
+from groundlab.papers.training import Evaluation, Learner, refuse_watch
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
 Settings = KnowledgeSettings
@@ -234,4 +234,5 @@ class KnowledgeLearner(PPO, Learner):
         return {"frames": number * self.frames_per_update, "scale": self._scale, **super().train_step(number)}
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)

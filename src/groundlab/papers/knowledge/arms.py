@@ -126,7 +126,7 @@ class KnowledgeArm(Arm):
     @property
     def frames(self) -> int:
         """The steps of all environments together that every seed has."""
-        return int(self.curves.groupby("seed")["frames"].max().min())
+        return self.shared_end("frames")
 
     @property
     def quirks(self) -> list[str]:

@@ -6,9 +6,9 @@
     phi = potential(windows)
 
 The three captions nearest to the last three steps lend their goals. phi is the similarity of the latest step and the
-nearest of these goals, or 0 below a threshold: no string is compared and no goal is ever reached for good (spec
-background-knowledge 5 and quirk Q15). `Sentences` makes it fast enough for a laptop. `EllmBonus` pays the same goals as
-a reward.
+nearest of these goals, or 0 below a threshold: no string is compared and no goal is ever reached for good
+(spec background-knowledge 5.3 and quirk Q15). `Sentences` makes it fast enough for a laptop. `EllmBonus` pays the same
+goals as a reward.
 """
 
 import re

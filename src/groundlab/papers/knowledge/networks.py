@@ -1,10 +1,10 @@
-"""The paper's networks: what it plays and explores with (spec background-knowledge 2 and 6); and small ones of ours.
+"""The paper's networks, for policy and curiosity (spec background-knowledge 2 and 6), and small ones of ours.
 
-    agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of earned and of curious rewards
+    agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of the world's rewards and of curiosity's
     novelty = RandomDistillation((3, 7, 7))        curiosity: how badly a fixed random network is predicted
     small = TwoHeadedAgent((3, 7, 7), 7, "small")  for laptops: a seventieth of the arithmetic; of pictures an eighth
 
-`forward_flops` counts what one observation costs. Called from: `learner.py`, `preference.py`.
+`forward_flops` counts the arithmetic of one observation.
 """
 
 import math
@@ -50,7 +50,7 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 
 class PolicyOutput(NamedTuple):
-    """What the agent makes of N observations."""
+    """Of the agent, for N observations."""
 
     logits: Tensor  # [N, A]
     value: Tensor  # [N], of what the world pays
@@ -125,17 +125,17 @@ class RandomDistillation(nn.Module):
 @torch.no_grad()
 def forward_flops(network: nn.Module, shape: tuple[int, int, int]) -> int:
     """Multiplications and additions of the matrix products that one observation [C, H, W] takes."""
-    counted: list[int] = []
+    flops: list[int] = []
 
     def count(layer: nn.Module, _: object, out: Tensor) -> None:
         weights = layer.weight
         assert isinstance(weights, Tensor)
-        places = math.prod(out.shape[2:])  # a convolution applies its weights at each of them
-        counted.append(2 * weights.numel() * places)
+        positions = math.prod(out.shape[2:])  # a convolution applies its weights at each of them
+        flops.append(2 * weights.numel() * positions)
 
     layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     hooks = [layer.register_forward_hook(count) for layer in layers]
     network(torch.zeros(1, *shape))
     for hook in hooks:
         hook.remove()
-    return sum(counted)
+    return sum(flops)

@@ -8,8 +8,8 @@
     history.windows()                      # B windows of 6 views, the 5 actions between them, and step numbers
 
 A window holds nothing that was not known when its last view was: so a potential of it is a potential of the state.
-The original fills an episode's first window with the action that is only then chosen (`padding=None`). Source: spec
-background-knowledge 1 and 6.
+The original fills an episode's first window with the action that is only then chosen (`padding=None`).
+Source: spec background-knowledge 6.
 """
 
 from collections.abc import Callable

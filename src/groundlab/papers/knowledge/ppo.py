@@ -22,6 +22,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.learning.ppo import policy_loss, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.running_stats import RunningMoments
 from groundlab.learning.shaping import Shaper
@@ -303,21 +304,20 @@ class PPO:
     def _losses(self, part: Experience, rng: np.random.Generator) -> dict[str, Tensor]:
         """The losses of one minibatch; "loss" is what is minimised."""
         settings, output = self._settings, self.agent(part.observations)
-        log_all = output.logits.log_softmax(-1)
+        log_all = output.logits.log_softmax(-1)  # entropy first: autograd sums in the order of use, to the last bit
         entropy = -(log_all.exp() * log_all).sum(-1).mean()
-        ratio = (log_all.gather(1, part.actions[:, None])[:, 0] - part.log_probs).exp()
+        log_probs = log_all.gather(1, part.actions[:, None])[:, 0]
         credit = part.advantages
         if not self._intrinsic:  # with curiosity they are normalised by their running moments
             credit = (credit - credit.mean()) / (credit.std() + 1e-8)
-        policy = -torch.min(ratio * credit, ratio.clamp(1 - settings.clip, 1 + settings.clip) * credit).mean()
-        near = part.values + (output.value - part.values).clamp(-settings.clip, settings.clip)
-        value = 0.5 * torch.max((output.value - part.returns) ** 2, (near - part.returns) ** 2).mean()
+        policy = policy_loss(log_probs, part.log_probs, credit, settings.clip)
+        value = 0.5 * value_loss(output.value, part.values, part.returns, settings.clip)
         prediction = torch.zeros(())
         if self._intrinsic and self._novelty:
             value = value + 0.5 * (output.curiosity_value - part.intrinsic_returns).pow(2).mean()
             predicted, true = self._novelty(self._intrinsic.standardise(part.observations))
-            chosen = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
-            prediction = ((predicted - true).pow(2).mean(1) * chosen).sum() / chosen.sum().clamp(min=1)
+            subset = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
+            prediction = ((predicted - true).pow(2).mean(1) * subset).sum() / subset.sum().clamp(min=1)
         loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
         return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
 

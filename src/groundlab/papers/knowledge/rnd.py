@@ -38,7 +38,7 @@ from groundlab.papers.knowledge.observations import (
 )
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.settings import CollectionSettings
-from groundlab.papers.training import Evaluation, Learner
+from groundlab.papers.training import Evaluation, Learner, refuse_watch
 
 Settings = CollectionSettings
 
@@ -79,6 +79,7 @@ class CollectionLearner(PPO, Learner):
         write(run.folder / "snapshots" / str(number), episodes, self._about())
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+        refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._collection.layouts)
 
     def finish(self, run: Run) -> None:
@@ -114,12 +115,14 @@ def record_episodes(
     episodes = []
     for env, layout in enumerate(layouts):
         last = next(step for step, end in enumerate(ends) if end[:, env].any())
+        ended, limited = ends[last][:, env].tolist()
         episodes.append(
             Episode(
                 np.stack([view[env] for view in views[: last + 2]]),
                 np.array([action[env] for action in actions[: last + 1]], np.uint8),
                 np.array([reward[env] for reward in rewards[: last + 1]], np.float32),
-                *ends[last][:, env].tolist(),
+                ended,
+                limited,
                 layout,
                 snapshot,
             )

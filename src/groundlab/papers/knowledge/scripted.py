@@ -71,7 +71,7 @@ def score_grid_segment(caption: str) -> int:
 
 _QUESTION = "something {place}, \n which words bring you to face it?"
 _WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # "do nothing" has no word: 0
-_WORD_OF = dict(zip(MINIGRID_ACTIONS, _WORDS, strict=False))
+_WORD_OF: dict[str, str] = dict(zip(MINIGRID_ACTIONS, _WORDS, strict=False))
 _POSITION = re.compile(r"You see a \w+ (?:key|ball|box) ([^.]+)")
 _TIE_BELOW = 1e-4  # difference of plausibility
 

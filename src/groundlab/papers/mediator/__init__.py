@@ -3,65 +3,32 @@
 from groundlab.papers.method import DOOR_KEY, Method, Paper
 
 _HERE = "groundlab.papers.mediator"
-_PROMPTS = ("prompts/mediator/*.txt",)
 WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey", "MovingObstacle")
+_PROMPTS = ("prompts/mediator/*.txt",)
+
+
+def _learner(name: str, module: str, summary: str, worlds: tuple[str, ...]) -> Method:
+    settings = f"{_HERE}.settings:TrainingSettings"
+    return Method(name, f"{_HERE}.{module}", summary, True, (DOOR_KEY,), worlds, settings, _PROMPTS)
+
+
+def _rule(name: str, summary: str) -> Method:
+    settings = f"{_HERE}.settings:RuleSettings"
+    return Method(name, f"{_HERE}.baselines", summary, False, (DOOR_KEY,), WORLDS, settings, _PROMPTS)
+
 
 PAPER = Paper(
     name="mediator",
     title="Enabling intelligent interactions between an agent and an LLM (Hu et al. 2024)",
     question="When does it pay to ask a language model for a plan?",
     methods=(
-        Method(
-            "mediator",
-            f"{_HERE}.agent",
-            "learns by PPO when to ask the planner",
-            learns=True,
-            families=(DOOR_KEY,),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "hard-coded",
-            f"{_HERE}.baselines",
-            "asks when the plan is exhausted",
-            families=(DOOR_KEY,),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:RuleSettings",
-        ),
-        Method(
-            "always",
-            f"{_HERE}.baselines",
-            "asks at every step",
-            families=(DOOR_KEY,),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:RuleSettings",
-        ),
-        Method(
-            "random",
-            f"{_HERE}.baselines",
-            "asks with probability one half",
-            families=(DOOR_KEY,),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:RuleSettings",
-        ),
-        Method(
-            "on-change",
-            f"{_HERE}.baselines",
-            "asks when the text has changed (our control)",
-            families=(DOOR_KEY,),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:RuleSettings",
-        ),
-        Method(
-            "never",
-            f"{_HERE}.options_rl",
-            "learns by PPO which option to run",
-            learns=True,
-            families=(DOOR_KEY,),
-            worlds=("SimpleDoorKey",),
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
+        _learner("mediator", "agent", "learns by PPO when to ask the planner", WORLDS),
+        _rule("hard-coded", "asks when the plan is exhausted"),
+        _rule("always", "asks at every step"),
+        _rule("random", "asks with probability one half"),
+        _rule("on-change", "asks when the text has changed (our control)"),
+        # its translator and its five options are this world's (spec mediator 6)
+        _learner("never", "options_rl", "learns by PPO which option to run", ("SimpleDoorKey",)),
     ),
     metrics=("interactions", "steps", "success", "return"),
     short_names={"mediator": "ours"} | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},

@@ -27,9 +27,6 @@ from groundlab.papers.mediator.settings import Fidelity, TrainingSettings
 from groundlab.papers.mediator.training import POLICIES, PPOLearner, Trajectory
 from groundlab.papers.training import Evaluation
 
-__all__ = ["Settings", "make_learner"]
-
-Settings = TrainingSettings
 GO_ON, ASK = 0, 1
 
 

@@ -20,10 +20,6 @@ from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.mediator.settings import RuleSettings
 from groundlab.papers.method import Request
 
-__all__ = ["Settings", "evaluate"]
-
-Settings = RuleSettings
-
 RULES: dict[str, Callable[[Episode], bool]] = {
     "hard-coded": lambda episode: False,
     "always": lambda episode: True,
@@ -44,7 +40,7 @@ class RuleAgent:
         return np.array([self._rule(episode) for episode in episodes])
 
 
-def agent_for(method: str, settings: Settings, seed: int, batch: int):
+def agent_for(method: str, settings: RuleSettings, seed: int, batch: int):
     """The agent that follows the rule of that name, for a batch of so many episodes."""
     if method == "random" and settings.fidelity.random_policy == "untrained":
         from groundlab.papers.mediator.agent import untrained_agent
@@ -57,7 +53,7 @@ def agent_for(method: str, settings: Settings, seed: int, batch: int):
 
 def evaluate(request: Request) -> list[dict]:
     """The rule on the test layouts: one evaluation, policy "rule"."""
-    settings = Settings(**request.settings)
+    settings = RuleSettings(**request.settings)
     layouts = parse_layouts(settings.layouts)
     rules = Rules(
         planner=planner_for(request.world, settings),

@@ -41,9 +41,6 @@ from groundlab.worlds import GridVectorEnv
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
 from groundlab.worlds.view import agent_pose
 
-__all__ = ["Settings", "make_learner"]
-
-Settings = TrainingSettings
 OPTIONS = ((EXPLORE, None), (GO_TO, "key"), (GO_TO, "door"), (PICK_UP, None), (TOGGLE_OBJECT, None))
 
 

@@ -24,62 +24,10 @@ from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, PICK_U
 from groundlab.papers.mediator.translator import OBJECT_CODES, Coordinates, has_box
 
 _log = logging.getLogger(__name__)
-_ACTION_WORDS = (
-    ("explore", EXPLORE),
-    ("go to", GO_TO),
-    ("pick up", PICK_UP),
-    ("drop", DROP_OBJECT),
-    ("toggle", TOGGLE_OBJECT),
-)
 FALLBACK: Plan = (Option(EXPLORE),)
 ATTEMPTS = 3  # questions to the model before the fallback plan (the original asks for ever, Q5)
 REMINDER = "That was no plan. Answer with a list of actions in braces, as in the examples, and with nothing else."
 _LONGEST_SHOWN = 1000  # characters of an illegal reply that the model gets to see again
-
-
-def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
-    """The options of the first {...} group of a reply (spec 4.3); None when there is no group.
-
-    An object that was never seen gives an option that the executive skips (the original crashes, Q6).
-    """
-    group = _first_group(reply)
-    if group is None:
-        return None
-    return tuple(_parse_option(piece, world, coordinates) for piece in group.split(","))
-
-
-def _first_group(reply: str) -> str | None:
-    """What the pattern {(.*?)} finds first, in a time that grows with the reply's length, not with its square."""
-    for line in reply.split("\n"):
-        _, opened, rest = line.partition("{")
-        inside, closed, _ = rest.partition("}")
-        if opened and closed:
-            return inside
-    return None
-
-
-def _parse_option(piece: str, world: str, coordinates: Coordinates) -> Option:
-    action = next((code for word, code in _ACTION_WORDS if word in piece), UNKNOWN)
-    kinds = ("key", "door", "box") if has_box(world) else ("key", "door")
-    kind = next((word for word in kinds if word in piece), None)
-    if kind is None:
-        return Option(action)
-    name = _coloured_name(piece) if world == "ColoredDoorKey" else kind
-    if kind == "key" and has_box(world) and name not in coordinates:
-        name = "box"  # the key is thought to be in it (Q20)
-    if name not in coordinates:
-        return Option(UNKNOWN, OBJECT_CODES[kind])
-    return Option(action, OBJECT_CODES[kind], coordinates[name])
-
-
-def _coloured_name(piece: str) -> str:
-    """The last two words, letters only; a trailing or doubled space spoils them, as in the original."""
-    words = ["".join(filter(str.isalpha, word)) for word in piece.split(" ")]
-    return " ".join(words[-2:])
-
-
-def _plainly(draw: int) -> Sampling:
-    return Sampling()
 
 
 @dataclass(frozen=True)
@@ -88,7 +36,7 @@ class Planner:
 
     world: str
     chat: ChatModel
-    sampling: Callable[[int], Sampling] = _plainly
+    sampling: Callable[[int], Sampling] = lambda draw: Sampling()
     survives: bool = False
     """Takes the fallback where the model gave no usable answer, instead of ending the run."""
 
@@ -121,13 +69,64 @@ class Planner:
             if plan is not None:
                 return reply, plan
             if sampling.temperature == 0:
-                messages = [*messages, *_correction(reply, text)]
+                shown = reply[:_LONGEST_SHOWN]
+                again: Messages = [{"role": "assistant", "content": shown}]
+                messages = [*messages, *again, {"role": "user", "content": f"{REMINDER}\n{text}"}]
         return reply, FALLBACK
 
 
-def _correction(reply: str, text: str) -> Messages:
-    shown = reply[:_LONGEST_SHOWN]
-    return [{"role": "assistant", "content": shown}, {"role": "user", "content": f"{REMINDER}\n{text}"}]
+def planner_for(world: str, settings: Settings) -> Planner:
+    """The planner of one world. Raises GroundlabError when a ledger, a model or a server is asked for and missing."""
+    scripted = scripted_planner(world, settings.plans, settings.epsilon)
+    ledger = Path(settings.ledger) if settings.ledger else None
+    if settings.planner == "scripted":
+        return replace(scripted, chat=Recording(scripted.chat, Ledger(ledger), "scripted")) if ledger else scripted
+    if settings.planner == "recorded" and settings.chat.model is None:
+        if ledger is None or not ledger.is_file():
+            raise GroundlabError(f"planner=recorded needs a ledger file, not {settings.ledger!r}; give --ledger FILE")
+        return replace(scripted, chat=Recorded(scripted.chat.model, Ledger(ledger)))
+    chat = chat_model(settings.planner, settings.chat, ledger)
+    return Planner(world, chat, settings.chat.sampling, survives=settings.chat.unanswered == "fallback")
+
+
+_ACTION_WORDS = (
+    ("explore", EXPLORE),
+    ("go to", GO_TO),
+    ("pick up", PICK_UP),
+    ("drop", DROP_OBJECT),
+    ("toggle", TOGGLE_OBJECT),
+)
+
+
+def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
+    """The options of the first {...} group of a reply (spec 4.3); None when there is no group.
+
+    An object that was never seen gives an option that the executor skips (the original crashes, Q6).
+    """
+    # what the pattern {(.*?)} finds first, in a time that grows with the reply's length, not with its square
+    for line in reply.split("\n"):
+        _, opened, rest = line.partition("{")
+        group, closed, _ = rest.partition("}")
+        if opened and closed:
+            return tuple(_parse_option(piece, world, coordinates) for piece in group.split(","))
+    return None
+
+
+def _parse_option(piece: str, world: str, coordinates: Coordinates) -> Option:
+    action = next((code for word, code in _ACTION_WORDS if word in piece), UNKNOWN)
+    kinds = ("key", "door", "box") if has_box(world) else ("key", "door")
+    kind = next((word for word in kinds if word in piece), None)
+    if kind is None:
+        return Option(action)
+    name = kind
+    if world == "ColoredDoorKey":  # the last two words, letters only; a trailing or doubled space spoils them
+        words = ["".join(filter(str.isalpha, word)) for word in piece.split(" ")]
+        name = " ".join(words[-2:])
+    if kind == "key" and has_box(world) and name not in coordinates:
+        name = "box"  # the key is thought to be in it (Q20)
+    if name not in coordinates:
+        return Option(UNKNOWN, OBJECT_CODES[kind])
+    return Option(action, OBJECT_CODES[kind], coordinates[name])
 
 
 _TAKE_KEY = "go to the key, pick up the key"
@@ -180,11 +179,6 @@ def perfect_reply(world: str, text: str, plans: str = "head") -> str:
     return f"action: {{{_plain_plan(world, text, plans)}}}."
 
 
-def _other_plans(world: str, reply: str) -> list[str]:
-    table = _COLOURED_TABLE if world == "ColoredDoorKey" else _BOX_TABLE if has_box(world) else _TABLE
-    return [plan for plan in table if f"{{{plan}}}" not in reply]
-
-
 def _noisy_reply(world: str, text: str, plans: str, epsilon: float, seed: int) -> str:
     """With probability epsilon, one of three faults, equally likely: another plan, no `go to`, or no braces."""
     reply = perfect_reply(world, text, plans)
@@ -193,7 +187,8 @@ def _noisy_reply(world: str, text: str, plans: str, epsilon: float, seed: int) -
         return reply
     fault = rng.integers(3)
     if fault == 0:
-        others = _other_plans(world, reply)
+        table = _COLOURED_TABLE if world == "ColoredDoorKey" else _BOX_TABLE if has_box(world) else _TABLE
+        others = [plan for plan in table if f"{{{plan}}}" not in reply]
         return f"action: {{{others[rng.integers(len(others))]}}}."
     return re.sub(r"go to [^,}]*, ", "", reply) if fault == 1 else reply.translate({ord("{"): None, ord("}"): None})
 
@@ -208,17 +203,3 @@ def scripted_planner(world: str, plans: str = "head", epsilon: float = 0.0) -> P
 
     chat = Scripted(f"scripted-{plans}-{epsilon:g}", rule)
     return Planner(world, chat, partial(Sampling, 1.0)) if epsilon > 0 else Planner(world, chat)
-
-
-def planner_for(world: str, settings: Settings) -> Planner:
-    """The planner of one world. Raises GroundlabError when a ledger, a model or a server is asked for and missing."""
-    scripted = scripted_planner(world, settings.plans, settings.epsilon)
-    ledger = Path(settings.ledger) if settings.ledger else None
-    if settings.planner == "scripted":
-        return replace(scripted, chat=Recording(scripted.chat, Ledger(ledger), "scripted")) if ledger else scripted
-    if settings.planner == "recorded" and settings.chat.model is None:
-        if ledger is None or not ledger.is_file():
-            raise GroundlabError(f"planner=recorded needs a ledger file, not {settings.ledger!r}; give --ledger FILE")
-        return replace(scripted, chat=Recorded(scripted.chat.model, Ledger(ledger)))
-    chat = chat_model(settings.planner, settings.chat, ledger)
-    return Planner(world, chat, settings.chat.sampling, survives=settings.chat.unanswered == "fallback")

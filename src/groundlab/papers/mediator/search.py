@@ -1,10 +1,10 @@
-"""Shortest paths over the seen map, with the original's choice among equally short ones.
+"""What skills and translator read from a memory image, compiled: the cell ahead, objects, what is explored, and paths.
 
-The original keeps its open nodes in a Python `set` and expands the first one, in the set's iteration order, of minimal
-cost; so which shortest path is taken depends on CPython's hash table. The functions on `table` below are that table
-(of CPython 3.10 to 3.13; checked against a real set in the tests), compiled: the exact figures of the paper's "always"
-row need it, and this way they do not depend on the interpreter. `ties="fifo"` is plain breadth-first search instead
-(spec mediator A9: the mean path then differs by 0.04 steps).
+Paths are shortest ones over the map seen so far, with the original's choice among equally short ones. The original
+keeps its open nodes in a Python `set` and expands the first one of minimal cost in the set's iteration order, so which
+path it takes depends on CPython's hash table. The functions on `table` below are that table (of CPython 3.10 to 3.13;
+tests compare it with a real set): the paper's "always" row needs it to be exact. `ties="fifo"` is plain breadth-first
+search instead (spec mediator A9: the mean path then differs by 0.04 steps).
 """
 
 import numpy as np
@@ -136,7 +136,7 @@ def _slot(table, node):
 
 
 @compiled
-def _resized(table, used):
+def _grow(table, used):
     """A table more than four times as large as its content, entries put in again in their old order."""
     size = _SMALLEST_TABLE
     while size <= used * 4:
@@ -158,7 +158,7 @@ def _insert(table, counts, node):
     counts[1] += 1
     table[slot] = node
     if counts[0] * 5 >= (table.size - 1) * 3:
-        table = _resized(table, counts[1])
+        table = _grow(table, counts[1])
         counts[0] = counts[1]
     return table
 
@@ -174,12 +174,6 @@ def _first_cheapest(table, costs):
 
 
 @compiled
-def _is_passable(image, x, y):
-    kind = image[x, y, 0]
-    return kind in (EMPTY, GOAL) or (kind == DOOR and image[x, y, 2] == OPEN)
-
-
-@compiled
 def _neighbour(image, node, action):
     """The node that an action leads to, or -1 when the way is blocked or unseen."""
     x, y, heading = node // 4 // _SIZE, node // 4 % _SIZE, node % 4
@@ -188,7 +182,10 @@ def _neighbour(image, node, action):
     if action == RIGHT:
         return node - heading + (heading + 1) % 4
     x, y = x + STEP_X[heading], y + STEP_Y[heading]
-    if 0 <= x < _SIZE and 0 <= y < _SIZE and _is_passable(image, x, y):
+    if not (0 <= x < _SIZE and 0 <= y < _SIZE):
+        return -1
+    kind = image[x, y, 0]
+    if kind in (EMPTY, GOAL) or (kind == DOOR and image[x, y, 2] == OPEN):
         return (x * _SIZE + y) * 4 + heading
     return -1
 
@@ -198,20 +195,6 @@ def _is_goal(node, target_x, target_y):
     """Whether the agent, in this pose, stands beside the target and faces it."""
     x, y, heading = node // 4 // _SIZE, node // 4 % _SIZE, node % 4
     return x + STEP_X[heading] == target_x and y + STEP_Y[heading] == target_y
-
-
-@compiled
-def _backtrack(parents, taken, node):
-    """The actions that lead to a node."""
-    length, step = 0, node
-    while parents[step] >= 0:
-        length, step = length + 1, parents[step]
-    actions = np.empty(length, np.int64)
-    while parents[node] >= 0:
-        length -= 1
-        actions[length] = taken[node]
-        node = parents[node]
-    return actions
 
 
 @compiled
@@ -264,4 +247,12 @@ def shortest_path(image, x, y, heading, target_x, target_y, ties):
         node, parents, taken = _search_by_queue(image, start, target_x, target_y)
     if node < 0:
         return np.empty(0, np.int64)
-    return _backtrack(parents, taken, node)
+    length, step = 0, node
+    while parents[step] >= 0:
+        length, step = length + 1, parents[step]
+    actions = np.empty(length, np.int64)
+    while parents[node] >= 0:
+        length -= 1
+        actions[length] = taken[node]
+        node = parents[node]
+    return actions

@@ -62,6 +62,13 @@ class Settings(Strict):
         return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
 
 
+class RuleSettings(Settings):
+    """What the rules take besides."""
+
+    probability: float = Field(0.5, ge=0, le=1)
+    """Of asking at a step, for `random`."""
+
+
 class TrainingSettings(Settings):
     """What the learning methods take besides (spec 5.3)."""
 
@@ -86,10 +93,3 @@ class TrainingSettings(Settings):
     """Iterations between two evaluations on the test layouts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
-
-
-class RuleSettings(Settings):
-    """Settings of the rules."""
-
-    probability: float = Field(0.5, ge=0, le=1)
-    """Of asking at a step, for `random`."""

@@ -1,7 +1,7 @@
 """Options and their scripted skills: how a plan becomes one primitive action a step.
 
-    executive = PlanExecutor(plan, image, memory, skill_settings)
-    action, plan_done = executive.act(image)
+    executor = PlanExecutor(plan, image, memory, skill_settings)
+    action, plan_done = executor.act(image)
 
 `image` is always the memory image [10, 10, 4] of the present step. Sections in the comments are the mediator spec's.
 """
@@ -133,11 +133,11 @@ class GoTo:
         if not self._actions:
             return NO_OP, True
         action = self._actions.pop(0)
-        self._pose = _moved(self._pose, action)
+        self._pose = _pose_after(self._pose, action)
         return action, not self._actions
 
 
-def _moved(pose: tuple[int, int, int], action: int) -> tuple[int, int, int]:
+def _pose_after(pose: tuple[int, int, int], action: int) -> tuple[int, int, int]:
     x, y, heading = pose
     if action == FORWARD:
         return x + STEP_X[heading], y + STEP_Y[heading], heading

@@ -58,8 +58,8 @@ class Trajectory:
     @classmethod
     def of(cls, episode: Any, decisions: list[tuple], last_value: float) -> "Trajectory":
         """From one (input, action, log-probability, value) a step."""
-        columns = (np.array(column) for column in zip(*decisions, strict=True))
-        return cls(episode, *columns, 0.0 if episode.finished else last_value)
+        inputs, actions, log_probs, values = (np.array(column) for column in zip(*decisions, strict=True))
+        return cls(episode, inputs, actions, log_probs, values, 0.0 if episode.finished else last_value)
 
 
 class PPOLearner(Learner):

@@ -96,7 +96,7 @@ class ReasoningArm(Arm):
     @property
     def updates(self) -> int:
         """How many updates the shortest of its runs has."""
-        return int(self.curves.groupby("seed")["iteration"].max().min())
+        return self.shared_end("iteration")
 
     def first(self, updates: int) -> "ReasoningArm":
         """The same arm with its first so many updates."""

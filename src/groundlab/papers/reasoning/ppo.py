@@ -44,8 +44,6 @@ from groundlab.papers.reasoning.rollouts import Collector, Rollout
 from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.papers.reasoning.thoughts import probe, thought_stats
 
-__all__ = ["Settings", "make_learner"]
-
 Settings = TrainingSettings
 MODEL = "model"
 """Where, in a run's folder, the trained model is left."""

@@ -13,8 +13,6 @@ from groundlab.papers.reasoning.policy import open_chat_policy
 from groundlab.papers.reasoning.settings import ReplySettings
 from groundlab.papers.training import Evaluation
 
-__all__ = ["Settings", "evaluate"]
-
 Settings = ReplySettings
 
 
