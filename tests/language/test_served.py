@@ -20,9 +20,9 @@ from groundlab.core.errors import GroundlabError
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.generation import ReplyGenerator
 from groundlab.language.sampling import Decoding, draw
-from groundlab.language.scoring import seeded_weights
 from groundlab.language.token_policy import token_log_probs
 from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs, told_tokens
+from groundlab.learning.checkpoints import seeded_construction
 
 SHAPE = Architecture(family="llama", width=64, feed_forward=64, heads=2, head_width=32, layers=2, binding_start=False)
 VOCABULARY, END = 50, (3, 7)
@@ -48,7 +48,7 @@ def engine(folder):
 @pytest.fixture
 def model(folder):
     """The trainer's, its adapters moved away from zero as training would."""
-    with seeded_weights(0, "test"):
+    with seeded_construction(0, "test"):
         adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(folder), LoraConfig(r=4, task_type="CAUSAL_LM"))
     move(adapted, seed=0)
     return adapted.eval()

@@ -30,9 +30,9 @@ from groundlab.language.chat import Messages
 from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.corpus.words import ACTIONS
 from groundlab.language.generation import Decoding, ReplyGenerator
-from groundlab.language.scoring import seeded_weights
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.learning import token_ppo
+from groundlab.learning.checkpoints import seeded_construction
 from groundlab.worlds import text
 
 WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: spec reasoning-agents 1.5, 0.4 and 3.7
@@ -85,7 +85,7 @@ def llama() -> PreTrainedModel:
     config = LlamaConfig(
         vocab_size=32_000, hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8
     )
-    with seeded_weights(0, "benchmark", "reasoning"):
+    with seeded_construction(0, "benchmark", "reasoning"):
         return LlamaForCausalLM(config).eval()
 
 

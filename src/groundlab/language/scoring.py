@@ -16,8 +16,7 @@ The scores of a prompt do not depend on the other prompts or on the order of any
 Read next: `packing.py` (one pass for all actions), `models.py` (where models come from), `heads.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,18 +24,10 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.seeding import Purpose, child_seed
 from groundlab.language.prefix_batching import batches, branch, prefix_states
+from groundlab.learning.checkpoints import seeded_construction
 
 HIDDEN_SIZE = 1024
-
-
-@contextmanager
-def seeded_weights(seed: int, *purpose: Purpose) -> Iterator[None]:
-    """Build weights inside: torch's layers draw from its global generator, which is put back afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(child_seed(seed, *purpose))
-        yield
 
 
 class Head(nn.Module):
@@ -158,7 +149,7 @@ class ActionScorer(nn.Module):
         return model.get_base_model() if hasattr(model, "get_base_model") else model
 
     def _head(self, base: Any, outputs: int, seed: int, purpose: str) -> Head:
-        with seeded_weights(seed, purpose):
+        with seeded_construction(seed, purpose):
             return Head(base.config.hidden_size, outputs).to(base.device)
 
     def _action_tokens(self) -> list[list[int]]:

@@ -25,7 +25,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.onednn_linear import onednn_linears
 from groundlab.language.prefix_batching import batches, row_states
-from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once, seeded_weights
+from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
+from groundlab.learning.checkpoints import seeded_construction
 
 Rows = Sequence[Sequence[int]]
 VALUE_HEADS = ("linear", "mlp", "none")
@@ -145,7 +146,7 @@ class TokenPolicy(nn.Module):
     def _head(self, kind: Any, seed: int) -> ValueHead | None:
         if kind == "none":
             return None
-        with seeded_weights(seed, "value head"):
+        with seeded_construction(seed, "value head"):
             return ValueHead(base_of(self.model).config.hidden_size, kind).to(self.device)
 
     @property
