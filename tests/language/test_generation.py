@@ -18,7 +18,8 @@ from transformers import (
 )
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.generation import Decoding, ReplyGenerator
+from groundlab.language.decoding import Decoding
+from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.sampling import draw
 from groundlab.learning.checkpoints import seeded_construction

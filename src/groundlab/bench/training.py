@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 
 from groundlab.bench import Figure
-from groundlab.language.pretraining import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.language.shipped_models import resolve_model
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge import bk_goal, scripted
 from groundlab.papers.knowledge.bk_code import CodePotential

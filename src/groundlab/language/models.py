@@ -97,6 +97,11 @@ def add_lora(model: Any, lora: Lora, seed: int) -> Any:
             raise GroundlabError(f"no such layers for LoRA ({first_line(error)}); name layers of this model") from None
 
 
+def base_of(model: Any) -> Any:
+    """The Hugging Face model, without the wrapper that adapters put around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) -> None:
     if kind not in ("auto", *KINDS):
         raise unknown_name("kind of model", kind, ("auto", *KINDS))

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.models import base_of
 from groundlab.language.onednn_linear import onednn_linears
 from groundlab.language.prefix_batching import batches, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
@@ -94,11 +95,6 @@ def token_log_probs(
 
 def _index(numbers: list[int], like: Tensor) -> Tensor:
     return torch.tensor(numbers, device=like.device)
-
-
-def base_of(model: Any) -> Any:
-    """The Hugging Face model, without the wrapper that adapters put around it."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 class TokenPolicy(nn.Module):

@@ -13,9 +13,8 @@ from pydantic import AfterValidator, Field
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
-from groundlab.language.scoring import TOKEN_BUDGET
+from groundlab.language.shipped_models import model_files, resolve_model
 
 WORLDS = worlds.names("grid")
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
@@ -76,7 +75,7 @@ class ModelSettings(ReadingSettings):
     """How an action's tokens make its score (language/scoring.py; quirks Q2 and Q3)."""
     temperature: Literal["stored"] | Annotated[float, Field(gt=0)] = "stored"
     """Divides the scores. "stored": what pretraining wrote down by its rule; 1 for models without such a note."""
-    token_budget: int = Field(TOKEN_BUDGET, ge=1)
+    token_budget: int = Field(8_192, ge=1)
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
 
     @property

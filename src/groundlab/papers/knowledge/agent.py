@@ -26,8 +26,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import Layouts, parse_layouts
 from groundlab.core.seeding import generator
-from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.language.shipped_models import model_files, resolve_model
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential

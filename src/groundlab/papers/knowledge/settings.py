@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from groundlab.core.schema import Strict
-from groundlab.learning.shaping import Quirks
+from groundlab.learning.quirks import Quirks
 
 
 class Fidelity(Strict):

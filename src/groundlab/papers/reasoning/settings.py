@@ -13,11 +13,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import model_files, resolve_model
-from groundlab.language.sampling import Decoding
-from groundlab.language.vllm_backend import told_tokens
-from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
-from groundlab.learning.token_ppo import KLController, KLEstimator
+from groundlab.language.decoding import Decoding, vllm_logprobs
+from groundlab.language.shipped_models import model_files, resolve_model
+from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
 
 
 def _is_reasoning_world(name: str) -> str:
@@ -104,7 +102,7 @@ class ReplySettings(Strict):
     @model_validator(mode="after")
     def _check_backend(self) -> Self:
         if self.backend == "vllm":
-            told_tokens(self.decoding)  # raises
+            vllm_logprobs(self.decoding)  # raises
             if self.quantization or self.fidelity.dropout:
                 what = "quantization" if self.quantization else "fidelity.dropout"
                 raise ValueError(f"backend vllm draws without {what}; leave it out, or give backend=embedded")
