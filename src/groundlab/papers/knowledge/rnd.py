@@ -20,6 +20,7 @@ from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import Layouts
 from groundlab.core.seeding import generator
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers.knowledge.agent import evaluate_policy
 from groundlab.papers.knowledge.captions import readable
 from groundlab.papers.knowledge.dataset import (
@@ -39,7 +40,7 @@ from groundlab.papers.knowledge.observations import (  # noqa: F401 - WORLDS is 
     adapter_for,
     normalise,
 )
-from groundlab.papers.knowledge.ppo import PPO, sample_actions
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import COLLECTION
 from groundlab.papers.knowledge.settings import Settings as PPOSettings
 from groundlab.papers.training import Evaluation, Learner
