@@ -16,7 +16,7 @@ import yaml
 
 from groundlab import lab, report
 from groundlab.core.paths import repository_root
-from groundlab.lab import store
+from groundlab.lab import results
 from groundlab.report import EXHIBITS, Review, judging, style
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import Drawn
@@ -184,7 +184,7 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
-    store.describe_version(plan, whole, {}, "groundlab reproduce")
+    results.describe_version(plan, whole, {}, "groundlab reproduce")
     for experiment in plan.experiments:
         for page in experiment.notebooks:
             run_cells(page, {"scale": "quick", "seeds": None, "folder": str(whole)})
