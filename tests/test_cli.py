@@ -102,10 +102,10 @@ def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_o
 
 
 def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
-    from groundlab import bench
+    from groundlab.bench import measurement, worlds
 
-    monkeypatch.setattr(bench, "_SECONDS", 0.02)
-    monkeypatch.setattr(bench, "_VIEWS", 2000)
+    monkeypatch.setattr(measurement, "SECONDS", 0.02)
+    monkeypatch.setattr(worlds, "_VIEWS", 2000)
     code, out, _ = groundlab("bench", "worlds", "--json", tmp_path / "bench.json")
     stored = json.loads((tmp_path / "bench.json").read_text())
     assert code == 0 and "minigrid" in out and stored["hardware"]["cores"] >= 1
@@ -118,9 +118,9 @@ def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp
 
 
 def test_the_benchmarks_views_are_all_different_and_real():
-    from groundlab import bench
+    from groundlab.bench import worlds
 
-    views = bench._distinct_views(3000)
+    views = worlds._distinct_views(3000)
     assert len({view.tobytes() for view in views}) == 3000
 
 

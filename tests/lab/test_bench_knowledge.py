@@ -3,9 +3,9 @@
 import pytest
 
 from groundlab.bench import training
-from groundlab.papers.knowledge.settings import Settings
+from groundlab.papers.knowledge.settings import PPOSettings
 
-TINY = Settings(network="small", num_envs=4, frames_per_env=8, epochs=1, minibatches=2)
+TINY = PPOSettings(network="small", num_envs=4, frames_per_env=8, epochs=1, minibatches=2)
 
 
 @pytest.mark.parametrize("form", ["phi = 0", "BK-Code", "BK-Pref"])
@@ -25,7 +25,7 @@ def test_the_sandboxs_server_counts_as_time_of_the_potential():
 
 def test_the_bound_falls_with_the_arithmetic_of_a_step(monkeypatch):
     monkeypatch.setattr(training, "_flops_a_second", lambda: 1e9)
-    paper = training.product_bound(Settings(epochs=4))
-    small = training.product_bound(Settings(epochs=4, network="small"))
+    paper = training.product_bound(PPOSettings(epochs=4))
+    small = training.product_bound(PPOSettings(epochs=4, network="small"))
     assert paper == pytest.approx(1e9 / (13 * 9_772_736))
     assert small == pytest.approx(1e9 / (13 * 142_560))

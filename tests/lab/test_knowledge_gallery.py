@@ -12,6 +12,7 @@ from groundlab.pages import knowledge
 from groundlab.papers.knowledge import agent, labelling
 from groundlab.papers.knowledge.observations import History
 from groundlab.papers.knowledge.potentials import OraclePotential, targets
+from groundlab.papers.knowledge.settings import HOME
 from groundlab.report.style import new_figure
 from groundlab.worlds import codes, view
 from groundlab.worlds.codes import EMPTY, FORWARD
@@ -95,14 +96,14 @@ def planned(tmp_path, *settings: dict) -> Plan:
 
 
 def test_the_program_on_the_page_is_the_one_that_a_run_reads(tmp_path):
-    plan = planned(tmp_path, {"form": "code", "source": str(labelling.HOME / "code" / "code-final.py")})
+    plan = planned(tmp_path, {"form": "code", "source": str(HOME / "code" / "code-final.py")})
     page = knowledge.program(plan)
-    assert str(page) == (labelling.HOME / "code" / "code-final.py").read_text()
+    assert str(page) == (HOME / "code" / "code-final.py").read_text()
     assert f"Source: {labelling.LABEL}" in page._repr_html_()
 
 
 def test_goals_on_the_page_are_those_of_the_library_and_differ_by_the_seed(tmp_path):
-    plan = planned(tmp_path, {"form": "goals", "source": str(labelling.HOME / "goals")})
+    plan = planned(tmp_path, {"form": "goals", "source": str(HOME / "goals")})
     page = knowledge.goals(plan, count=3, seed=1)
     assert page._repr_html_().count("<tr>") == 4
     assert "Go to the" in str(page) and "Agent history" in str(page)
@@ -118,13 +119,13 @@ def test_knowledge_that_no_run_has_yet_is_asked_for(tmp_path):
 
 
 def test_potentials_are_drawn_for_the_forms_that_the_plan_has(tmp_path):
-    code = {"form": "code", "source": str(labelling.HOME / "code" / "code-final.py")}
+    code = {"form": "code", "source": str(HOME / "code" / "code-final.py")}
     page = knowledge.potentials(planned(tmp_path, code, {"form": "oracle"}))
     assert page._repr_html_().startswith("<img") and WORLD in str(page)
 
 
 def test_what_the_goals_find_is_told_with_how_often(tmp_path):
-    goals = {"form": "goals", "source": str(labelling.HOME / "goals"), "pooling": "sentences", "share": 0.5}
+    goals = {"form": "goals", "source": str(HOME / "goals"), "pooling": "sentences", "share": 0.5}
     rates, _, *found = str(knowledge.matches(planned(tmp_path, goals), count=3)).splitlines()
     assert " of 1,024 random steps and " in rates and not rates.startswith("0.0%")
     values = [float(line.rpartition("  ")[2]) for line in found]

@@ -19,7 +19,8 @@ import pytest
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import run_store
-from groundlab.lab.slurm import SlurmSettings, executor, queue
+from groundlab.lab.slurm import executor, queue
+from groundlab.lab.slurm.executor import SlurmSettings
 
 COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}

@@ -8,8 +8,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Mi
 from groundlab.language.fast_llama import serves
 from groundlab.language.generation import Decoding, ReplyGenerator
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.pretraining import resolve_model
 from groundlab.language.scoring import seeded_weights
+from groundlab.language.shipped import resolve_model
 
 SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}
 KINDS = {

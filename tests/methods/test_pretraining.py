@@ -12,7 +12,8 @@ from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
-from groundlab.language.pretraining import MODELS, Recipe, Stage, load_recipe, pretrain
+from groundlab.language.pretraining import Recipe, Stage, load_recipe, pretrain
+from groundlab.language.shipped import MODELS
 
 TINY = {"family": "t5", "width": 16, "feed_forward": 32, "heads": 2, "head_width": 8, "layers": 1}
 SHIPPED = sorted(path.parent for path in MODELS.glob("*/recipe.json"))

@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from groundlab import worlds
 from groundlab.assets import read_text
-from groundlab.bench import Figure
+from groundlab.bench.measurement import Measurement
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
@@ -232,7 +232,7 @@ def _replies(model: Any, written: Any) -> tuple[Rows, Rows]:
     return prompts, responses
 
 
-def bench_update() -> list[Figure]:
+def bench_update() -> list[Measurement]:
     """Tokens of contexts and replies that an update learns from, a CPU second, ours and the plain way."""
     prompts, responses = _replies(llama(), words())
     tokens, rates, losses = sum(map(len, [*prompts, *responses])), [], []
@@ -245,14 +245,14 @@ def bench_update() -> list[Figure]:
         raise GroundlabError(f"the two updates differ: {losses}; groundlab.language.token_policy is wrong")
     name = f"update from {len(prompts)} replies"
     return [
-        Figure(f"{name}, tokens of contexts and replies", float(tokens), "tokens"),
-        Figure(name, rates[0], "tokens/CPU-s"),
-        Figure(f"{name}, the plain way, same run", rates[1], "tokens/CPU-s"),
-        Figure(f"{name}, ratio", rates[0] / rates[1], "x"),
+        Measurement(f"{name}, tokens of contexts and replies", float(tokens), "tokens"),
+        Measurement(name, rates[0], "tokens/CPU-s"),
+        Measurement(f"{name}, the plain way, same run", rates[1], "tokens/CPU-s"),
+        Measurement(f"{name}, ratio", rates[0] / rates[1], "x"),
     ]
 
 
-def bench_generation() -> list[Figure]:
+def bench_generation() -> list[Measurement]:
     """Tokens a CPU second of one thread, ours and the original's way, by environments and phase; then of updates."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -265,10 +265,10 @@ def bench_generation() -> list[Figure]:
             name = f"{count} environments, {phase}"
             fast, slow = _rate(ours[steps]), _rate(theirs[steps])
             figures += [
-                Figure(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
-                Figure(f"{name}, generation", fast, "tokens/CPU-s"),
-                Figure(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
-                Figure(f"{name}, ratio", fast / slow, "x"),
+                Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
+                Measurement(f"{name}, generation", fast, "tokens/CPU-s"),
+                Measurement(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
+                Measurement(f"{name}, ratio", fast / slow, "x"),
             ]
     figures += bench_update()
     torch.set_num_threads(threads)

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Config, T5ForConditionalGeneration
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from groundlab.bench import Figure
+from groundlab.bench.measurement import Measurement
 from groundlab.language.scoring import ActionScorer, seeded_weights
 
 ACTIONS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
@@ -112,7 +112,9 @@ def _rate(work: Callable[[], object], repeats: int) -> float:
     return _PROMPTS / median(seconds)
 
 
-def _figures(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str]) -> list[Figure]:
+def _figures(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str]
+) -> list[Measurement]:
     scorer = ActionScorer(model, tokenizer, ACTIONS)
     rows: list[list[int]] = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     actions: list[list[int]] = tokenizer(list(ACTIONS), add_special_tokens=False)["input_ids"]
@@ -133,22 +135,24 @@ def _figures(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFa
     train()
     scoring, training, loop = _rate(score, _REPEATS), _rate(train, _REPEATS), _rate(plain, 1)
     return [
-        Figure(f"{name}, scoring", scoring, "prompts/CPU-s"),
-        Figure(f"{name}, training (scores, values, gradients)", training, "prompts/CPU-s"),
-        Figure(f"{name}, every pair from scratch, same run", loop, "prompts/CPU-s"),
-        Figure(f"{name}, scoring / from scratch", scoring / loop, "x"),
-        Figure(f"{name}, scoring / Lamorel as recorded", scoring / LAMOREL[name][0], "x"),
-        Figure(f"{name}, training / Lamorel as recorded", training / LAMOREL[name][1], "x"),
-        Figure(f"{name}, largest difference of the two scores", (score() - plain()).abs().max().item(), "nats"),
+        Measurement(f"{name}, scoring", scoring, "prompts/CPU-s"),
+        Measurement(f"{name}, training (scores, values, gradients)", training, "prompts/CPU-s"),
+        Measurement(f"{name}, every pair from scratch, same run", loop, "prompts/CPU-s"),
+        Measurement(f"{name}, scoring / from scratch", scoring / loop, "x"),
+        Measurement(f"{name}, scoring / Lamorel as recorded", scoring / LAMOREL[name][0], "x"),
+        Measurement(f"{name}, training / Lamorel as recorded", training / LAMOREL[name][1], "x"),
+        Measurement(f"{name}, largest difference of the two scores", (score() - plain()).abs().max().item(), "nats"),
     ]
 
 
-def bench_scoring() -> list[Figure]:
+def bench_scoring() -> list[Measurement]:
     """Prompts a CPU second of one thread for both models, and the ratios to the two comparisons."""
     rng = np.random.default_rng(0)
     prompts = [_prompt(rng) for _ in range(_PROMPTS)]
     tokenizer = _tokenizer(prompts)
-    figures = [Figure("tokens of a prompt, mean of 32", float(np.mean([len(p.split()) for p in prompts])), "tokens")]
+    figures = [
+        Measurement("tokens of a prompt, mean of 32", float(np.mean([len(p.split()) for p in prompts])), "tokens")
+    ]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for name, build in (("T5", _t5), ("Llama", _llama)):

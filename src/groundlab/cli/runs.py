@@ -288,10 +288,10 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
 ) -> None:
     """Measure the speed of the hot paths on this machine."""
-    from groundlab import bench as benchmark
+    from groundlab.bench import bench as measure
     from groundlab.lab import machine
 
-    measured = benchmark.bench(subject, only, first_use)
+    measured = measure(subject, only, first_use)
     hardware = machine.hardware()
     table = Table(title=f"{hardware['cpu']}, {hardware['cores']} cores")
     for heading, side in (("what", "left"), ("value", "right"), ("unit", "left")):

@@ -23,7 +23,6 @@ from pydantic import Field
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from groundlab import assets
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.hashing import digest_json
@@ -33,11 +32,10 @@ from groundlab.core.seeding import generator
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
+from groundlab.language.shipped import MODELS
 from groundlab.learning import checkpoints
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
-MODELS = Path(assets.__file__).parent / "models"
-"""Where recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`) are."""
 
 
 class Stage(Strict):
@@ -98,18 +96,6 @@ class Recipe(Strict):
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
-
-
-def resolve_model(model: str) -> str:
-    """The folder of a model that ships, or the name as given."""
-    shipped = MODELS / model
-    return str(shipped) if (shipped / "config.json").is_file() else model
-
-
-def model_files(model: str) -> list[Path]:
-    """The files of a model that ships or is a folder; none of one that is known by name only."""
-    folder = Path(resolve_model(model))
-    return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
 
 
 def known_recipes() -> list[str]:

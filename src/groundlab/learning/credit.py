@@ -17,21 +17,15 @@ episodes. Read next: `token_ppo.py`, which learns from the result.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
+from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.returns import bandit, bilevel, discounted, nested, token_gae
 
-Estimator = Literal["nested", "bilevel", "token-gae", "monte-carlo", "bandit", "grpo", "rloo", "gigpo"]
-ESTIMATORS: tuple[str, ...] = get_args(Estimator)
-CRITIC_FREE = frozenset({"grpo", "rloo", "gigpo"})
-"""Estimators that need no values: train them without a value loss, and do not whiten what they give."""
-WHOLE_EPISODES = frozenset({"bandit", *CRITIC_FREE})
-"""Estimators that read how an episode ended: they refuse one that goes on."""
-OuterValue = Literal["prompt-end", "before-last-token", "after-response"]
 _SMALLEST_SPREAD = 1e-6
 
 

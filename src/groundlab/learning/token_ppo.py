@@ -11,16 +11,16 @@ Source: trl 0.11.4 as described in spec reasoning-agents 3.3 to 3.5. Credits com
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError
+from groundlab.learning.estimators import KLEstimator
 from groundlab.learning.ppo import minibatches
 
-KLEstimator = Literal["k1", "k2", "k3"]
 _WHITENING_EPSILON = 1e-8
 _LARGEST_CHANGE = 0.2  # of the KL coefficient's error, in one update
 

@@ -9,7 +9,7 @@ from groundlab.papers.knowledge.bk_goal import EllmBonus
 from groundlab.papers.knowledge.bk_pref import MotifBonus
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.ppo import PPO
-from groundlab.papers.knowledge.settings import Settings
+from groundlab.papers.knowledge.settings import PPOSettings
 
 NEVER = False
 
@@ -106,7 +106,7 @@ class Reached(EllmBonus):
 
 
 def test_a_step_is_paid_for_the_view_it_led_to_that_of_an_episodes_end_included():
-    settings = Settings.model_validate(
+    settings = PPOSettings.model_validate(
         {"num_envs": 16, "frames_per_env": 60, "gamma": 0.9, "lam": 0.0, "reward_scale": 1.0, "strength": 3.0}
     )
     bonus = Reached()

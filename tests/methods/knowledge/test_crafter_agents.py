@@ -16,7 +16,7 @@ from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
 from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normalise
 from groundlab.papers.knowledge.potentials import RandomPotential
 from groundlab.papers.knowledge.ppo import PPO
-from groundlab.papers.knowledge.settings import COLLECTION, Settings
+from groundlab.papers.knowledge.settings import COLLECTION, PPOSettings
 from groundlab.worlds.crafter.captions import describe
 
 WORLD = "Crafter-Text-CollectDrink"
@@ -42,7 +42,7 @@ def test_grids_are_seen_as_before():
 @pytest.mark.parametrize("given", [{}, COLLECTION], ids=["shaping", "curiosity"])
 def test_a_learner_that_stopped_goes_on_to_the_last_bit(given):
     def fresh():
-        return PPO(WORLD, 0, Settings.model_validate({**SMALL, **given}), RandomPotential(0))
+        return PPO(WORLD, 0, PPOSettings.model_validate({**SMALL, **given}), RandomPotential(0))
 
     straight, stopped, resumed = fresh(), fresh(), fresh()
     stopped.train_step(1), straight.train_step(1)

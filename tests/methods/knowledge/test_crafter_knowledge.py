@@ -18,6 +18,7 @@ from groundlab.papers.knowledge.captions import PICTURE, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
+from groundlab.papers.knowledge.settings import folder_of, ledger
 from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
 
@@ -175,11 +176,11 @@ def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
 
 
 def test_the_ledger_answers_every_prompt_and_nothing_else_and_says_who_wrote_it(lives, tmp_path):
-    lines = [json.loads(line) for line in labelling.ledger("goals", "crafter-reward").read_text().splitlines()]
+    lines = [json.loads(line) for line in ledger("goals", "crafter-reward").read_text().splitlines()]
     for line in lines:
         assert set(line) == KEYS and line["source"] == "hand-written, reviewed" and line["model"] == "hand-written"
         assert line["tokens"] is None and line["cost"] == 0
-    asked = labelling.Labelling("goals", tmp_path, dataset=labelling.folder_of("crafter-reward"))
+    asked = labelling.Labelling("goals", tmp_path, dataset=folder_of("crafter-reward"))
     report = labelling.label(asked, lives)
     assert report.account.replies == 0 and report.summary.startswith(
         "16 goals for 40 stretches of play (0 without a list)"

@@ -8,6 +8,7 @@ from groundlab.papers.knowledge import bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, Sentences
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
 from groundlab.papers.knowledge.observations import Windows, stack
+from groundlab.papers.knowledge.settings import HOME
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
 
@@ -94,11 +95,11 @@ def test_a_share_that_is_none_is_one_clear_line():
 
 
 def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
-    from groundlab.language.pretraining import resolve_model
     from groundlab.language.sentence_embedding import Embedder, load_encoder
+    from groundlab.language.shipped import resolve_model
 
     embed = Embedder(load_encoder(resolve_model("quick-t5-s1")))
-    potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling="sentences")
+    potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling="sentences")
     bk_goal.calibrate(potential, labelling.dataset(), 0.1)
     assert 0.02 < np.mean(potential(windows) > 0) < 0.3
     assert embed.misses < 1000

@@ -16,7 +16,7 @@ from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAge
 from groundlab.papers.knowledge.potentials import OraclePotential
 from groundlab.papers.knowledge.ppo import PPO, IntrinsicReward, sample_actions
 from groundlab.papers.knowledge.rnd import record_episodes, schedule
-from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, Settings
+from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, PPOSettings
 
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2}
@@ -24,7 +24,7 @@ ALL_QUIRKS = Fidelity.model_validate(dict.fromkeys(Fidelity.model_fields, True))
 
 
 def small(**given):
-    return Settings.model_validate({**SMALL, **given})
+    return PPOSettings.model_validate({**SMALL, **given})
 
 
 @pytest.fixture(autouse=True)

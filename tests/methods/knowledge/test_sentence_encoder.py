@@ -13,6 +13,7 @@ from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalPotential, sample_windows
+from groundlab.papers.knowledge.settings import HOME
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
 WORDS = "you see a the wall red blue green ball box key step steps forward left right turn go to choose action"
@@ -68,7 +69,7 @@ def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_len
 def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling):
     encode, encoded = load_encoder(encoder), []
     embed = Embedder(lambda texts: (encoded.extend(texts), encode(texts))[1])
-    potential = GoalPotential(bk_goal.load(labelling.HOME / "goals"), embed, pooling=pooling)
+    potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling=pooling)
     windows = sample_windows(labelling.dataset(), potential.horizon, np.random.default_rng(0))
     some = type(windows)._make(field[:60] for field in windows)
     first = potential.similarity(some)
@@ -78,7 +79,7 @@ def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling)
 
 
 def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_identity(encoder, tmp_path):
-    given = {"form": "goals", "source": str(labelling.HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
+    given = {"form": "goals", "source": str(HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
     few = {"network": "small", "num_envs": 4, "frames_per_env": 8, "iterations": 2, "layouts": "0-1", "share": 0.9}
     settings = agent.Settings.model_validate({**given, **few})
     files = {file.name for file in settings.input_files()}

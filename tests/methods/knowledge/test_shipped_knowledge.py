@@ -13,6 +13,7 @@ from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.observations import Windows, stack
 from groundlab.papers.knowledge.sandbox import Sandbox
+from groundlab.papers.knowledge.settings import DATASET, HOME, ledger
 
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 
@@ -23,11 +24,11 @@ def episodes():
 
 
 def lines(form):
-    return [json.loads(line) for line in labelling.ledger(form).read_text().splitlines()]
+    return [json.loads(line) for line in ledger(form).read_text().splitlines()]
 
 
 def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
-    assert (labelling.DATASET / "arrays.npz").stat().st_size < 1_500_000 and len(episodes) == 60
+    assert (DATASET / "arrays.npz").stat().st_size < 1_500_000 and len(episodes) == 60
     found = list(episodes.card["snapshots"].values())
     assert [part["episodes"] for part in found] == [20, 20, 20]
     assert found[0]["success"] < found[1]["success"] < found[2]["success"]
@@ -37,7 +38,7 @@ def test_the_dataset_is_small_and_its_three_policies_get_better(episodes):
 def test_every_episode_is_what_its_world_shows_for_its_seed_and_actions(episodes, tmp_path):
     visits = dataset.count_visits(episodes)
     dataset.write_coverage(tmp_path, visits)
-    assert (tmp_path / "coverage.json").read_bytes() == (labelling.DATASET / "coverage.json").read_bytes()
+    assert (tmp_path / "coverage.json").read_bytes() == (DATASET / "coverage.json").read_bytes()
     assert sum(int(counts.sum()) for counts in visits.values()) == episodes.card["steps"] + 60
     shares = {str(snapshot): dataset.visited_share(counts) for snapshot, counts in visits.items()}
     assert shares == episodes.card["cells_visited"]
@@ -66,7 +67,7 @@ def test_ledgers_say_who_wrote_them_and_cost_nothing(form):
 def test_ledgers_answer_every_prompt_and_come_to_what_is_unfolded_beside_them(form, episodes, tmp_path):
     report = labelling.label(labelling.Labelling(form, tmp_path), episodes)
     assert report.account.replies == 0
-    unfolded = {file.name: file.read_text() for file in (labelling.HOME / form).iterdir()}
+    unfolded = {file.name: file.read_text() for file in (HOME / form).iterdir()}
     made = {file.name: file.read_text() for file in tmp_path.iterdir() if file.name != "account.json"}
     assert made == unfolded
     assert json.loads(unfolded["labelling.json"])["knowledge"] == "hand-written knowledge"
@@ -79,7 +80,7 @@ def test_a_ledger_holds_no_reply_that_nothing_asks_for(episodes, tmp_path):
 
 
 def test_goals_are_about_things_of_their_stretch_without_numbers():
-    library = bk_goal.load(labelling.HOME / "goals")
+    library = bk_goal.load(HOME / "goals")
     assert len(library.captions) <= 60
     for caption, goals in zip(library.captions, library.goals, strict=True):
         for goal in goals:

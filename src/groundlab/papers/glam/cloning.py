@@ -18,11 +18,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from groundlab import worlds
@@ -30,7 +29,6 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.hashing import digest_bytes
 from groundlab.core.run import Files, Run, RunSpec
-from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import text_actions
 from groundlab.language.scoring import ActionScorer
@@ -49,9 +47,11 @@ from groundlab.papers.glam.policy import (
     trainable_parameters,
 )
 from groundlab.papers.glam.settings import (
+    ABOUT,
     LAYOUTS_END,
+    PAIRS,
     TRAINING_LAYOUTS_FROM,
-    ModelSettings,
+    CloningSettings,
     ReadingSettings,
     TrainingSettings,
 )
@@ -59,69 +59,8 @@ from groundlab.worlds.adapters.minigrid_bot import Bot
 
 __all__ = ["Settings", "make_learner"]
 
-PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"
+Settings = CloningSettings
 IGNORED = -100  # the label that cross-entropy leaves out
-
-
-class Fidelity(Strict):
-    """Quirks of the original, mended by default."""
-
-    pad_loss: bool = False
-    """The padding behind short actions is learnt as well (spec glam-agents Q21)."""
-    in_order: bool = False
-    """Pairs come in the order in which they were made, never shuffled (Q21)."""
-    stale_first_observation: bool = False
-    """The bot's episodes begin with the last observation of the one before (spec glam-environment Q12)."""
-
-
-class Settings(ModelSettings):
-    """Defaults are for 20,000 pairs; where the original's differ they are named (spec glam-agents 5)."""
-
-    demonstrations: str = "bot"
-    """Whose: "bot", "agent", or a folder that `store_pairs` made, such as that of another run."""
-    teacher: TrainingSettings | None = None
-    """The settings of "agent": GLAM, trained first, inside this run."""
-    frames: int = Field(20_000, ge=1)
-    """Decisions to learn from (the original: 400,000)."""
-    held_out: int = Field(1_000, ge=1)
-    """The decisions after those, on which accuracy is measured."""
-    lr: float = Field(5e-4, gt=0)
-    batch_size: int = Field(64, ge=1)
-    epochs: int = Field(1, ge=1)
-    warm_up: float = Field(0.01, ge=0, lt=1)
-    """Share of all steps in which the rate rises."""
-    weight_decay: float = Field(0.0, ge=0)
-    max_grad_norm: float = Field(1.0, gt=0)
-    steps_per_record: int = Field(50, ge=1)
-    """Gradient steps between two measurements on the held-out decisions (the original: 250)."""
-    fidelity: Fidelity = Fidelity()
-
-    @model_validator(mode="after")
-    def _one_teacher(self) -> Self:
-        if (self.demonstrations == "agent") != (self.teacher is not None):
-            raise ValueError("needs demonstrations: agent and the teacher's settings together, or neither")
-        return self
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Gradient steps; the last batch of an epoch may be smaller."""
-        return math.ceil(self.frames / self.batch_size)
-
-    @property
-    def steps(self) -> int:
-        """Gradient steps in all."""
-        return self.steps_per_epoch * self.epochs
-
-    @property
-    def makes_its_own(self) -> bool:
-        """Whether the run makes its demonstrations, and does not find them."""
-        return self.demonstrations in ("bot", "agent")
-
-    def input_files(self) -> list[Path]:
-        """The model's files and the stored demonstrations."""
-        folder, teacher = Path(self.demonstrations), self.teacher.input_files() if self.teacher else []
-        stored = [] if self.makes_its_own else [folder / PAIRS, folder / ABOUT]
-        return [*super().input_files(), *stored, *teacher]
 
 
 class Pair(NamedTuple):

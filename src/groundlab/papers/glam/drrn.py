@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from safetensors.numpy import load, save
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -27,7 +26,6 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
-from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import History, env_actions, text_actions
 from groundlab.learning import checkpoints
@@ -37,54 +35,13 @@ from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import evaluation, unigram
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer, sample
-from groundlab.papers.glam.settings import ReadingSettings
+from groundlab.papers.glam.settings import DRRNSettings, ReadingSettings
 
 __all__ = ["DRRN", "Settings", "make_learner"]
 
+Settings = DRRNSettings
 WIDTH = 128
-FRAMES_PER_RECORD = 1024
 TRANSITION = np.dtype([("state", "i4"), ("action", "i1"), ("reward", "f4"), ("next", "i4"), ("done", "f4")])
-
-
-class Fidelity(Strict):
-    """What the original did otherwise than it meant; the default is mended."""
-
-    prompt_drift: bool = False
-    """After an episode's end its successor's first observation is left out, so that actions stand beside the wrong
-    observations until the history is full (spec glam-agents Q7; glam-environment Q11)."""
-
-
-class Settings(ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-agents 3)."""
-
-    frames: int = Field(20_000, ge=1)
-    """Steps of all environments together; the last iteration is a whole one."""
-    lr: float = Field(1e-3, gt=0)
-    """The original: 1e-4."""
-    gamma: float = Field(0.9, ge=0, le=1)
-    batch_size: int = Field(64, ge=1)
-    steps_per_update: int = Field(1, ge=1)
-    """Steps of all environments between two gradient steps (the original: 4, which are 128 frames)."""
-    capacity: int = Field(5_000_000, ge=64)
-    priority_fraction: float = Field(0.0, ge=0, lt=1)
-    """The share of the memory, and of every batch, for transitions that were rewarded (the original: 0)."""
-    temperature: float = Field(0.05, gt=0)
-    """Of the softmax over Q (the original: 1, which with rewards of 20 is the same policy)."""
-    reward_scale: float = Field(1.0, gt=0)
-    """What rewards are multiplied by for learning. At the original's 20 the loss is linear in most errors, so that Q
-    follows the median return, which is 0 while success is rare."""
-    max_grad_norm: float = Field(5.0, gt=0)
-    fidelity: Fidelity = Fidelity()
-
-    @property
-    def updates_per_iteration(self) -> int:
-        """Gradient steps that one record tells of: those of about 1,024 frames."""
-        return max(1, FRAMES_PER_RECORD // (self.num_envs * self.steps_per_update))
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Frames that one record tells of."""
-        return self.num_envs * self.steps_per_update * self.updates_per_iteration
 
 
 class DRRN(nn.Module):

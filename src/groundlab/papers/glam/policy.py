@@ -23,9 +23,10 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
-from groundlab.language.pretraining import MODELS, known_recipes
+from groundlab.language.pretraining import known_recipes
 from groundlab.language.prompts import History, env_actions, modify, text_actions
 from groundlab.language.scoring import ActionScorer, Scored
+from groundlab.language.shipped import MODELS
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings

@@ -6,16 +6,17 @@ Defaults are those of the small model that ships: short prompts, one core, 20,00
 
 import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.prompts import ACTION_SPACES, text_actions
-from groundlab.language.scoring import TOKEN_BUDGET
+from groundlab.language.shipped import model_files, resolve_model
 
+PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"  # the files of stored demonstrations
+FRAMES_PER_RECORD = 1024  # of a DRRN, at most
 TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
 LAYOUTS_END = 2**31
 
@@ -74,7 +75,7 @@ class ModelSettings(ReadingSettings):
     """How an action's tokens make its score (language/scoring.py; quirks Q2 and Q3)."""
     temperature: Literal["stored"] | Annotated[float, Field(gt=0)] = "stored"
     """Divides the scores. "stored": what pretraining wrote down by its rule; 1 for models without such a note."""
-    token_budget: int = Field(TOKEN_BUDGET, ge=1)
+    token_budget: int = Field(8_192, ge=1)
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
 
     @property
@@ -135,3 +136,128 @@ class TrainingSettings(PPOSettings, ModelSettings):
     def updates(self) -> int:
         """How many rollouts and updates there are."""
         return self.iterations or math.ceil(self.frames / (self.num_envs * self.frames_per_env))
+
+
+class CloningFidelity(Strict):
+    """Quirks of the original, mended by default."""
+
+    pad_loss: bool = False
+    """The padding behind short actions is learnt as well (spec glam-agents Q21)."""
+    in_order: bool = False
+    """Pairs come in the order in which they were made, never shuffled (Q21)."""
+    stale_first_observation: bool = False
+    """The bot's episodes begin with the last observation of the one before (spec glam-environment Q12)."""
+
+
+class CloningSettings(ModelSettings):
+    """Defaults are for 20,000 pairs; where the original's differ they are named (spec glam-agents 5)."""
+
+    demonstrations: str = "bot"
+    """Whose: "bot", "agent", or a folder that `store_pairs` made, such as that of another run."""
+    teacher: TrainingSettings | None = None
+    """The settings of "agent": GLAM, trained first, inside this run."""
+    frames: int = Field(20_000, ge=1)
+    """Decisions to learn from (the original: 400,000)."""
+    held_out: int = Field(1_000, ge=1)
+    """The decisions after those, on which accuracy is measured."""
+    lr: float = Field(5e-4, gt=0)
+    batch_size: int = Field(64, ge=1)
+    epochs: int = Field(1, ge=1)
+    warm_up: float = Field(0.01, ge=0, lt=1)
+    """Share of all steps in which the rate rises."""
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    steps_per_record: int = Field(50, ge=1)
+    """Gradient steps between two measurements on the held-out decisions (the original: 250)."""
+    fidelity: CloningFidelity = CloningFidelity()
+
+    @model_validator(mode="after")
+    def _one_teacher(self) -> Self:
+        if (self.demonstrations == "agent") != (self.teacher is not None):
+            raise ValueError("needs demonstrations: agent and the teacher's settings together, or neither")
+        return self
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Gradient steps; the last batch of an epoch may be smaller."""
+        return math.ceil(self.frames / self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps in all."""
+        return self.steps_per_epoch * self.epochs
+
+    @property
+    def makes_its_own(self) -> bool:
+        """Whether the run makes its demonstrations, and does not find them."""
+        return self.demonstrations in ("bot", "agent")
+
+    def input_files(self) -> list[Path]:
+        """The model's files and the stored demonstrations."""
+        folder, teacher = Path(self.demonstrations), self.teacher.input_files() if self.teacher else []
+        stored = [] if self.makes_its_own else [folder / PAIRS, folder / ABOUT]
+        return [*super().input_files(), *stored, *teacher]
+
+
+class DRRNFidelity(Strict):
+    """What the original did otherwise than it meant; the default is mended."""
+
+    prompt_drift: bool = False
+    """After an episode's end its successor's first observation is left out, so that actions stand beside the wrong
+    observations until the history is full (spec glam-agents Q7; glam-environment Q11)."""
+
+
+class DRRNSettings(ReadingSettings):
+    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-agents 3)."""
+
+    frames: int = Field(20_000, ge=1)
+    """Steps of all environments together; the last iteration is a whole one."""
+    lr: float = Field(1e-3, gt=0)
+    """The original: 1e-4."""
+    gamma: float = Field(0.9, ge=0, le=1)
+    batch_size: int = Field(64, ge=1)
+    steps_per_update: int = Field(1, ge=1)
+    """Steps of all environments between two gradient steps (the original: 4, which are 128 frames)."""
+    capacity: int = Field(5_000_000, ge=64)
+    priority_fraction: float = Field(0.0, ge=0, lt=1)
+    """The share of the memory, and of every batch, for transitions that were rewarded (the original: 0)."""
+    temperature: float = Field(0.05, gt=0)
+    """Of the softmax over Q (the original: 1, which with rewards of 20 is the same policy)."""
+    reward_scale: float = Field(1.0, gt=0)
+    """What rewards are multiplied by for learning. At the original's 20 the loss is linear in most errors, so that Q
+    follows the median return, which is 0 while success is rare."""
+    max_grad_norm: float = Field(5.0, gt=0)
+    fidelity: DRRNFidelity = DRRNFidelity()
+
+    @property
+    def updates_per_iteration(self) -> int:
+        """Gradient steps that one record tells of: those of about 1,024 frames."""
+        return max(1, FRAMES_PER_RECORD // (self.num_envs * self.steps_per_update))
+
+    @property
+    def frames_per_iteration(self) -> int:
+        """Frames that one record tells of."""
+        return self.num_envs * self.steps_per_update * self.updates_per_iteration
+
+
+class SymbolicSettings(PPOSettings, ReadingSettings):
+    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
+
+    frames: int = Field(20_000, ge=1)
+    """Steps of all environments together; the last update is a whole one."""
+    num_envs: int = Field(16, ge=1)
+    """The original: 64."""
+    frames_per_env: int = Field(40, ge=1)
+    """Steps of each environment between two updates."""
+    recurrence: int = Field(20, ge=1)
+    """Steps through which a gradient runs back; divides `frames_per_env`."""
+    batch_size: int = Field(320, ge=1)
+    """Frames a gradient step (the original: 1,280)."""
+    lr: float = Field(5e-4, gt=0)
+    """The original: 1e-4."""
+    epochs: int = Field(4, ge=1)
+
+    @property
+    def frames_per_update(self) -> int:
+        """Steps of all environments between two updates."""
+        return self.num_envs * self.frames_per_env

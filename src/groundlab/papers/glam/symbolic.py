@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError, unknown_name
@@ -32,10 +31,11 @@ from groundlab.papers import training
 from groundlab.papers.glam import evaluation
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, sample
-from groundlab.papers.glam.settings import PPOSettings, ReadingSettings
+from groundlab.papers.glam.settings import SymbolicSettings
 
 __all__ = ["Settings", "make_learner"]
 
+Settings = SymbolicSettings
 WIDTH = 128
 MEMORY = 2 * WIDTH  # hidden state and cell
 VOCABULARY = 100  # rows of the word embedding; 0 is padding
@@ -44,29 +44,6 @@ WORDS = (
     *("pick", "up", "open", "put", "next", "then", "after", "you"),
 )
 METRICS = {"total": "loss", "policy": "policy_loss", "value": "value_loss", "entropy": "entropy"}
-
-
-class Settings(PPOSettings, ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
-
-    frames: int = Field(20_000, ge=1)
-    """Steps of all environments together; the last update is a whole one."""
-    num_envs: int = Field(16, ge=1)
-    """The original: 64."""
-    frames_per_env: int = Field(40, ge=1)
-    """Steps of each environment between two updates."""
-    recurrence: int = Field(20, ge=1)
-    """Steps through which a gradient runs back; divides `frames_per_env`."""
-    batch_size: int = Field(320, ge=1)
-    """Frames a gradient step (the original: 1,280)."""
-    lr: float = Field(5e-4, gt=0)
-    """The original: 1e-4."""
-    epochs: int = Field(4, ge=1)
-
-    @property
-    def frames_per_update(self) -> int:
-        """Steps of all environments between two updates."""
-        return self.num_envs * self.frames_per_env
 
 
 class ACModel(nn.Module):

@@ -20,6 +20,7 @@ PAPER = Paper(
             families=(GRID, CRAFTER),
             worlds=_WORLDS,
             assets=_PROMPTS,
+            settings=f"{_HERE}.settings:KnowledgeSettings",
         ),
         Method(
             "rnd",
@@ -29,6 +30,7 @@ PAPER = Paper(
             families=(GRID, CRAFTER),
             worlds=_WORLDS,
             assets=_PROMPTS,
+            settings=f"{_HERE}.settings:CollectionSettings",
         ),
     ),
     policies=("sampled", "argmax"),

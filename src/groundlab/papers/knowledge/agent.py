@@ -16,22 +16,21 @@ Source: spec background-knowledge 6.
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
-from groundlab.core.schema import Layouts, parse_layouts
+from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
-from groundlab.language.pretraining import model_files, resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.language.shipped import resolve_model
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
-from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential, Pooling
+from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential
 from groundlab.papers.knowledge.bk_pref import MotifBonus, PreferencePotential
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
@@ -52,91 +51,11 @@ from groundlab.papers.knowledge.potentials import (
 )
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import Settings as PPOSettings
+from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
 from groundlab.papers.training import Evaluation, Learner, refuse_watch
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
-
-class Settings(PPOSettings):
-    """What a run on one task takes besides."""
-
-    frames: int = Field(default=1_000_000, ge=1)
-    """Steps of all environments together; the last update is a whole one."""
-    iterations: int | None = Field(default=None, ge=1)
-    """Updates, instead of `frames`."""
-    layouts: Layouts = "0-99"
-    """Test layouts, "first-last"."""
-    timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
-    form: Literal["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
-    source: str | None = None
-    """A program's file, or the folder of a preference network or a library of goals."""
-    maker: Literal["recorded", "scripted", "local"] | None = None
-    """Who labels before training when there is no source; "recorded": the ledger that ships, hand-written."""
-    model: str | None = None
-    """The language model of maker=local."""
-    labelling: dict[str, Any] = Field(default={})
-    """Settings of the labelling, as `groundlab label` takes them."""
-    dataset: str | None = None
-    """What is labelled, and `share` counted on: a folder, or one that ships by name; without: the one of grids."""
-    scale: float | Literal["range", "sums"] = "range"
-    """What potentials are divided by: from the least to the most in some random play before training; the deviation of
-    their discounted sums there, the original's measure (`learning.shaping.scale_of`); or a number. "range" divides a
-    bonus by its discounted sum over endless random play, so that `strength` is what such play is worth."""
-    encoder: str = "quick-t5-s0"
-    """What embeds captions and goals: a model that ships, a folder that `save_pretrained` left, or a name on this
-    machine. Vectors are means over a text's tokens, of length 1, as sentence-transformers makes them."""
-    pooling: Pooling = "texts"
-    """Whether whole texts are embedded, as in the original, or the mean of their sentences (`bk_goal.Sentences`)."""
-    threshold: float | None = None
-    """Similarity below which a goal does not count (the original's: 0.85); without: see `share`."""
-    share: float = Field(default=0.1, gt=0, lt=1)
-    """The share of steps of the dataset on which a goal counts; sets the threshold."""
-
-    def input_files(self) -> list[Path]:
-        """The files of knowledge that a run reads."""
-        paths = [Path(self.source)] if self.source else []
-        if self._reads_dataset():
-            paths.append(self.dataset_folder)
-        if self.maker == "recorded":
-            paths.append(labelling.ledger(_LABELS[self.form], self.dataset))
-        encoder = model_files(self.encoder) if self.form in _BY_GOALS else []
-        return [*(file for path in paths for file in _files(path)), *encoder]
-
-    def _reads_dataset(self) -> bool:
-        """To be labelled, to count `share` on, or to measure scores on."""
-        calibrates = self.form in _BY_GOALS and self.threshold is None
-        return (self.form in _LABELS and self.maker is not None) or calibrates or self.form == "motif"
-
-    @property
-    def dataset_folder(self) -> Path:
-        """The folder of the labelled dataset."""
-        return labelling.folder_of(self.dataset)
-
-    @model_validator(mode="after")
-    def _can_be_labelled(self) -> "Settings":
-        if self.maker and self.source:
-            raise ValueError("has a source and a maker; leave one of them out")
-        if self.maker and self.form not in _LABELS:
-            raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
-        if self.form in ("ellm", "motif") and self.scale == "sums":
-            raise ValueError(f"has scale=sums, which measures potentials; form={self.form} is none, leave scale out")
-        return self
-
-
-_LABELS = {  # by form: the name of its labelling
-    "code": "code",
-    "preference": "preferences",
-    "motif": "preferences",
-    "goals": "goals",
-    "ellm": "goals",
-}
-_BY_GOALS = ("goals", "ellm")
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+Settings = KnowledgeSettings
 
 
 # --- Potentials and bonuses by name
@@ -212,7 +131,7 @@ def _source(world: str, seed: int, settings: Settings, home: Path) -> Path:
             raise GroundlabError(f"{what}; set source, or maker=recorded")
         return Path(settings.source)
     job = labelling.Labelling(
-        _LABELS[settings.form],
+        LABELS[settings.form],
         home,
         settings.maker,
         settings.model,
@@ -228,7 +147,7 @@ def _dataset(settings: Settings, adapter: ObservationAdapter) -> Dataset:
     """The dataset that is labelled or counted on. Raises GroundlabError when it is of another family of worlds."""
     data = Dataset(settings.dataset_folder)
     if adapter_for(data.card.get("world")) is not adapter:
-        fitting = labelling.DATASETS[adapter is CRAFTER]
+        fitting = DATASETS[adapter is CRAFTER]
         raise GroundlabError(f"{data.folder.name} is a dataset of other worlds; set dataset={fitting}")
     return data
 

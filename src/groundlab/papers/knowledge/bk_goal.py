@@ -14,7 +14,7 @@ goals as a reward.
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, 
 from groundlab.papers.knowledge.dataset import Dataset, sample
 from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, stack
 from groundlab.papers.knowledge.potentials import Bonus, Potential
+from groundlab.papers.knowledge.settings import Pooling
 
 # --- The labelling
 
@@ -156,7 +157,6 @@ def load(folder: Path) -> GoalLibrary:
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 """Texts to vectors of length 1 [N, d]."""
-Pooling = Literal["texts", "sentences"]
 _ACTION = "You choose the action: {}"
 _FRAME = re.compile(r"Agent history:|Step \d+: |Current observation: ")
 _BREAK = re.compile(r"\.\s*|, |\n")  # what Crafter lists in one sentence is taken apart as well

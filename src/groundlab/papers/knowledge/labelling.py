@@ -16,43 +16,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from groundlab import assets
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.schema import Strict, parse
 from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
 from groundlab.language.chat.factory import ChatSettings, chat_model
 from groundlab.language.chat.ledger import Account
-from groundlab.language.pretraining import resolve_model
+from groundlab.language.shipped import resolve_model
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, adapter_for
 from groundlab.papers.knowledge.sandbox import Sandbox
+from groundlab.papers.knowledge.settings import folder_of, ledger
 
-HOME = Path(assets.__file__).parent / "knowledge"
-DATASETS = ("pretraining-s20", "crafter-reward")
-DATASET = HOME / DATASETS[0]
 AUTHOR = "hand-written"  # the model's name in the ledgers
 LABEL = "hand-written knowledge"
-
-
-def folder_of(name: str | Path | None) -> Path:
-    """The folder of a dataset: one that ships, by its name; another by its folder; without either, the one of grids."""
-    if name is None:
-        return DATASET
-    return HOME / name if str(name) in DATASETS else Path(name)
 
 
 def dataset(name: str | Path | None = None) -> Dataset:
     """A dataset that ships, or another by its folder. Raises GroundlabError when there is none or it is broken."""
     return Dataset(folder_of(name))
-
-
-def ledger(form: str, about: str | Path | None = None) -> Path:
-    """The file of replies to the prompts of a form, "code" or "goals", about a dataset (as in `folder_of`)."""
-    crafter = folder_of(about) == HOME / "crafter-reward"
-    return HOME / (f"crafter-{form}-ledger.jsonl" if crafter else f"{form}-ledger.jsonl")
 
 
 def is_scorer(model: str | None) -> bool:

@@ -1,6 +1,6 @@
 """PPO with curiosity (RND), with shaping or a bonus (the forms of knowledge), or with neither.
 
-    ppo = PPO(world, seed, Settings(), potential)
+    ppo = PPO(world, seed, PPOSettings(), potential)
     record = ppo.train_step(number)
 
 A train step is a rollout of all environments, its advantages and returns, and some epochs of clipped updates. It is the
@@ -37,7 +37,7 @@ from groundlab.papers.knowledge.observations import (
     stack,
 )
 from groundlab.papers.knowledge.potentials import Bonus, Potential, Zero
-from groundlab.papers.knowledge.settings import Settings
+from groundlab.papers.knowledge.settings import PPOSettings
 
 _CLIPPED = 5.0  # deviations beyond which a normalised observation is cut
 
@@ -122,7 +122,7 @@ class PPO:
         self,
         world: str,
         seed: int,
-        settings: Settings,
+        settings: PPOSettings,
         knowledge: Potential | Bonus | None = None,
         scale: float = 1,
     ):

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 
 from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
-from groundlab.core.schema import Layouts
 from groundlab.core.seeding import generator
 from groundlab.papers.knowledge.agent import evaluate_policy
 from groundlab.papers.knowledge.captions import readable
@@ -39,23 +37,10 @@ from groundlab.papers.knowledge.observations import (
     normalise,
 )
 from groundlab.papers.knowledge.ppo import PPO, sample_actions
-from groundlab.papers.knowledge.settings import COLLECTION
-from groundlab.papers.knowledge.settings import Settings as PPOSettings
+from groundlab.papers.knowledge.settings import CollectionSettings
 from groundlab.papers.training import Evaluation, Learner, refuse_watch
 
-
-class Settings(PPOSettings):
-    """What collection takes besides; the paper's figures."""
-
-    frames: int = Field(default=5_000_000, ge=1)
-    """Steps of all environments together; the last update is a whole one."""
-    record_every: int = Field(default=500_000, ge=1)
-    record_episodes: int = Field(default=50, ge=1)
-    layouts: Layouts = "0-99"
-    """Test layouts, "first-last"."""
-    reward_scale: float = Field(default=COLLECTION["reward_scale"], gt=0)
-    curiosity: float = Field(default=COLLECTION["curiosity"], ge=0)
-    earned: float = Field(default=COLLECTION["earned"], ge=0)
+Settings = CollectionSettings
 
 
 def schedule(frames: int, batch: int, every: int) -> list[int]:

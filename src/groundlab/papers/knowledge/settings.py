@@ -3,12 +3,43 @@
 Defaults are the paper's for grids. Source: spec background-knowledge 2, 6 and 11.
 """
 
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from groundlab.core.schema import Strict
-from groundlab.learning.shaping import Quirks
+from groundlab import assets
+from groundlab.core.schema import Layouts, Strict
+from groundlab.language.shipped import model_files
+
+if TYPE_CHECKING:
+    from groundlab.learning.shaping import Quirks
+
+HOME = Path(assets.__file__).parent / "knowledge"
+DATASETS = ("pretraining-s20", "crafter-reward")
+DATASET = HOME / DATASETS[0]
+Pooling = Literal["texts", "sentences"]
+LABELS = {  # by form: the name of its labelling
+    "code": "code",
+    "preference": "preferences",
+    "motif": "preferences",
+    "goals": "goals",
+    "ellm": "goals",
+}
+_BY_GOALS = ("goals", "ellm")
+
+
+def folder_of(name: str | Path | None) -> Path:
+    """The folder of a dataset: one that ships, by its name; another by its folder; without either, the one of grids."""
+    if name is None:
+        return DATASET
+    return HOME / name if str(name) in DATASETS else Path(name)
+
+
+def ledger(form: str, about: str | Path | None = None) -> Path:
+    """The file of replies to the prompts of a form, "code" or "goals", about a dataset (as in `folder_of`)."""
+    crafter = folder_of(about) == HOME / "crafter-reward"
+    return HOME / (f"crafter-{form}-ledger.jsonl" if crafter else f"{form}-ledger.jsonl")
 
 
 class Fidelity(Strict):
@@ -36,12 +67,14 @@ class Fidelity(Strict):
         return self
 
     @property
-    def quirks(self) -> Quirks:
+    def quirks(self) -> "Quirks":
         """Those that shaping knows."""
+        from groundlab.learning.shaping import Quirks  # here, because it loads torch
+
         return Quirks(**{name: getattr(self, name) for name in vars(Quirks())})
 
 
-class Settings(Strict):
+class PPOSettings(Strict):
     """What PPO takes, with or without curiosity and shaping."""
 
     network: Literal["paper", "small"] = "paper"
@@ -77,3 +110,89 @@ class Settings(Strict):
 
 COLLECTION = {"reward_scale": 1.0, "curiosity": 1.0, "earned": 2.0}
 """What differs when episodes are collected (spec 2)."""
+
+
+class KnowledgeSettings(PPOSettings):
+    """What a run on one task takes besides."""
+
+    frames: int = Field(default=1_000_000, ge=1)
+    """Steps of all environments together; the last update is a whole one."""
+    iterations: int | None = Field(default=None, ge=1)
+    """Updates, instead of `frames`."""
+    layouts: Layouts = "0-99"
+    """Test layouts, "first-last"."""
+    timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
+    form: Literal["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
+    source: str | None = None
+    """A program's file, or the folder of a preference network or a library of goals."""
+    maker: Literal["recorded", "scripted", "local"] | None = None
+    """Who labels before training when there is no source; "recorded": the ledger that ships, hand-written."""
+    model: str | None = None
+    """The language model of maker=local."""
+    labelling: dict[str, Any] = Field(default={})
+    """Settings of the labelling, as `groundlab label` takes them."""
+    dataset: str | None = None
+    """What is labelled, and `share` counted on: a folder, or one that ships by name; without: the one of grids."""
+    scale: float | Literal["range", "sums"] = "range"
+    """What potentials are divided by: from the least to the most in some random play before training; the deviation of
+    their discounted sums there, the original's measure (`learning.shaping.scale_of`); or a number. "range" divides a
+    bonus by its discounted sum over endless random play, so that `strength` is what such play is worth."""
+    encoder: str = "quick-t5-s0"
+    """What embeds captions and goals: a model that ships, a folder that `save_pretrained` left, or a name on this
+    machine. Vectors are means over a text's tokens, of length 1, as sentence-transformers makes them."""
+    pooling: Pooling = "texts"
+    """Whether whole texts are embedded, as in the original, or the mean of their sentences (`bk_goal.Sentences`)."""
+    threshold: float | None = None
+    """Similarity below which a goal does not count (the original's: 0.85); without: see `share`."""
+    share: float = Field(default=0.1, gt=0, lt=1)
+    """The share of steps of the dataset on which a goal counts; sets the threshold."""
+
+    def input_files(self) -> list[Path]:
+        """The files of knowledge that a run reads."""
+        paths = [Path(self.source)] if self.source else []
+        if self._reads_dataset():
+            paths.append(self.dataset_folder)
+        if self.maker == "recorded":
+            paths.append(ledger(LABELS[self.form], self.dataset))
+        encoder = model_files(self.encoder) if self.form in _BY_GOALS else []
+        return [*(file for path in paths for file in _files(path)), *encoder]
+
+    def _reads_dataset(self) -> bool:
+        """To be labelled, to count `share` on, or to measure scores on."""
+        calibrates = self.form in _BY_GOALS and self.threshold is None
+        return (self.form in LABELS and self.maker is not None) or calibrates or self.form == "motif"
+
+    @property
+    def dataset_folder(self) -> Path:
+        """The folder of the labelled dataset."""
+        return folder_of(self.dataset)
+
+    @model_validator(mode="after")
+    def _can_be_labelled(self) -> "KnowledgeSettings":
+        if self.maker and self.source:
+            raise ValueError("has a source and a maker; leave one of them out")
+        if self.maker and self.form not in LABELS:
+            raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
+        if self.form in ("ellm", "motif") and self.scale == "sums":
+            raise ValueError(f"has scale=sums, which measures potentials; form={self.form} is none, leave scale out")
+        return self
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.is_file())
+    return [path] if path.is_file() else []
+
+
+class CollectionSettings(PPOSettings):
+    """What collection takes besides; the paper's figures."""
+
+    frames: int = Field(default=5_000_000, ge=1)
+    """Steps of all environments together; the last update is a whole one."""
+    record_every: int = Field(default=500_000, ge=1)
+    record_episodes: int = Field(default=50, ge=1)
+    layouts: Layouts = "0-99"
+    """Test layouts, "first-last"."""
+    reward_scale: float = Field(default=COLLECTION["reward_scale"], gt=0)
+    curiosity: float = Field(default=COLLECTION["curiosity"], ge=0)
+    earned: float = Field(default=COLLECTION["earned"], ge=0)

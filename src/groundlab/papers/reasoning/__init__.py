@@ -12,15 +12,39 @@ PAPER = Paper(
     question="Does thinking in words before each action help?",
     methods=(
         Method(
-            "reasoning", f"{_HERE}.ppo", "thinks, then acts; tuned by PPO", learns=True, worlds=_WORLDS, assets=_PROMPTS
+            "reasoning",
+            f"{_HERE}.ppo",
+            "thinks, then acts; tuned by PPO",
+            learns=True,
+            worlds=_WORLDS,
+            assets=_PROMPTS,
+            settings=f"{_HERE}.settings:TrainingSettings",
         ),
         Method(
-            "direct", f"{_HERE}.ppo", "answers in words; tuned by PPO", learns=True, worlds=_WORLDS, assets=_PROMPTS
+            "direct",
+            f"{_HERE}.ppo",
+            "answers in words; tuned by PPO",
+            learns=True,
+            worlds=_WORLDS,
+            assets=_PROMPTS,
+            settings=f"{_HERE}.settings:TrainingSettings",
         ),
         Method(
-            "reasoning-zero-shot", f"{_HERE}.zero_shot", "thinks, then acts, untuned", worlds=_WORLDS, assets=_PROMPTS
+            "reasoning-zero-shot",
+            f"{_HERE}.zero_shot",
+            "thinks, then acts, untuned",
+            worlds=_WORLDS,
+            assets=_PROMPTS,
+            settings=f"{_HERE}.settings:ReplySettings",
         ),
-        Method("direct-zero-shot", f"{_HERE}.zero_shot", "answers in words, untuned", worlds=_WORLDS, assets=_PROMPTS),
+        Method(
+            "direct-zero-shot",
+            f"{_HERE}.zero_shot",
+            "answers in words, untuned",
+            worlds=_WORLDS,
+            assets=_PROMPTS,
+            settings=f"{_HERE}.settings:ReplySettings",
+        ),
     ),
     metrics=("success", "return", "length", "test_success", "thought_words", "echo_rate"),
     policies=("sampled", "first-finished", "thought emptied", "another's thought", "Reasoning-*", "random"),

@@ -7,17 +7,18 @@ Source: spec reasoning-agents 3.7, 7 and 11.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.pretraining import model_files, resolve_model
-from groundlab.language.sampling import Decoding
-from groundlab.language.vllm_backend import told_tokens
-from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
-from groundlab.learning.token_ppo import KLController, KLEstimator
+from groundlab.language.shipped import model_files, resolve_model
+from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLEstimator, OuterValue
+
+if TYPE_CHECKING:
+    from groundlab.language.sampling import Decoding
+    from groundlab.learning.token_ppo import KLController
 
 
 def _is_reasoning_world(name: str) -> str:
@@ -104,6 +105,8 @@ class ReplySettings(Strict):
     @model_validator(mode="after")
     def _check_backend(self) -> Self:
         if self.backend == "vllm":
+            from groundlab.language.vllm_backend import told_tokens  # here, because it loads torch
+
             told_tokens(self.decoding)  # raises
             if self.quantization or self.fidelity.dropout:
                 what = "quantization" if self.quantization else "fidelity.dropout"
@@ -111,8 +114,10 @@ class ReplySettings(Strict):
         return self
 
     @property
-    def decoding(self) -> Decoding:
+    def decoding(self) -> "Decoding":
         """How tokens are sampled."""
+        from groundlab.language.sampling import Decoding  # here, because it loads torch
+
         return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
 
     @property
@@ -236,7 +241,9 @@ class TrainingSettings(ReplySettings):
         """The temperature of the log-probabilities that PPO compares: that of the draws, or 1."""
         return 1.0 if self.fidelity.untempered else self.temperature
 
-    def kl_controller(self) -> KLController:
+    def kl_controller(self) -> "KLController":
         """The coefficient of the KL in the rewards, at the start of training."""
         coefficient = self.kl_coefficient if self.kl in ("adaptive", "fixed") else 0.0
+        from groundlab.learning.token_ppo import KLController  # here, because it loads torch
+
         return KLController(coefficient, self.kl_target if self.kl == "adaptive" else None, self.kl_horizon)

@@ -1,0 +1,255 @@
+"""How fast the worlds are beside the public packages, minigrid and crafter, in the same run. Quote ratios.
+
+Grid worlds are timed by the clock, in turns with minigrid's. Crafter is timed in CPU seconds of one thread, and the
+package twice: with its noise in plain Python, as it runs where numba is not installed and as it was measured for the
+original, and with opensimplex's own compiled noise, as it runs here. Steps are those of a random agent, pictures
+included; its episodes go through nights and deaths, and begin in new worlds.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from statistics import median
+
+import crafter
+import gymnasium as gym
+import minigrid  # noqa: F401 - registers the reference environments
+import numpy as np
+
+from groundlab import worlds
+from groundlab.bench.measurement import Measurement, Work, rates
+from groundlab.worlds import text
+
+_VIEWS = 20_000  # distinct views to describe
+_LOCAL, _MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
+_FIRST_USE = """
+import time
+from groundlab import worlds
+for count in (1, 64):
+    env = worlds.make("BabyAI-MixedTrainLocal-v0", count, seed=0)
+    env.reset()
+    env.step([0] * count)
+print(time.process_time())
+"""
+_CRAFTER_TURNS, _BATCH = 3, 16
+_STEPS = 300  # of the package in each turn; ours does `_BATCH` times as many
+_RESETS = 3  # of the package in each turn; ours does ten times as many
+_PLAIN = f"""
+import time, crafter
+env = crafter.Env(seed=0)
+start = time.process_time()
+for _ in range({_RESETS}):
+    env.reset()
+print({_RESETS} / (time.process_time() - start))
+"""
+
+
+def _batched_steps(world: str, count: int) -> Work:
+    env = worlds.make(world, count, seed=0)
+    env.reset()
+    plan = np.random.default_rng(0).integers(0, 7, (64, count))
+
+    def step() -> int:
+        for actions in plan:
+            env.step(actions)
+        return plan.size
+
+    return step
+
+
+def _single_steps(env: gym.Env) -> Work:
+    env.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 7, 256)
+
+    def step() -> int:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(int(action))
+            if terminated or truncated:
+                env.reset()
+        return len(actions)
+
+    return step
+
+
+def _batched_resets(world: str, count: int) -> Work:
+    env = worlds.make(world, count, seed=0)
+
+    def reset() -> int:
+        env.reset()
+        return count
+
+    return reset
+
+
+def _single_resets(env: gym.Env) -> Work:
+    env.reset(seed=0)
+
+    def reset() -> int:
+        env.reset()
+        return 1
+
+    return reset
+
+
+def _distinct_views(count: int) -> np.ndarray:
+    """uint8 [count, 7, 7, 3]: views that a random agent meets in the mixed world, each once."""
+    env, rng = worlds.make(_MIXED, 256, seed=0), np.random.default_rng(0)
+    images, seen = [env.reset()[0]["image"]], 0
+    while seen < count:
+        images += [env.step(rng.integers(0, 6, 256))[0]["image"] for _ in range(64)]
+        images = [np.unique(np.concatenate(images), axis=0)]
+        seen = len(images[0])
+    return rng.permutation(images[0])[:count]
+
+
+def _captions_per_second() -> float:
+    """Views put into words a second, none of which was seen before."""
+    views = _distinct_views(_VIEWS)
+    text._captioner.cache_clear()
+    text.describe_batch(np.zeros_like(views[:1]))  # the scan is compiled and the table of sentences written
+    start = time.perf_counter()
+    text.describe_batch(views)
+    return len(views) / (time.perf_counter() - start)
+
+
+def _megabytes(world: str, count: int) -> float:
+    """Memory of all arrays of a batch."""
+    env = worlds.GridVectorEnv(worlds.find(world), count)
+    arrays = [*env.grids, *(value for value in vars(env).values() if isinstance(value, np.ndarray))]
+    return sum(array.nbytes for array in arrays) / 1e6
+
+
+def first_use_seconds() -> float:
+    """CPU seconds that compiling every loop costs, once a machine: a first process less a second one."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        command = [sys.executable, "-c", _FIRST_USE]
+        first, second = (
+            float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+            for _ in range(2)
+        )
+    return first - second
+
+
+def _bench_babyai() -> list[Measurement]:
+    """BabyAI's levels against minigrid's own, with mission checks, resets, image, direction, mission and reward."""
+    with redirect_stdout(StringIO()):  # minigrid prints every level that it rejects
+        steps, single, batched, large = rates(
+            _single_steps(gym.make(_LOCAL).unwrapped),
+            _single_steps(worlds.GridEnv(_LOCAL)),
+            _batched_steps(_LOCAL, 256),
+            _batched_steps(_LOCAL, 1024),
+        )
+        resets, drawn = rates(_single_resets(gym.make(_LOCAL).unwrapped), _batched_resets(_LOCAL, 256))
+    mixed = rates(_batched_steps(_MIXED, 256), _batched_steps(_MIXED, 1024))
+    return [
+        Measurement("minigrid GoToLocal, same run", steps, "steps/s"),
+        Measurement("GoToLocal, single environment", single, "steps/s"),
+        Measurement("GoToLocal, batch of 256", batched, "steps/s"),
+        Measurement("GoToLocal, batch of 1024", large, "steps/s"),
+        Measurement("MixedTrainLocal, batch of 256", mixed[0], "steps/s"),
+        Measurement("MixedTrainLocal, batch of 1024", mixed[1], "steps/s"),
+        Measurement("GoToLocal, single environment / minigrid", single / steps, "x"),
+        Measurement("GoToLocal, batch of 256 / minigrid", batched / steps, "x"),
+        Measurement("GoToLocal, batch of 1024 / minigrid", large / steps, "x"),
+        Measurement("minigrid GoToLocal, levels", resets, "resets/s"),
+        Measurement("GoToLocal, levels of a batch of 256", drawn, "resets/s"),
+        Measurement("GoToLocal, levels / minigrid", drawn / resets, "x"),
+    ]
+
+
+def _bench_door_key() -> list[Measurement]:
+    reference, single, batched, smaller, coloured = rates(
+        _single_steps(gym.make("MiniGrid-DoorKey-8x8-v0").unwrapped),
+        _single_steps(worlds.GridEnv("SimpleDoorKey")),
+        _batched_steps("SimpleDoorKey", 1024),
+        _batched_steps("SimpleDoorKey", 256),
+        _batched_steps("ColoredDoorKey", 1024),
+    )
+    return [
+        Measurement("SimpleDoorKey, batch of 1024", batched, "steps/s"),
+        Measurement("SimpleDoorKey, batch of 256", smaller, "steps/s"),
+        Measurement("ColoredDoorKey, batch of 1024", coloured, "steps/s"),
+        Measurement("SimpleDoorKey, single environment", single, "steps/s"),
+        Measurement("minigrid DoorKey-8x8, same run", reference, "steps/s"),
+        Measurement("SimpleDoorKey, batch of 1024 / minigrid", batched / reference, "x"),
+        Measurement("SimpleDoorKey, single environment / minigrid", single / reference, "x"),
+    ]
+
+
+def _cpu_rate(work: Callable[[], object], times: int) -> float:
+    """How often a CPU second has time for some work."""
+    start = time.process_time()
+    for _ in range(times):
+        work()
+    return times / (time.process_time() - start)
+
+
+def _plain_resets() -> float:
+    """The package's worlds a CPU second, its noise not compiled."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", _PLAIN]
+    return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+
+def _package_lives(rng: np.random.Generator) -> Callable[[], None]:
+    package = crafter.Env(seed=0)
+    package.reset()
+
+    def step() -> None:
+        if package.step(int(rng.integers(17)))[2]:
+            package.reset()
+
+    return step
+
+
+def _our_lives(rng: np.random.Generator) -> Callable[[], object]:
+    batch = worlds.make("Crafter-Reward", _BATCH, seed=0, autoreset="same-step")
+    batch.reset()
+    return lambda: batch.step(rng.integers(0, 17, _BATCH))
+
+
+def _bench_crafter() -> list[Measurement]:
+    """Worlds and steps a CPU second, ours and the package's."""
+    package, ours = crafter.Env(seed=0), worlds.make("Crafter-Reward", 1, seed=0)
+    their_step, our_step = (make(np.random.default_rng(0)) for make in (_package_lives, _our_lives))
+    for first in (package.reset, ours.reset, their_step, our_step):
+        first()
+    rates = [
+        (
+            _plain_resets(),
+            _cpu_rate(package.reset, _RESETS),
+            _cpu_rate(ours.reset, 10 * _RESETS),
+            _cpu_rate(their_step, _STEPS),
+            _cpu_rate(our_step, _STEPS) * _BATCH,
+        )
+        for _ in range(_CRAFTER_TURNS)
+    ]
+    plain, compiled, drawn, stepped, batched = (median(each) for each in zip(*rates, strict=True))
+    return [
+        Measurement("crafter package, worlds, noise in Python", plain, "resets/CPU-s"),
+        Measurement("crafter package, worlds, noise compiled", compiled, "resets/CPU-s"),
+        Measurement("Crafter, worlds", drawn, "resets/CPU-s"),
+        Measurement("Crafter, worlds / package, noise in Python", drawn / plain, "x"),
+        Measurement("Crafter, worlds / package, noise compiled", drawn / compiled, "x"),
+        Measurement("crafter package, a random agent's lives, noise compiled", stepped, "steps/CPU-s"),
+        Measurement(f"Crafter, a random agent's lives, batch of {_BATCH}", batched, "steps/CPU-s"),
+        Measurement(f"Crafter, lives, batch of {_BATCH} / package", batched / stepped, "x"),
+    ]
+
+
+def bench_worlds() -> list[Measurement]:
+    """Steps and levels a second with full observations, minigrid's in the same run; captions, memory."""
+    return [
+        *_bench_babyai(),
+        *_bench_door_key(),
+        Measurement(f"captions of {_VIEWS:,} views never seen before", _captions_per_second(), "captions/s"),
+        Measurement("memory of 4,096 environments, GoToLocal", _megabytes(_LOCAL, 4096), "MB"),
+        Measurement("memory of 4,096 environments, MixedTrainLocal", _megabytes(_MIXED, 4096), "MB"),
+        *_bench_crafter(),
+    ]
