@@ -56,7 +56,7 @@ def test_the_larger_scales_hold_every_experiment_of_the_reasoning_agents(scale):
 
 
 def test_the_paper_scale_of_the_reasoning_agents_has_the_published_settings():
-    """Spec reasoning-agents 3.7."""
+    """docs/papers/reasoning.md#s3-7."""
     published = {"num_envs": 6, "steps": 128, "minibatch_size": 16, "epochs": 4, "lr": 1.41e-5, "max_grad_norm": None}
     published |= {
         "gamma": 0.9,

@@ -3,7 +3,7 @@
     theirs = Package(seed); theirs.reset(); differences(ours, env, theirs)
 
 The package holds the creatures of a part of the map in a set, so which of several disappears depends on addresses in
-memory; here they are put in the order in which they appeared. Nothing else is changed. Read next: test_crafter.py.
+memory; here they are put in the order in which they appeared. Nothing else is changed.
 """
 
 import crafter

@@ -5,8 +5,7 @@
 
 A level that minigrid registers is minigrid's own. The others are written here from their descriptions on minigrid's
 base classes, one small class a family, and share nothing with the engine: not its tables, not its draws. `played_by`
-gives minigrid's bot for such an environment. Read next: test_golden_worlds.py (these levels are the originals'),
-test_parity.py (the engine's levels are these).
+gives minigrid's bot for such an environment.
 """
 
 from dataclasses import dataclass

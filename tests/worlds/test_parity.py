@@ -3,7 +3,7 @@
 Half of the streams are played by minigrid's bot on the reference, with one action in five at random and, in half of the
 episodes, things carried about beforehand, so that keys, doors and drops really happen; the others act at random. After
 each reset and step everything must be equal: grid, view, pose, hand, reward, ends, mission, limit. A mismatch names
-the level, the seed and the actions that lead to it. Read next: reference.py.
+the level, the seed and the actions that lead to it.
 """
 
 import zlib

@@ -6,7 +6,7 @@
 F_t = gamma phi(s_{t+1}) - phi(s_t), and phi is 0 where an episode has ended, so that the discounted terms of an episode
 add up to -phi(s_0): a constant that no policy can change. phi may look back at the history of the episode, but not at
 the action about to be taken. The background-knowledge paper's code pays other terms; each of its five deviations is a
-named option of `Quirks` (spec background-knowledge 6 and 11). Called from: methods/knowledge.
+named option of `Quirks` (docs/papers/knowledge.md#s6 and #s11).
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def scale_of(potentials: Tensor, gamma: float) -> float:
 
 @dataclass(frozen=True)
 class Quirks:
-    """Where the original's terms differ, by number in spec background-knowledge 11; none of them is the default."""
+    """Where the original's terms differ, by number in docs/papers/knowledge.md#s11; none of them is the default."""
 
     late: bool = False
     """Q2: step t is paid the term of step t - 1; the last term of an episode is not paid within it."""
