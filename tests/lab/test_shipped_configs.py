@@ -28,7 +28,7 @@ def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper
     for entry in config.load(paper, scale).runs:
         for world in entry.worlds:
             spec = run_hash.resolve(entry.method, world, 0, entry.settings)
-            settings = registry.load(entry.method, world).Settings(**spec.settings)
+            settings = registry.schema_of(registry.get(entry.method, world))(**spec.settings)
             if isinstance(settings, ReadingSettings):
                 assert len(evaluation.plan_tests(settings)) == 4 + len(settings.tests)
 
