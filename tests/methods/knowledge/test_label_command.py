@@ -89,7 +89,7 @@ def test_a_labelling_that_was_killed_goes_on_where_it_was(ask, data, tmp_path):
     with chat_server.ChatServer(*answers, chat_server.hang(60), chat_server.answer(LIST)) as server:
         command = f"label goals --dataset {data.folder} --out {tmp_path / 'out'} --set rounds=6 --maker openai"
         more = ["--model", "M", "--base-url", server.base_url]
-        arguments = [sys.executable, "-m", "groundlab.cli", *shlex.split(command), *more]
+        arguments = [sys.executable, "-m", "groundlab", *shlex.split(command), *more]
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=os.environ)
         while len(server.requests) < 4:
             assert process.poll() is None
@@ -117,7 +117,7 @@ def test_preferences_that_cannot_be_read_are_counted_and_the_rest_is_learnt(ask,
         code, told, _ = ask(server, "preferences", *given)
     assert code == 0 and "29 labelled pairs (0 ties, 1 replies that say nothing)" in told
     assert len(bk_pref.load_labels(tmp_path / "out" / "preferences.json", data).labels) == 29
-    assert bk_pref.load(tmp_path / "out").made_as["size"] == "small"
+    assert bk_pref.load(tmp_path / "out").config["size"] == "small"
 
 
 @pytest.mark.parametrize(
