@@ -5,12 +5,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from groundlab.bench.generation import PlainPolicy, update
-from groundlab.language.scoring import seeded_weights
 from groundlab.language.token_policy import TokenPolicy
+from groundlab.learning.checkpoints import seeded_construction
 
 
 def small() -> LlamaForCausalLM:
-    with seeded_weights(0, "test"):
+    with seeded_construction(0, "test"):
         sizes = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48}
         return LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=2, num_attention_heads=4)).eval()
 

@@ -18,10 +18,11 @@ from transformers import (
 )
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.generation import Decoding, ReplyGenerator
+from groundlab.language.decoding import Decoding
+from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.sampling import draw
-from groundlab.language.scoring import seeded_weights
+from groundlab.learning.checkpoints import seeded_construction
 
 ENDS, BUDGET = (1, 2), 12
 SHAPE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -29,7 +30,7 @@ SHAPE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_atten
 
 def built(family: str):
     """A model of random weights, sharp enough that tokens differ in likelihood, eager to end."""
-    with seeded_weights(0, "test"):
+    with seeded_construction(0, "test"):
         if family == "gpt2":
             model = GPT2LMHeadModel(GPT2Config(vocab_size=97, n_embd=32, n_layer=3, n_head=4, n_positions=512))
         elif family == "qwen":
@@ -124,7 +125,7 @@ def test_new_weights_are_noticed():
 
 
 def test_after_a_fused_optimizers_step_forget_is_enough():
-    with seeded_weights(0, "test"):  # of so many words that the packed weights are read
+    with seeded_construction(0, "test"):  # of so many words that the packed weights are read
         model = LlamaForCausalLM(LlamaConfig(**{**SHAPE, "vocab_size": 40_000}, intermediate_size=64)).eval()
     told = prompts()
     replies = generator(model)

@@ -5,11 +5,12 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+from groundlab.language.decoding import Decoding
 from groundlab.language.fast_llama import serves
-from groundlab.language.generation import Decoding, ReplyGenerator
+from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.scoring import seeded_weights
-from groundlab.language.shipped import resolve_model
+from groundlab.language.shipped_models import resolve_model
+from groundlab.learning.checkpoints import seeded_construction
 
 SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}
 KINDS = {
@@ -25,7 +26,7 @@ KINDS = {
 
 def built(**options) -> LlamaForCausalLM:
     """A Llama whose every parameter is random, those of its norms and biases too."""
-    with seeded_weights(0, "test"):
+    with seeded_construction(0, "test"):
         model = LlamaForCausalLM(LlamaConfig(**{**SHAPE, **options}))
         for parameter in model.parameters():
             parameter.data += 1.4 / model.config.hidden_size**0.5 * torch.randn_like(parameter)

@@ -15,7 +15,8 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCau
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.prefix_batching import batches
-from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions, seeded_weights
+from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions
+from groundlab.learning.checkpoints import seeded_construction
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
@@ -35,7 +36,7 @@ def build(kind):
     if kind == "tiny_llama":
         return LlamaForCausalLM.from_pretrained(GOLDEN / kind)
     config = GPT2Config(vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=256, initializer_range=0.3)
-    with seeded_weights(0, "gpt2"):
+    with seeded_construction(0, "gpt2"):
         return GPT2LMHeadModel(config).eval()
 
 

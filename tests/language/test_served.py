@@ -18,11 +18,12 @@ from transformers import AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.architecture import Architecture, build
+from groundlab.language.decoding import Decoding, vllm_logprobs
 from groundlab.language.generation import ReplyGenerator
-from groundlab.language.sampling import Decoding, draw
-from groundlab.language.scoring import seeded_weights
+from groundlab.language.sampling import draw
 from groundlab.language.token_policy import token_log_probs
-from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs, told_tokens
+from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs
+from groundlab.learning.checkpoints import seeded_construction
 
 SHAPE = Architecture(family="llama", width=64, feed_forward=64, heads=2, head_width=32, layers=2, binding_start=False)
 VOCABULARY, END = 50, (3, 7)
@@ -48,7 +49,7 @@ def engine(folder):
 @pytest.fixture
 def model(folder):
     """The trainer's, its adapters moved away from zero as training would."""
-    with seeded_weights(0, "test"):
+    with seeded_construction(0, "test"):
         adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(folder), LoraConfig(r=4, task_type="CAUSAL_LM"))
     move(adapted, seed=0)
     return adapted.eval()
@@ -197,17 +198,17 @@ def test_the_worth_of_a_draw_follows_from_the_likeliest_tokens(decoding):
     logits = torch.randn(200, 60, generator=torch.Generator().manual_seed(0)) * 3
     rng = torch.Generator().manual_seed(1)
     _, own, drawn = draw(logits, torch.rand(200, generator=rng, dtype=torch.float64), decoding)
-    best = logits.log_softmax(-1).topk(told_tokens(decoding) + 1).values  # vLLM tells the drawn one besides
+    best = logits.log_softmax(-1).topk(vllm_logprobs(decoding) + 1).values  # vLLM tells the drawn one besides
     assert torch.allclose(torch.tensor(drawn_log_probs(own.tolist(), best.tolist(), decoding)), drawn, atol=1e-5)
 
 
 def test_draws_whose_worth_takes_the_whole_vocabulary_are_refused():
     for decoding in (Decoding(12, temperature=0.7), Decoding(12, top_p=0.9)):
         with pytest.raises(GroundlabError, match="top_k"):
-            told_tokens(decoding)
-    assert told_tokens(PLAIN) == told_tokens(Decoding(4, temperature=0)) == 0
+            vllm_logprobs(decoding)
+    assert vllm_logprobs(PLAIN) == vllm_logprobs(Decoding(4, temperature=0)) == 0
 
 
 def test_the_program_of_the_engine_needs_nothing_of_this_package():
-    text = (Path(__file__).parents[2] / "src" / "groundlab" / "language" / "engine.py").read_text()
+    text = (Path(__file__).parents[2] / "src" / "groundlab" / "language" / "vllm_worker.py").read_text()
     assert "groundlab" not in text

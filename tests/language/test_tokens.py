@@ -12,9 +12,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.scoring import seeded_weights
 from groundlab.language.token_policy import TokenPolicy, ValueHead, token_log_probs
 from groundlab.learning import checkpoints, token_ppo
+from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.credit import Episode, assign
 from groundlab.learning.token_ppo import Batch, kl_estimate, whitened
 
@@ -33,7 +33,7 @@ def tiny_llama(seed=0, tied=False):
         initializer_range=0.4,
         tie_word_embeddings=tied,
     )
-    with seeded_weights(seed, "test"):
+    with seeded_construction(seed, "test"):
         return LlamaForCausalLM(config).eval()
 
 

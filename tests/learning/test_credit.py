@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundlab.core.errors import GroundlabError
-from groundlab.learning.credit import CRITIC_FREE, WHOLE_EPISODES, Episode, assign, grpo, outer_values, rloo
-from groundlab.learning.estimators import ESTIMATORS
+from groundlab.learning.credit import Episode, assign, grpo, outer_values, rloo
+from groundlab.learning.estimators import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.returns import bandit, bilevel, nested
 
 

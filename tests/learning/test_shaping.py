@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from groundlab.learning.quirks import ORIGINAL, Quirks
 from groundlab.learning.returns import gae
 from groundlab.learning.running_stats import RunningMoments
-from groundlab.learning.shaping import ORIGINAL, Quirks, Shaper, scale_of, shaping
+from groundlab.learning.shaping import Shaper, scale_of, shaping
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "background_knowledge.json").read_text())["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])

@@ -13,7 +13,7 @@ from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.pretraining import Recipe, Stage, load_recipe, pretrain
-from groundlab.language.shipped import MODELS
+from groundlab.language.shipped_models import MODELS, known_recipes
 
 TINY = {"family": "t5", "width": 16, "feed_forward": 32, "heads": 2, "head_width": 8, "layers": 1}
 SHIPPED = sorted(path.parent for path in MODELS.glob("*/recipe.json"))
@@ -173,7 +173,7 @@ def test_unknown_recipes_keys_and_topics_are_answered_with_the_nearest():
         load_recipe("quick-t5", leave_out=["frensh"])
 
 
-@pytest.mark.parametrize("name", pretraining.known_recipes())
+@pytest.mark.parametrize("name", known_recipes())
 def test_every_shipped_recipe_is_valid(name):
     assert load_recipe(name).stages
 

@@ -29,10 +29,12 @@ from groundlab.language import corpus, tokenizer
 from groundlab.language.chat import Messages
 from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.corpus.words import ACTIONS
-from groundlab.language.generation import Decoding, ReplyGenerator
-from groundlab.language.scoring import seeded_weights
+from groundlab.language.decoding import Decoding
+from groundlab.language.generation import ReplyGenerator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.learning import token_ppo
+from groundlab.learning.checkpoints import seeded_construction
+from groundlab.learning.estimators import KLEstimator
 from groundlab.worlds import text
 
 WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: docs/papers/reasoning.md#s1-5, #s0-4 and #s3-7
@@ -85,7 +87,7 @@ def llama() -> PreTrainedModel:
     config = LlamaConfig(
         vocab_size=32_000, hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8
     )
-    with seeded_weights(0, "benchmark", "reasoning"):
+    with seeded_construction(0, "benchmark", "reasoning"):
         return LlamaForCausalLM(config).eval()
 
 
@@ -195,7 +197,7 @@ class _Learning:
     critic_coefficient: float = 0.1
     entropy_coefficient: float = 0.0
     kl_loss_coefficient: float = 0.0
-    kl_estimator: token_ppo.KLEstimator = "k1"
+    kl_estimator: KLEstimator = "k1"
     max_grad_norm: float | None = None
     ratio_threshold: float | None = None
     target_kl: float | None = None

@@ -18,7 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Confi
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.bench.measurement import Measurement
-from groundlab.language.scoring import ActionScorer, seeded_weights
+from groundlab.language.scoring import ActionScorer
+from groundlab.learning.checkpoints import seeded_construction
 
 ACTIONS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
 LAMOREL = {"T5": (4.74, 1.72), "Llama": (3.57, 1.04)}  # prompts per CPU second, scoring and training
@@ -155,7 +156,7 @@ def bench_scoring() -> list[Measurement]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for name, build in (("T5", _t5), ("Llama", _llama)):
-        with seeded_weights(0, "benchmark", name):
+        with seeded_construction(0, "benchmark", name):
             model = build()
         figures += _figures(name, model, tokenizer, prompts)
     torch.set_num_threads(threads)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Config, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.scoring import seeded_weights
+from groundlab.learning.checkpoints import seeded_construction
 
 _NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what T5's heads 0, 1 and 2 begin by looking at
 _ROTARY_NEIGHBOURS = (-1, -3, -5)  # the same for Llama, which has no table of distances
@@ -51,7 +51,7 @@ class Architecture(BaseModel):
 
 def build(architecture: Architecture, vocabulary: int, seed: int) -> PreTrainedModel:
     """A model of random weights drawn from `seed`, in evaluation mode, without dropout; padding has id 0, the end 1."""
-    with seeded_weights(seed, "language model"):
+    with seeded_construction(seed, "language model"):
         if architecture.family == "t5":
             model: PreTrainedModel = T5ForConditionalGeneration(_t5(architecture, vocabulary))
         else:

@@ -21,10 +21,12 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.decoding import Decoding
 from groundlab.language.fast_llama import FastLlama, serves
+from groundlab.language.models import base_of
 from groundlab.language.onednn_linear import Packed, onednn_linears, pack, version
 from groundlab.language.prefix_batching import batches
-from groundlab.language.sampling import Decoding, draw, uniform
+from groundlab.language.sampling import draw, uniform
 
 Rows = Sequence[Sequence[int]]
 
@@ -152,7 +154,7 @@ class ReplyGenerator:
             raise GroundlabError('flash attention takes no mask; load the model with attn_implementation="sdpa"')
         self.model, self.end_tokens, self.decoding = model, frozenset(end_tokens), decoding or Decoding()
         self.reuse, self.token_budget = reuse, token_budget
-        self._last_only = "logits_to_keep" in inspect.signature(_base(model).forward).parameters
+        self._last_only = "logits_to_keep" in inspect.signature(base_of(model).forward).parameters
         self.forget()
 
     def forget(self) -> None:
@@ -309,11 +311,6 @@ class ReplyGenerator:
             order[gap], order[mover] = order[mover], order[gap]
             self._held[gap], self._held[mover] = self._held[mover], self._held[gap]
         return living
-
-
-def _base(model: Any) -> Any:
-    """The model under peft's adapters, or the model itself."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _longest_beginnings(prompts: Rows, known: Rows) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
 
 from groundlab.core.errors import GroundlabError, first_line, unknown_name
-from groundlab.language.scoring import seeded_weights
+from groundlab.learning.checkpoints import seeded_construction
 
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
 WEIGHTS = ("pretrained", "embeddings", "random")
@@ -65,7 +65,7 @@ def load(
     _check_names(kind, dtype, weights, quantization)
     transformers.logging.disable_progress_bar()
     place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
-    with _told(name_or_path, revision), seeded_weights(seed, "language model"):
+    with _told(name_or_path, revision), seeded_construction(seed, "language model"):
         config = AutoConfig.from_pretrained(**place)
         if gradient_checkpointing:
             _drop_nothing(config)
@@ -90,11 +90,16 @@ def add_lora(model: Any, lora: Lora, seed: int) -> Any:
     targets = list(lora.targets) if lora.targets else None
     sizes = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
     config = LoraConfig(**sizes, target_modules=targets, bias="none", task_type=task)
-    with seeded_weights(seed, "lora"):
+    with seeded_construction(seed, "lora"):
         try:
             return get_peft_model(model, config)
         except ValueError as error:
             raise GroundlabError(f"no such layers for LoRA ({first_line(error)}); name layers of this model") from None
+
+
+def base_of(model: Any) -> Any:
+    """The Hugging Face model, without the wrapper that adapters put around it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) -> None:

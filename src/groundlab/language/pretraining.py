@@ -32,7 +32,7 @@ from groundlab.core.seeding import generator
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
-from groundlab.language.shipped import MODELS
+from groundlab.language.shipped_models import MODELS, known_recipes
 from groundlab.learning import checkpoints
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
@@ -96,11 +96,6 @@ class Recipe(Strict):
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
-
-
-def known_recipes() -> list[str]:
-    """The names of the shipped recipes."""
-    return sorted(file.stem for file in MODELS.glob("*.yaml"))
 
 
 def load_recipe(name: str, **changes: Any) -> Recipe:

@@ -15,8 +15,7 @@ Three published rules (docs/papers/glam.md#agents-0), for a prompt and an action
 The scores of a prompt do not depend on the other prompts or on the order of anything, up to rounding.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,18 +23,11 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.seeding import Purpose, child_seed
+from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches, branch, prefix_states
+from groundlab.learning.checkpoints import seeded_construction
 
 HIDDEN_SIZE = 1024
-
-
-@contextmanager
-def seeded_weights(seed: int, *purpose: Purpose) -> Iterator[None]:
-    """Build weights inside: torch's layers draw from its global generator, which is put back afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(child_seed(seed, *purpose))
-        yield
 
 
 class Head(nn.Module):
@@ -137,7 +129,7 @@ class ActionScorer(nn.Module):
         self.rule, self.temperature, self.dropout, self.token_budget = rule, temperature, dropout, token_budget
         self.include_eos = rule == "prob_softmax" if include_eos is None else include_eos
         self.pad_bonus = float(rule == "logit_sum") if pad_bonus is None else pad_bonus
-        base = self._base()
+        base = base_of(self.model)
         _check_vocabulary_head(base)
         self._overhead = max(OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), OVERHEAD[1])
         self._token_ids: dict[str, tuple[int, ...]] = {}
@@ -151,13 +143,8 @@ class ActionScorer(nn.Module):
         self.register_state_dict_post_hook(keep_trained_once)
         self.register_load_state_dict_pre_hook(fill_untrained)
 
-    def _base(self) -> Any:
-        """The Hugging Face model, without the wrapper that adapters put around it."""
-        model: Any = self.model
-        return model.get_base_model() if hasattr(model, "get_base_model") else model
-
     def _head(self, base: Any, outputs: int, seed: int, purpose: str) -> Head:
-        with seeded_weights(seed, purpose):
+        with seeded_construction(seed, purpose):
             return Head(base.config.hidden_size, outputs).to(base.device)
 
     def _action_tokens(self) -> list[list[int]]:
@@ -212,7 +199,7 @@ class ActionScorer(nn.Module):
         return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
 
     def _check_prompts(self, rows: Sequence[Sequence[int]]) -> None:
-        config = self._base().config
+        config = base_of(self.model).config
         window = None if config.is_encoder_decoder else getattr(config, "max_position_embeddings", None)
         if not rows or not all(rows):
             raise GroundlabError("a prompt without any token cannot be scored; give it a text")
@@ -224,7 +211,7 @@ class ActionScorer(nn.Module):
             )
 
     def _score(self, rows: Sequence[tuple[int, ...]]) -> Scored:
-        base = self._base()
+        base = base_of(self.model)
         states = prefix_states(base, rows, self.branches)
         first = states[:, 0]
         values = self.value_head(first)[:, 0] if self.value_head else first.new_zeros(len(rows), dtype=torch.float32)

@@ -22,9 +22,11 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.models import base_of
 from groundlab.language.onednn_linear import onednn_linears
 from groundlab.language.prefix_batching import batches, row_states
-from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once, seeded_weights
+from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
+from groundlab.learning.checkpoints import seeded_construction
 
 Rows = Sequence[Sequence[int]]
 VALUE_HEADS = ("linear", "mlp", "none")
@@ -95,11 +97,6 @@ def _index(numbers: list[int], like: Tensor) -> Tensor:
     return torch.tensor(numbers, device=like.device)
 
 
-def base_of(model: Any) -> Any:
-    """The Hugging Face model, without the wrapper that adapters put around it."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
 class TokenPolicy(nn.Module):
     """A causal model and a value head on its last states, trained together.
 
@@ -145,7 +142,7 @@ class TokenPolicy(nn.Module):
     def _head(self, kind: Any, seed: int) -> ValueHead | None:
         if kind == "none":
             return None
-        with seeded_weights(seed, "value head"):
+        with seeded_construction(seed, "value head"):
             return ValueHead(base_of(self.model).config.hidden_size, kind).to(self.device)
 
     @property

@@ -31,9 +31,10 @@ import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.decoding import Decoding, vllm_logprobs
 from groundlab.language.generation import Replies
 from groundlab.language.onednn_linear import version
-from groundlab.language.sampling import Decoding, uniform
+from groundlab.language.sampling import uniform
 from groundlab.language.token_policy import token_log_probs
 
 PYTHON_VARIABLE = "GROUNDLAB_VLLM_PYTHON"
@@ -146,7 +147,7 @@ class VLLMGenerator:
     def __init__(self, engine: VLLMProcess, model: Any, end_tokens: Sequence[int], decoding: Decoding):
         """model: the trainer's, with peft's adapters where it is trained. end_tokens: a reply is over after any.
 
-        Raises GroundlabError for draws whose worth the engine cannot tell (see `told_tokens`).
+        Raises GroundlabError for draws whose worth the engine cannot tell (see `vllm_logprobs`).
         """
         self._engine, self._model = engine, model
         self.end_tokens, self.decoding = frozenset(end_tokens), decoding
@@ -196,18 +197,6 @@ class VLLMGenerator:
             )
 
 
-def told_tokens(decoding: Decoding) -> int:
-    """Of how many of the likeliest tokens vLLM has to tell the log-probabilities, so that a draw's own is known.
-
-    Raises GroundlabError for tempered or cut draws without a top_k: these take the whole vocabulary, word by word.
-    """
-    if decoding.temperature == 0 or decoding == Decoding(decoding.max_new_tokens):
-        return 0
-    if decoding.top_k == 0:
-        raise GroundlabError("backend vllm can tell tempered or cut draws apart with a top_k only; give top_k=50, say")
-    return decoding.top_k
-
-
 def _sampling(decoding: Decoding, end_tokens: Sequence[int]) -> dict[str, Any]:
     """`vllm.SamplingParams`, all that matters of it explicit."""
     return {
@@ -217,7 +206,7 @@ def _sampling(decoding: Decoding, end_tokens: Sequence[int]) -> dict[str, Any]:
         "top_p": decoding.top_p,
         "stop_token_ids": list(end_tokens),
         "ignore_eos": True,  # these end a reply, and no others
-        "logprobs": told_tokens(decoding),
+        "logprobs": vllm_logprobs(decoding),
         "detokenize": False,
     }
 
@@ -229,7 +218,7 @@ def drawn_log_probs(own: list[float], best: list[list[float]], decoding: Decodin
     """
     if decoding.temperature == 0:
         return [0.0] * len(own)
-    count = told_tokens(decoding)
+    count = vllm_logprobs(decoding)
     if count == 0:
         return own
     scaled = torch.tensor([row[:count] for row in best], dtype=torch.float64) / decoding.temperature

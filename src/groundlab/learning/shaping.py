@@ -9,12 +9,12 @@ the action about to be taken. The background-knowledge paper's code pays other t
 named option of `Quirks` (docs/papers/knowledge.md#s6 and #s11).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from groundlab.learning.quirks import Quirks
 from groundlab.learning.running_stats import RunningMoments
 
 
@@ -46,25 +46,6 @@ def scale_of(potentials: Tensor, gamma: float) -> float:
     """
     spread = float(_discounted_sums(potentials.double(), torch.zeros(potentials.shape[1:]).double(), gamma).std())
     return spread if spread > 0 else 1.0
-
-
-@dataclass(frozen=True)
-class Quirks:
-    """Where the original's terms differ, by number in docs/papers/knowledge.md#s11; none of them is the default."""
-
-    late: bool = False
-    """Q2: step t is paid the term of step t - 1; the last term of an episode is not paid within it."""
-    no_boundaries: bool = False
-    """Q3: an episode's first potential follows the last one of the episode before; none counts as 0 at an end."""
-    running_scale: bool = False
-    """Q4: potentials are divided by a standard deviation that goes on changing."""
-    carried_twice: bool = False
-    """Q4: the potential carried over to the next rollout is divided and counted again. Needs the two above."""
-    shared_clock: bool = False
-    """Q5: all environments are told the last one's step number (read by methods/knowledge/windows.py)."""
-
-
-ORIGINAL = Quirks(late=True, no_boundaries=True, running_scale=True, carried_twice=True, shared_clock=True)
 
 
 class Shaper:

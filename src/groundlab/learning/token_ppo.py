@@ -10,7 +10,6 @@ Source: trl 0.11.4 as described in docs/papers/reasoning.md#s3-3 to #s3-5. Credi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +21,6 @@ from groundlab.learning.estimators import KLEstimator
 from groundlab.learning.ppo import minibatches
 
 _WHITENING_EPSILON = 1e-8
-_LARGEST_CHANGE = 0.2  # of the KL coefficient's error, in one update
 
 FIGURES: tuple[str, ...] = (
     "loss",
@@ -105,26 +103,6 @@ def kl_estimate(log_probs: Tensor, reference: Tensor, estimator: KLEstimator) ->
     if estimator == "k1":
         return x
     return x.square() / 2 if estimator == "k2" else torch.expm1(-x) + x
-
-
-@dataclass
-class KLController:
-    """The coefficient of the KL penalty: fixed, or moved towards a target (Ziegler et al. 2019).
-
-    `target` is of the KL summed over a response, mean over the batch; None keeps the coefficient. In a checkpoint,
-    `coefficient` is all there is to store.
-    """
-
-    coefficient: float
-    target: float | None = None
-    horizon: int = 10_000
-
-    def update(self, kl: float, responses: int) -> None:
-        """After an update on so many responses whose mean KL was `kl`; moves by at most 0.2 responses / horizon."""
-        if self.target is None:
-            return
-        error = min(max(kl / self.target - 1.0, -_LARGEST_CHANGE), _LARGEST_CHANGE)
-        self.coefficient *= 1.0 + error * responses / self.horizon
 
 
 def tokens_of(lengths: Tensor, index: Tensor) -> Tensor:

@@ -17,10 +17,11 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.seeding import generator
-from groundlab.language import corpus, models, pretraining, probes, shipped
+from groundlab.language import corpus, models, pretraining, probes
 from groundlab.language.corpus import Breadth
 from groundlab.language.corpus.words import ACTIONS
 from groundlab.language.scoring import score_actions
+from groundlab.language.shipped_models import MODELS
 from groundlab.pages.worlds import Page, table
 
 _PLAIN, _WIDE = Breadth(most=4), Breadth(rare=0.25, styles=0.25)
@@ -93,10 +94,10 @@ def _mixture(weights: dict[str, float]) -> str:
 
 
 def _load(name: str) -> tuple[Any, Any]:
-    known = sorted(file.parent.name for file in shipped.MODELS.glob("*/recipe.json"))
+    known = sorted(file.parent.name for file in MODELS.glob("*/recipe.json"))
     if name not in known:
         raise unknown_name("shipped model", name, known)
-    return models.load(shipped.MODELS / name)
+    return models.load(MODELS / name)
 
 
 def answers(name: str, seed: int = 0, asked: Sequence[str] = ("places", "sides", "french", "denoising")) -> Page:
@@ -124,7 +125,7 @@ def _said(model: Any, tokenizer: Any, text: str) -> str:
 def action_shares(name: str) -> Page:
     """The mean probability of each action over random scenes and goals, at temperature 1 and at the model's own."""
     model, tokenizer = _load(name)
-    temperature = storage.read_json(shipped.MODELS / name / "recipe.json")["temperature"]
+    temperature = storage.read_json(MODELS / name / "recipe.json")["temperature"]
     scores = score_actions(model, tokenizer, probes.random_prompts(generator(0, "score temperature"), 256), ACTIONS)
     shares = [(scores / each).softmax(1).mean(0).tolist() for each in (1.0, temperature)]
     rows = [(action, f"{plain:.1%}", f"{own:.1%}") for action, plain, own in zip(ACTIONS, *shares, strict=True)]

@@ -9,7 +9,7 @@ import torch
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import registry
-from groundlab.papers.glam.policy import VARIANTS, CachedPolicy, sample
+from groundlab.papers.glam.policy import VARIANTS, CachedPolicy
 from groundlab.papers.glam.ppo import PPOLearner
 
 from .conftest import WORLD
@@ -120,16 +120,6 @@ def test_nothing_is_remembered_where_activations_are_dropped(given, reads, resol
     learner.scorer.model.encoder.register_forward_pre_hook(lambda *_: counted.append(torch.is_grad_enabled()))
     learner.train_step(1)
     assert counted.count(False) in reads, "8 prompts and the one after them, some of them equal"
-
-
-def test_samples_follow_the_policy_and_their_generator():
-    import numpy as np
-
-    log_probs = torch.tensor([[0.1, 0.6, 0.3], [0.0, 0.0, 1.0]]).log().repeat(20_000, 1)
-    drawn = sample(log_probs, np.random.default_rng(0))
-    assert np.array_equal(drawn, sample(log_probs, np.random.default_rng(0)))
-    assert np.bincount(drawn[::2]) / 20_000 == pytest.approx([0.1, 0.6, 0.3], abs=0.02)
-    assert set(drawn[1::2]) == {2}
 
 
 def test_dropout_is_off_unless_asked_for_and_never_on_pretrained_weights(resolved):

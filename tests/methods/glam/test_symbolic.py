@@ -83,7 +83,7 @@ def test_missions_are_read_to_their_last_word_whatever_their_neighbours():
     torch.testing.assert_close(together, alone)
 
 
-@pytest.mark.parametrize("world", registry.worlds_of(registry.named("symbolic")[0][1]))
+@pytest.mark.parametrize("world", registry.worlds_of(registry.get("symbolic", WORLD)))
 def test_every_mission_has_numbers(world):
     env = worlds.GridVectorEnv(worlds.find(world), 20, seed=0)
     missions = env.reset()[0]["mission"]

@@ -30,11 +30,12 @@ from groundlab.core.seeding import generator
 from groundlab.language.prompts import History, env_actions, text_actions
 from groundlab.learning import checkpoints
 from groundlab.learning.replay import Replay, Sequences
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import evaluation, unigram
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
-from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer, sample
+from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer
 from groundlab.papers.glam.settings import DRRNSettings, ReadingSettings
 
 __all__ = ["DRRN", "Settings", "make_learner"]
@@ -150,7 +151,7 @@ class DRRNLearner(training.Learner):
     def _step(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One step of all environments, remembered; the numbers of the prompts after it."""
         log_probs, _ = self._q.policy(states)
-        actions = sample(log_probs, rng)
+        actions = sample_actions(log_probs, rng)
         step = self._stream.step(env_actions(actions))
         self._reader.step(actions, step.ended, self._stream.observations)
         next_states, rows = self._read(), np.zeros(len(states), TRANSITION)

@@ -23,11 +23,11 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
-from groundlab.language.pretraining import known_recipes
 from groundlab.language.prompts import History, env_actions, modify, text_actions
 from groundlab.language.scoring import ActionScorer, Scored
-from groundlab.language.shipped import MODELS
+from groundlab.language.shipped_models import MODELS, known_recipes
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
 from groundlab.worlds.text import describe_batch
@@ -254,13 +254,6 @@ def read_together(group: Group, scorer: ActionScorer, prompts: Sequence[str]) ->
     return Scored(rows[:, :-1], rows[:, -1])
 
 
-def sample(log_probs: Tensor, rng: np.random.Generator) -> np.ndarray:
-    """One index [P] for each row of [P, A], by inverting the cumulative distribution at one uniform draw."""
-    cumulative = log_probs.double().exp().cumsum(-1).numpy()
-    draws = rng.random(len(cumulative)) * cumulative[:, -1]
-    return np.minimum((cumulative <= draws[:, None]).sum(1), cumulative.shape[1] - 1)
-
-
 class TextPlayer(Reader):
     """A Player (episodes.py) whose policy reads prompts; without `rng` it takes the likeliest action."""
 
@@ -280,7 +273,9 @@ class TextPlayer(Reader):
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
         """The environment's actions for the environments `active`."""
         log_probs, _ = self._policy(self.prompts(observations, active))
-        self._choices[active] = log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng)
+        self._choices[active] = (
+            log_probs.argmax(-1).numpy() if self._rng is None else sample_actions(log_probs, self._rng)
+        )
         return env_actions(self._choices[active])
 
     def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:

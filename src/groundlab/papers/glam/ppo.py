@@ -34,6 +34,7 @@ from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
 from groundlab.learning.ppo import Batch, minibatches, normalised
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.env_stream import EnvStream, Episode, StreamStep, episode_stats, training_stream
@@ -45,7 +46,6 @@ from groundlab.papers.glam.policy import (
     Reader,
     build_scorer,
     published_name,
-    sample,
     trainable_parameters,
 )
 from groundlab.papers.glam.settings import TrainingSettings
@@ -161,7 +161,7 @@ class Collector:
         stream: EnvStream,
         reader: Reader,
         settings: TrainingSettings,
-        choose: Callable[[Tensor, np.random.Generator], np.ndarray] = sample,
+        choose: Callable[[Tensor, np.random.Generator], np.ndarray] = sample_actions,
     ):
         self._stream, self._reader, self._settings, self._choose = stream, reader, settings, choose
         self._everyone = np.arange(stream.num_envs)

@@ -28,10 +28,11 @@ from groundlab.core.seeding import generator
 from groundlab.language.prompts import env_actions, text_actions
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.returns import gae
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
 from groundlab.papers.glam import evaluation
 from groundlab.papers.glam.env_stream import episode_stats, training_stream
-from groundlab.papers.glam.policy import Alteration, sample
+from groundlab.papers.glam.policy import Alteration
 from groundlab.papers.glam.settings import SymbolicSettings
 
 __all__ = ["Settings", "make_learner"]
@@ -212,7 +213,7 @@ class SymbolicLearner(training.Learner):
     def _step(self, rng: np.random.Generator) -> tuple:
         missions, memory, mask = self._stream.observations["mission"], self._memory, self._mask
         images, log_probs, values, self._memory = self._forward()
-        actions = torch.from_numpy(sample(log_probs, rng))
+        actions = torch.from_numpy(sample_actions(log_probs, rng))
         step = self._stream.step(env_actions(actions.numpy()))
         done = torch.from_numpy(step.ended)
         self._mask = 1.0 - done.float()[:, None]
@@ -304,4 +305,4 @@ class SymbolicPlayer:
             torch.from_numpy(observations["image"][active]), words, self._memory[index]
         )
         self._memory[index] = memory
-        return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample(log_probs, self._rng))
+        return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample_actions(log_probs, self._rng))

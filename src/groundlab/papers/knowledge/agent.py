@@ -26,7 +26,8 @@ from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.language.shipped import resolve_model
+from groundlab.language.shipped_models import resolve_model
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
@@ -49,7 +50,7 @@ from groundlab.papers.knowledge.potentials import (
     measure_scale,
     targets,
 )
-from groundlab.papers.knowledge.ppo import PPO, sample_actions
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
 from groundlab.papers.training import Evaluation, Learner, refuse_watch

@@ -22,7 +22,7 @@ from groundlab.core.schema import Strict, parse
 from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
 from groundlab.language.chat.factory import ChatSettings, chat_model
 from groundlab.language.chat.ledger import Account
-from groundlab.language.shipped import resolve_model
+from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
 from groundlab.papers.knowledge.dataset import Dataset

@@ -25,6 +25,7 @@ from groundlab.learning import checkpoints
 from groundlab.learning.ppo import policy_loss, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.running_stats import RunningMoments
+from groundlab.learning.sampling import sample_actions
 from groundlab.learning.shaping import Shaper
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (
@@ -66,13 +67,6 @@ class Experience(NamedTuple):
     returns: Tensor  # [N]
     intrinsic_returns: Tensor  # [N]
     advantages: Tensor  # [N]
-
-
-def sample_actions(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
-    """Actions [B] from logits [B, A]."""
-    cumulative = logits.double().softmax(-1).cumsum(-1).numpy()
-    actions = (rng.random((len(cumulative), 1)) > cumulative).sum(1)
-    return np.minimum(actions, cumulative.shape[1] - 1)
 
 
 class IntrinsicReward:

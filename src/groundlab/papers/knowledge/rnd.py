@@ -18,6 +18,7 @@ import torch
 from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.seeding import generator
+from groundlab.learning.sampling import sample_actions
 from groundlab.papers.knowledge.agent import evaluate_policy
 from groundlab.papers.knowledge.captions import readable
 from groundlab.papers.knowledge.dataset import (
@@ -36,7 +37,7 @@ from groundlab.papers.knowledge.observations import (
     adapter_for,
     normalise,
 )
-from groundlab.papers.knowledge.ppo import PPO, sample_actions
+from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import CollectionSettings
 from groundlab.papers.training import Evaluation, Learner, refuse_watch
 

@@ -21,7 +21,7 @@ from groundlab.core.seeding import generator
 from groundlab.language import models
 from groundlab.language.chat import Sampling, Scripted
 from groundlab.language.scoring import score_actions
-from groundlab.language.shipped import resolve_model
+from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.knowledge.bk_pref import FIRST, SECOND, TIE
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, latest_observation, parse_steps
 from groundlab.papers.knowledge.observations import CRAFTER, GRID, ObservationAdapter

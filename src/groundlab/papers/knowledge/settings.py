@@ -4,16 +4,14 @@ Defaults are the paper's for grids. Source: docs/papers/knowledge.md#s2, #s6 and
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from groundlab import assets
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.shipped import model_files
-
-if TYPE_CHECKING:
-    from groundlab.learning.shaping import Quirks
+from groundlab.language.shipped_models import model_files
+from groundlab.learning.quirks import Quirks
 
 HOME = Path(assets.__file__).parent / "knowledge"
 DATASETS = ("pretraining-s20", "crafter-reward")
@@ -69,10 +67,8 @@ class Fidelity(Strict):
         return self
 
     @property
-    def quirks(self) -> "Quirks":
+    def quirks(self) -> Quirks:
         """Those that shaping knows."""
-        from groundlab.learning.shaping import Quirks  # here, because it loads torch
-
         return Quirks(**{name: getattr(self, name) for name in vars(Quirks())})
 
 

@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.shipped import resolve_model
+from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.reasoning.settings import TrainingSettings
 
 ADAM_STATES = 2

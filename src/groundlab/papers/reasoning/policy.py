@@ -25,8 +25,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import make_folder
 from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.generation import ReplyGenerator
-from groundlab.language.models import Lora, load
-from groundlab.language.token_policy import TokenPolicy, base_of
+from groundlab.language.models import Lora, base_of, load
+from groundlab.language.token_policy import TokenPolicy
 from groundlab.language.vllm_backend import VLLMGenerator, VLLMProcess
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings

@@ -7,18 +7,15 @@ Source: docs/papers/reasoning.md#s3-7, #s7 and #s11.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.shipped import model_files, resolve_model
-from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLEstimator, OuterValue
-
-if TYPE_CHECKING:
-    from groundlab.language.sampling import Decoding
-    from groundlab.learning.token_ppo import KLController
+from groundlab.language.decoding import Decoding, vllm_logprobs
+from groundlab.language.shipped_models import model_files, resolve_model
+from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
 
 
 def _is_reasoning_world(name: str) -> str:
@@ -107,19 +104,15 @@ class ReplySettings(Strict):
     @model_validator(mode="after")
     def _check_backend(self) -> Self:
         if self.backend == "vllm":
-            from groundlab.language.vllm_backend import told_tokens  # here, because it loads torch
-
-            told_tokens(self.decoding)  # raises
+            vllm_logprobs(self.decoding)  # raises
             if self.quantization or self.fidelity.dropout:
                 what = "quantization" if self.quantization else "fidelity.dropout"
                 raise ValueError(f"backend vllm draws without {what}; leave it out, or give backend=embedded")
         return self
 
     @property
-    def decoding(self) -> "Decoding":
+    def decoding(self) -> Decoding:
         """How tokens are sampled."""
-        from groundlab.language.sampling import Decoding  # here, because it loads torch
-
         return Decoding(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
 
     @property
@@ -243,9 +236,7 @@ class TrainingSettings(ReplySettings):
         """The temperature of the log-probabilities that PPO compares: that of the draws, or 1."""
         return 1.0 if self.fidelity.untempered else self.temperature
 
-    def kl_controller(self) -> "KLController":
+    def kl_controller(self) -> KLController:
         """The coefficient of the KL in the rewards, at the start of training."""
         coefficient = self.kl_coefficient if self.kl in ("adaptive", "fixed") else 0.0
-        from groundlab.learning.token_ppo import KLController  # here, because it loads torch
-
         return KLController(coefficient, self.kl_target if self.kl == "adaptive" else None, self.kl_horizon)
