@@ -8,6 +8,7 @@ import ast
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import made_up
@@ -16,9 +17,9 @@ import yaml
 
 from groundlab import lab, report
 from groundlab.core.paths import repository_root
-from groundlab.lab import store
-from groundlab.report import EXHIBITS, Review, judging, style
-from groundlab.report.claims import Claim, Selector, load_claims
+from groundlab.lab import results
+from groundlab.report import Review, exhibits, judging, style
+from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
 
 SCALES = ("quick", "full", "paper")
@@ -74,18 +75,11 @@ def test_made_up_records_have_the_shape_of_published_ones():
 # --- Claims and plans
 
 
-def selectors(claim: Claim) -> list[Selector]:
-    return [
-        *([claim.select] if claim.select else []),
-        *(side for each in claim.compare for side in (each.of, each.than)),
-    ]
-
-
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_claim_selects_the_runs_of_one_choice_of_settings(scale, tmp_path):
     runs = lab.plan(scale=scale, results=tmp_path).runs
     for claim in (each for each in load_claims() if scale in each.scales and each.not_run is None):
-        for selector in selectors(claim):
+        for selector in claim.selectors:
             asked = selector.settings.items()
             matching = [
                 json.dumps(run.spec.settings, sort_keys=True)
@@ -118,7 +112,7 @@ def contents(drawn: Sequence[Drawn], *kinds: str) -> dict[str, bytes]:
 
 def check_review(review: Review, scale: str) -> None:
     """Every exhibit is drawn, every claim of the scale is judged, and all of it is on the page."""
-    assert {each.exhibit.id for each in review.exhibits} == set(EXHIBITS)
+    assert {each.exhibit.id for each in review.exhibits} == set(exhibits())
     assert {each.exhibit.id for each in review.exhibits if each.skipped} == NOTHING_TO_SHOW[scale]
     assert [each.claim for each in review.verdicts] == list(load_claims())
     due = {claim.id for claim in load_claims() if scale in claim.scales and claim.not_run is None}
@@ -156,7 +150,7 @@ def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_
 def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Execute a notebook's code as its kernel would, each result shown; returns its names.
 
-    Galleries are left out: they play worlds and ask models, and read no record.
+    What `groundlab.pages` shows is left out: it plays worlds and asks models, and reads no record.
     """
     names: dict[str, Any] = {}
     for cell in json.loads((repository_root() / "notebooks" / page).read_text())["cells"]:
@@ -172,7 +166,9 @@ def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
 def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
     if not isinstance(statement, ast.Expr):
         exec(compile(ast.Module([statement], []), "cell", "exec"), names)
-    elif not ast.unparse(statement).split(".")[0].endswith("gallery"):
+        return
+    root = names.get(ast.unparse(statement).split(".")[0])
+    if not (isinstance(root, ModuleType) and root.__name__.startswith("groundlab.pages.")):
         value = eval(compile(ast.Expression(statement.value), "cell", "eval"), names)
         show = getattr(value, "_repr_mimebundle_", None) or getattr(value, "_repr_html_", value.__repr__)
         assert show()
@@ -184,7 +180,7 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
-    store.describe_version(plan, whole, {}, "groundlab reproduce")
+    results.describe_version(plan, whole, {}, "groundlab reproduce")
     for experiment in plan.experiments:
         for page in experiment.notebooks:
             run_cells(page, {"scale": "quick", "seeds": None, "folder": str(whole)})

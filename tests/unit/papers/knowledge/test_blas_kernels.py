@@ -13,24 +13,22 @@ import pytest
 PLAYED = """
 import hashlib
 import numpy as np
-from groundlab.language.embedding import Embedder, load_encoder
-from groundlab.methods.knowledge import shipped, suggesting
-from groundlab.methods.knowledge.bonuses import Suggested
-from groundlab.methods.knowledge.goals import HORIZON, GoalPotential, calibrate
-from groundlab.methods.knowledge.windows import Windows, stacked
-from groundlab.methods.pretraining import place_of
+from groundlab.language.pretraining import resolve_model
+from groundlab.language.sentence_embedding import Embedder, load_encoder
+from groundlab.papers.knowledge import bk_goal, labelling
+from groundlab.papers.knowledge.observations import Windows, stack
 
-data = shipped.dataset()
+data = labelling.dataset()
 long = [number for number, length in enumerate(data.lengths) if length >= 30]
-parts = [data.segment(number, start, HORIZON) for number in long for start in range(0, 26, 2)][:600]
-windows = stacked([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
-encoder = Embedder(load_encoder(place_of("quick-t5-s0")))
-goals = GoalPotential(suggesting.load(shipped.HOME / "goals"), encoder, pooling="sentences")
-calibrate(goals, data, 0.3)
+parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in range(0, 26, 2)][:600]
+windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+encoder = Embedder(load_encoder(resolve_model("quick-t5-s0")))
+goals = bk_goal.GoalPotential(bk_goal.load(labelling.HOME / "goals"), encoder, pooling="sentences")
+bk_goal.calibrate(goals, data, 0.3)
 phi = goals(windows)
-paid = Suggested(goals)(windows, np.zeros((len(phi) // 8, 8), bool))
+paid = bk_goal.EllmBonus(goals)(windows, np.zeros((len(phi) // 8, 8), bool))
 assert len(phi) == 600 and 0.1 < np.mean(phi > 0) < 0.6 and paid.any()
-for values in (phi, goals.nearness(windows), paid):
+for values in (phi, goals.similarities(windows), paid):
     print(hashlib.sha256(values.tobytes()).hexdigest())
 """
 
