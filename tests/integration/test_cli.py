@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from io import StringIO
 
 import pytest
@@ -151,6 +153,37 @@ def test_the_packages_worlds_are_listed_on_request(groundlab):
     assert words.count("BabyAI-GoToLocal-v0") == 1
 
 
+def test_every_method_is_listed_with_its_paper_and_what_it_is(groundlab):
+    from groundlab.papers import registry
+
+    lines = [line.split() for line in groundlab("methods")[1].splitlines()]
+    for paper, method in registry.methods():
+        (row,) = [line for line in lines if line[:2] == [method.name, paper]]
+        assert method.summary.split()[-1] in row
+
+
+def test_a_method_shows_each_setting_with_type_default_published_value_and_meaning(groundlab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    out = groundlab("methods", "drrn")[1]
+    (lr,) = [line.split() for line in out.splitlines() if line.startswith(" lr ")]
+    assert (
+        lr[:5] == ["lr", "float", ">", "0", "0.001"] and lr[5] == "0.0001" and lr[6:] == ["The", "original:", "1e-4."]
+    )
+    assert "fidelity.prompt_drift" in out and "Test layouts" in out, "nested and inherited settings too"
+    both = groundlab("methods", "random")[1]
+    assert "random (mediator)" in both and "random (worlds)" in both
+
+
+def test_what_only_prints_lists_loads_neither_torch_nor_the_compiled_engine():
+    code = "import sys; from groundlab import cli; sys.argv[1:] = {}\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code += "print(sorted({'torch', 'transformers', 'numba', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    plan = ["reproduce", "--dry-run", "--scale", "smoke"]
+    for arguments in (["--help"], ["run", "--help"], ["worlds"], ["methods"], ["methods", "glam"], plan):
+        command = [sys.executable, "-c", code.format(arguments)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert answer.stdout.splitlines()[-1:] == ["[]"], (arguments, answer.stdout[-300:], answer.stderr[-300:])
+
+
 def test_the_version_is_printed(groundlab):
     assert groundlab("--version")[1].strip() == "0.1.0"
 
@@ -237,6 +270,10 @@ MISTAKES = [
     (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
     (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run; it is redrawn by: groundlab figures"),
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
+    (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
+    (("methods", "mediatr"), "did you mean 'mediator'?"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "layouts=[1,2"), "is not valid YAML"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),
     (("bench", "world"), "did you mean 'worlds'?"),
     (("bench", "scorin"), "did you mean 'scoring'?"),
     (("play", "SimpleDoorKy"), "did you mean 'SimpleDoorKey'?"),
