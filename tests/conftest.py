@@ -16,3 +16,10 @@ GOLDEN = Path(__file__).parent / "golden"
 def mediator_golden() -> dict:
     """Recorded by running LLM4RL (commit efaf4ee) unmodified; see tests/golden/README.md."""
     return json.loads((GOLDEN / "mediator.json").read_text())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What lies in tests/integration is marked so; `-m "not integration and not slow"` leaves it out."""
+    for item in items:
+        if "integration" in item.path.parts:
+            item.add_marker("integration")

@@ -8,7 +8,7 @@ Two phases are told apart: while the window fills (the first five steps of every
 stays), and once it is full (each step drops the oldest turn, and only the system message stays).
 An update reads the replies with the policy and with a reference, then takes one epoch of gradient steps: ours against
 the plain way, in which padded rows are read whole and the vocabulary head runs everywhere. Both do the same sums.
-CPU seconds of one thread. Called from: `bench.py` (`groundlab bench training --only reasoning`).
+CPU seconds of one thread.
 """
 
 import time
@@ -37,7 +37,7 @@ from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.estimators import KLEstimator
 from groundlab.worlds import text
 
-WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: spec reasoning-agents 1.5, 0.4 and 3.7
+WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: docs/papers/reasoning.md#s1-5, #s0-4 and #s3-7
 _STEPS = {6: 15, 64: 8}  # environment steps, by number of environments
 _LEARNT, _PLAIN_CHUNK = 7, 8  # steps that are learnt from, and replies that the plain way reads at once
 _CHUNKS_TIMED = 2  # of the original's chunks a step; they cost the same each
@@ -99,7 +99,7 @@ def words() -> Any:
 
 
 def _as_the_original(model: Any, written: Any, contexts: list[Messages]) -> None:
-    """Write, tokenise and read every context again, in chunks of 4 (spec reasoning-agents 3.7 and 3.9)."""
+    """Write, tokenise and read every context again, in chunks of 4 (docs/papers/reasoning.md#s3-7 and #s3-9)."""
     for start in range(0, len(contexts), CHUNK):
         batch = written.apply_chat_template(
             contexts[start : start + CHUNK],

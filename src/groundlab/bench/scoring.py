@@ -4,7 +4,6 @@ Two models with random weights, T5 (60.5 million parameters) and Llama (58.1 mil
 training (scores, values and their gradients) with `ActionScorer`, against a loop in the same run that reads every
 prompt-action pair from scratch, 192 pairs at a time, and against what was recorded for Lamorel's own code on the same
 shapes. CPU seconds of one thread, because a benchmark rarely has a machine for itself; busy neighbours still cost some.
-Called from: `bench.py` (`groundlab bench scoring`).
 """
 
 import time

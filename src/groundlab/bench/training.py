@@ -4,7 +4,7 @@
     glam         an update of the shipped model's agent by one process and by two, a thread each, by the clock: 1,024
                  frames of GoToLocalS8N4, 24 gradient steps of 128 prompts
     knowledge    the original's network and batch on RedBall-S20, in CPU seconds of one thread, the sandbox's server
-                 included: each form of knowledge beside what the original did (spec background-knowledge 10), how its
+                 included: each form of knowledge beside what the original did (docs/papers/knowledge.md#s10), how its
                  time is split, and the share that the network's matrix products would need by themselves
 
 The reasoning agents are in generation.py.

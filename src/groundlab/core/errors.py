@@ -1,7 +1,6 @@
 """Errors that name their fix, and the suggestion of the nearest valid name.
 
 Every error a user can cause is a `GroundlabError`: the command line prints its one line and exits with its code.
-Read next: `storage.py` (which raises them for broken files).
 """
 
 import difflib

@@ -9,7 +9,6 @@
 
 A method sees only `Run`: it restores, logs, and calls `advance` after each step, which saves when a checkpoint is due
 and stops when a stop was asked for. A run killed at any moment and started again writes the same `metrics.jsonl`.
-Read next: `learning/checkpoints.py` (what a method saves), `lab/worker.py` (who starts it).
 """
 
 import json

@@ -1,7 +1,7 @@
 """Files that are whole or absent: atomic writes, and JSON lines that survive a kill in mid-line.
 
 A file is written beside its place and renamed into it, so a reader never sees half of one, and a full disk
-loses nothing that was there before. Read next: `run.py`, the folder built from these.
+loses nothing that was there before.
 """
 
 import errno

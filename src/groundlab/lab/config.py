@@ -20,7 +20,7 @@ SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
 
 
 class Estimate(Strict):
-    """What one run costs on the machine that the scale is for (design section 1)."""
+    """What one run costs on the machine that the scale is for."""
 
     seconds: float = Field(ge=0)
     megabytes: float = Field(ge=0)

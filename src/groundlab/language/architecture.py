@@ -6,7 +6,6 @@ begin by looking back by 1, by 3 and by 4 to 7 tokens; the upper heads of later 
 each other (equal, orthogonal key and query weights) but not with themselves. Layer by layer, what then matters weighs
 more than the rest: a noun reads its colour, names are compared, place words look back at the name. Every arm that
 starts from random weights gets the same start.
-Called from: `methods/pretraining.py`, and wherever a net of the same shape without pretraining is wanted.
 """
 
 from typing import Any, Literal

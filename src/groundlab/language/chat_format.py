@@ -6,7 +6,7 @@
 The formats are our own text: nothing is taken from a tokenizer's stored template, so no date header and no hidden
 system message gets in (Llama 3's stock template writes both). Message contents are trimmed, and special tokens that
 stand in them are read as ordinary characters. Each message is tokenised once: the prompt of the next step is the
-same lists put together. Read next: `generation.py`.
+same lists put together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,9 @@ class DialogueWriter:
 
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
-        """Tokens after which a reply is over; all of them, where a model knows several (spec reasoning-agents Q10)."""
+        """Tokens after which a reply is over; all of them, where a model knows several
+        (docs/papers/reasoning.md#q10).
+        """
         known = self.tokenizer.get_vocab()
         others = [known[mark] for mark in _ENDS.get(self.name, ()) if mark in known]
         own = self._ending[-1:] if self.name == "plain" else self._ending[:1]

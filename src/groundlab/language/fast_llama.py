@@ -7,7 +7,6 @@ Of a pass that reads one token in each of some rows the arithmetic is a small pa
 is Python, and attention made for long queries. Here queries, keys and values are one product, gates and what they let
 through another; what scales norms and queries is in the weights; and attention of one query a row is two batched
 products. Numbers differ from transformers' as float32 rounding does.
-Called from: `generation.py`.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,6 @@ One cache of keys and values serves all calls: a prompt that begins like one of 
 same system prompt, and earlier turns as far as the window still holds them) is read from where it differs. Rows whose
 reply is over leave the batch. A reply depends on its own prompt and its own row of random numbers, not on the others.
 Works with every `AutoModelForCausalLM` whose attention is full and takes a mask, with peft adapters as well.
-Read next: `sampling.py`, how a token is drawn; `dialogue.py`, who makes prompts; `learning/returns.py`, their worth.
 """
 
 import inspect

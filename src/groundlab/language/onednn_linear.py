@@ -7,7 +7,6 @@ PyTorch gives float32 products to MKL, which on processors not made by Intel lea
 against 220 GFLOP/s measured on one core of an AMD EPYC, and 27 against 65 when 6 rows meet 512 x 1376 weights that are
 packed. Sums are taken in another order, so results differ as float32 rounding does, no more. Models elsewhere than on
 a CPU, in other precisions, or where PyTorch comes without oneDNN, are left as they are.
-Called from: `tokens.py`, `generation.py`.
 """
 
 from collections.abc import Iterator

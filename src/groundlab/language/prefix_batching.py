@@ -11,8 +11,6 @@ see one another, so a prompt is read once however many actions there are, and no
   only. The keys and values of cross-attention are made once a prompt.
 - Causal: the blocks follow the left-padded prompt, with position ids that count on from its last token. What all
   prompts of a batch begin with is read once and shared as a key/value prefix.
-
-Read next: `scoring.py`, which turns the states into scores.
 """
 
 import copy

@@ -6,7 +6,7 @@
 A recipe (`assets/models/*.yaml`) says everything: shape, curriculum, steps, seed, topics left out. The folder holds
 what `from_pretrained` reads (weights, config, tokenizer) and `recipe.json`: the recipe, its hash, the probes' results,
 the temperature of action scores, time and machine. `training/` inside is a run folder (core/run.py): killed at any
-moment and started again, the same call ends in the same weights. Read next: `language/corpus/`, `language/probes.py`.
+moment and started again, the same call ends in the same weights.
 """
 
 import platform

@@ -5,7 +5,6 @@
 An answer is right when greedy decoding gives it whole, end token included. The binding probes ask where a thing is
 among distractors that all share its colour or its noun, so a model that matches words without binding them fails.
 `score_temperature` fixes the temperature of action scores beforehand, by a rule that never looks at success.
-Called from: `methods/pretraining.py`.
 """
 
 from collections.abc import Sequence

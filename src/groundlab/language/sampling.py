@@ -4,7 +4,6 @@
     tokens, logprobs, drawn_logprobs = draw(logits, uniform(len(logits), decoding, generator)[:, 0], decoding)
 
 Each token of each reply has a uniform number of its own, so what one row draws does not depend on the others.
-Called from: `generation.py`.
 """
 
 import torch

@@ -6,14 +6,13 @@
     scores, values = scorer(prompts)                                            # [P, A], [P]
     scorer.backward(prompts, lambda index, scores, values: ...)                 # gradients, memory bounded
 
-Three published rules (spec glam-agents section 0), for a prompt and an action of tokens w_1 .. w_T:
+Three published rules (docs/papers/glam.md#agents-0), for a prompt and an action of tokens w_1 .. w_T:
   logprob        sum of log p(w_t): the default, and what the method means
   prob_softmax   GLAM of February 2023: the product of p(w_t), end token included, divided by the largest product of
                  the prompt; the policy cannot become greedy
   logit_sum      GLAM's repository since May 2023: the sum of raw logits, plus one for each token that the action is
                  shorter than the longest one
 The scores of a prompt do not depend on the other prompts or on the order of anything, up to rounding.
-Read next: `packing.py` (one pass for all actions), `models.py` (where models come from), `heads.py`.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,8 +4,8 @@
     embed = Embedder(load_encoder("path/of/quick-t5-s0"))       # our own language models: the encoder of a T5
     embed(["go to the red ball", ...])                          # float32 [N, d]
 
-Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). The original pools as here (spec
-background-knowledge 5.2). Called from: `methods/knowledge/goals.py`.
+Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). The original pools as here
+(docs/papers/knowledge.md#s5-2).
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,6 @@ Text is lower-cased and split into words, so a word is one token wherever it sta
 start), and an invented word falls into pieces, longest first (WordPiece). `train` counts words and pieces in a stream
 of texts; equal counts are ordered by the alphabet, so the same texts give the same ids (the trainers of the
 `tokenizers` library break ties at random). `load` reads a stored one.
-Read next: `corpus/__init__.py`, the texts; `methods/pretraining.py`, who trains both.
 """
 
 import re

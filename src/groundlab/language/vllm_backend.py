@@ -15,7 +15,6 @@ What repeats: each reply has a seed, from the first of its random numbers, and r
 in one process, so the same command on the same machine and versions draws the same, as two runs of the tests do on a
 CPU. What does not: sums are rounded by kernels that depend on the batch, so other prompts beside a reply, another
 machine or another version may change a token whose draw is that close; and the draws are not those of `generation.py`.
-Read next: `methods/reasoning/model.py`, who asks.
 """
 
 import json

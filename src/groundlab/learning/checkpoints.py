@@ -3,7 +3,7 @@
     files = pack(network, optimizer, {"iteration": 12})
     facts = unpack(files, network, optimizer)
 
-Also the one place where torch is seeded. Called from: the learning methods; stored by `core/run.py`.
+Also the one place where torch is seeded.
 """
 
 import json

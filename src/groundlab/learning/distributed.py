@@ -12,7 +12,6 @@ by gloo and need no GPU; with device=cuda each takes a GPU of its own (not tried
 A model must fit on one device. Sharded weights (FSDP) are not offered: they are gathered layer by layer, by all
 processes at the same moments, but here each reads batches of its own number and sizes, by calls of encoder and
 decoder that bypass the wrapper. For large models: `lora_rank`, `quantization`, `gradient_checkpointing`.
-Called from: `policy.py`, `tuning.py`; joined in `lab/launched.py`.
 """
 
 import os

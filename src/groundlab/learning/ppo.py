@@ -3,7 +3,7 @@
     losses = update(policy, optimizer, batch, settings, rng)
 
 `policy` maps inputs [N, ...] to (logits [N, A], values [N]). Which inputs, and how returns were made, is the caller's
-business. Called from: `methods/mediator/asking.py`, `methods/mediator/options_rl.py`.
+business.
 """
 
 from collections.abc import Iterator

@@ -3,9 +3,10 @@
     memory = Replay(5_000_000, np.dtype([("state", "i4"), ("action", "i1"), ("reward", "f4")]))
     memory.push(rows); batch = memory.sample(64, rng)
 
-DRRN's memory is called prioritised, and takes no notice of priority: its share of preferred transitions is 0 (spec
-glam-agents 3). Both are here: `priority_fraction` of a batch comes from the preferred ones, which have a ring of their
-own. A checkpoint holds all of it (`state`, `load`). Called from: `methods/glam/drrn.py`.
+DRRN's memory is called prioritised, and takes no notice of priority: its share of preferred transitions is 0
+(docs/papers/glam.md#agents-3). Both are here: `priority_fraction` of a batch comes from the preferred ones, which have
+a ring of their
+own. A checkpoint holds all of it (`state`, `load`).
 """
 
 from itertools import pairwise

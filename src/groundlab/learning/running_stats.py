@@ -1,7 +1,4 @@
-"""Mean and variance of everything seen so far, by batch moments (the original's RunningMeanStd, in double precision).
-
-Called from: `shaping.py`, `methods/knowledge/learner.py` (observations, curiosity, advantages).
-"""
+"""Mean and variance of everything seen so far, by batch moments in double precision (RunningMeanStd)."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Agents at play on the BabyAI worlds: a fixed list of episodes to their ends, or whichever episodes finish first.
 
 `play_layouts` is the unbiased measure: every layout counts once. `play_first_finished` counts as the GLAM paper did:
-environments restart by themselves and the first N finished episodes are averaged, which favours short ones (spec
-glam-environment, quirks Q4 and Q21). Both drive a `Player`.
+environments restart by themselves and the first N finished episodes are averaged, which favours short ones
+(docs/papers/glam.md#env-q4 and #env-q21). Both drive a `Player`.
 """
 
 from collections.abc import Callable, Sequence

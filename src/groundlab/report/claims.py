@@ -57,7 +57,7 @@ class Selector(_Strict):
     settings: dict[str, Any] = {}
     when: Literal["end", "worst test", "training", "first tenth", "last tenth"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
-    averaged over all frames (the sample efficiency of spec glam-environment 5.2); or the ends of its training."""
+    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); or the ends of its training."""
 
     @property
     def key(self) -> str:

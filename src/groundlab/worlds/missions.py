@@ -2,7 +2,7 @@
 
 A mission is a row of numbers: the order of its two parts, then for each part a verb and two descriptions (type, colour
 or -1 for any, whether several objects matched). `verify` follows it step by step in compiled code; `mission_text` says
-it. The verifier's stale positions are kept (spec glam-environment 2.2, quirk Q6): where the described objects lie is
+it. The verifier's stale positions are kept (docs/papers/glam.md#env-2-2, #env-q6): where the described objects lie is
 noted at reset and after each `drop` only, so an object that was picked up still counts as lying in its old place.
 """
 
@@ -159,5 +159,7 @@ def _text(row: tuple[int, ...]) -> str:
 
 
 def mission_text(row: np.ndarray) -> str:
-    """The sentence of a mission row [15], e.g. `go to a red ball after you pick up the grey key` (spec 2.2)."""
+    """The sentence of a mission row [15], e.g. `go to a red ball after you pick up the grey key`
+    (docs/papers/glam.md#env-2-2).
+    """
     return _text(tuple(row.tolist()))

@@ -124,7 +124,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
     reset(options={"reset_mask": bool [B]}) restarts only those. Autoreset is Gymnasium's next-step mode unless
     `autoreset` says "same-step" or "disabled" (then a finished environment stands still until it is reset).
     Mixed worlds: environment i keeps kind i mod 5, balanced and seeded ("fixed-per-env"; the original draws it
-    unseeded, spec glam-environment Q3), each episode draws its kind (kinds="per-episode"), or `kinds` lists one name
+    unseeded, docs/papers/glam.md#env-q3), each episode draws its kind (kinds="per-episode"), or `kinds` lists one name
     an environment. `num_dists`: see `registry.with_distractors`.
     """
 

@@ -8,7 +8,7 @@
     GROUNDLAB_LLM_BUDGET    "tokens=200000", "cost=2.5" or both, with a comma: what the ledger may come to hold
 
 A run is named by the model and the sampling, so it continues when its server has moved to another port or its budget
-was raised. The command line's --base-url, --prices and --budget set these variables. Read next: `server.py`.
+was raised. The command line's --base-url, --prices and --budget set these variables.
 """
 
 import os

@@ -2,8 +2,7 @@
 
     chat_model("openai", ChatSettings(model="Qwen/Qwen3-8B"), Path("out/ledger.jsonl")).reply(messages, sampling)
 
-Every maker that works for its replies writes them to a ledger, so one must be named. Read next: `reach.py` (what the
-environment says), `ledger.py` (what is kept).
+Every maker that works for its replies writes them to a ledger, so one must be named.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """What a question to a language model is, what a reply is, and what answers.
 
-`Scripted` is the smallest chat model: a stated rule. Read next: `ledger.py`.
+`Scripted` is the smallest chat model: a stated rule.
 """
 
 from collections.abc import Callable

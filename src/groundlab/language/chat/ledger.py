@@ -6,7 +6,7 @@ An append-only JSON-lines file with one reply a line, keyed by model, messages a
 
 Processes may share one. Each appends whole lines under a lock; and who asks a question holds that question, so that
 another process with the same one waits and reads the reply instead of paying again. What was spent is the sum of the
-lines, so a budget holds across processes and restarts. Read next: `making.py`.
+lines, so a budget holds across processes and restarts.
 """
 
 import fcntl

@@ -3,7 +3,7 @@
     Local("path/of/a/model").reply(messages, Sampling(max_tokens=64))
 
 Messages are written by the tokenizer's chat template; without one, one below the other. Every sampling value is given
-outright, so a model's own generation defaults never count. Read next: `../models.py`, which loads it.
+outright, so a model's own generation defaults never count.
 """
 
 import hashlib

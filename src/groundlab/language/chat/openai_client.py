@@ -5,7 +5,7 @@
 One question is put at most `attempts` times. Put again after a growing pause, or after the one that the server asks
 for: refusals for now (408, 409, 429, 5xx), no answer in time, a cut connection, and answers that are no chat answer
 (another content type, broken JSON, no choices, no text, too long). Not put again: refusals for good (400, 401, 404).
-What then remains is `Unanswered`, one line. No key is ever in it. Read next: `ledger.py`, which files the replies.
+What then remains is `Unanswered`, one line. No key is ever in it.
 """
 
 import logging

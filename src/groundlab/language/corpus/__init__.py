@@ -2,11 +2,10 @@
 
     sample(generator(0, "corpus"), ["places", "affordances"])   # -> Sample(input, target, topic)
 
-Reading order: `words.py`, `scenes.py`, `topics.py`, `dialogue.py`. What a model learns here: words for things, places
+What a model learns here: words for things, places
 and directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
 when a goal and a scene are given; `leaks` states that rule. One long input in `HELD_OUT` never trains, by a hash of its
 text, so probes ask about scenes that were not seen; short ones are facts, to be known rather than inferred.
-Called from: `methods/pretraining.py`, `language/probes.py`.
 """
 
 import re

@@ -10,7 +10,6 @@ their own prompts: format and language, no policy. Nowhere does an action depend
 
 A thought tells what is seen, a conclusion hints at what a thought means (`FITTING`), and no sample joins the two: that
 an agent of these parts succeeds more often than chance is composition, not imitation. The rest is for reinforcement.
-Called from: `__init__.py`. Read next: `probes.py`.
 """
 
 from collections.abc import Callable
@@ -33,7 +32,7 @@ agent that thinks succeeds nearly always on one object (32 of 32), and nothing i
 
 FINAL = "final answer:"
 HIDDEN = "Generated invalid action"
-"""What stands in a context for a reply that was not valid (spec reasoning-agents 1.5)."""
+"""What stands in a context for a reply that was not valid (docs/papers/reasoning.md#s1-5)."""
 
 _SYSTEM = {mode: read_text(f"prompts/reasoning/{mode}-short.txt") for mode in ("direct", "reasoning")}
 _INVALID = {mode: read_text(f"prompts/reasoning/invalid-{mode}-short.txt") for mode in ("direct", "reasoning")}

@@ -1,9 +1,8 @@
 """Random scenes, abstract: things at relative positions in a walled room, and the sentences that tell them.
 
 A scene is what an agent sees from one cell: `right` cells to the right (negative: left) and `ahead` cells forward.
-Sentences follow the captions of the worlds (spec glam-environment 1.3 to 1.6: walls on the three rays first, then
-things from left to right, farthest first), but no world is imported: positions, room and things are drawn here.
-Read next: `topics.py`, what is asked about scenes.
+Sentences follow the captions of the worlds (docs/papers/glam.md#env-1-3 to #env-1-6: walls on the three rays first,
+then things from left to right, farthest first), but no world is imported: positions, room and things are drawn here.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 `TOPICS` names them. Questions about scenes ask where things are, never what to do; what to do is told word by word
 ("something is on your left": "turn left"), never where a goal and a scene are given: the corpus demonstrates no
-policy, and `leaks` is the rule that a test holds 100,000 samples against. Read next: `__init__.py`.
+policy, and `leaks` is the rule that a test holds 100,000 samples against.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """The words of the corpus: colours, things, their synonyms and French names, and words that nobody knows.
 
-Core words are those of the grid worlds; rare ones widen the vocabulary. The invented words of GLAM's tests (spec
-glam-environment 4.4) are reserved: they appear in no sample, so those tests stay meaningful.
-Read next: `scenes.py`.
+Core words are those of the grid worlds; rare ones widen the vocabulary. The invented words of GLAM's tests
+(docs/papers/glam.md#env-4-4) are reserved: they appear in no sample, so those tests stay meaningful.
 """
 
 from numpy.random import Generator

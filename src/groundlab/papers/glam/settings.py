@@ -1,7 +1,7 @@
 """The settings of the language-model agents, with the originals' names, and the originals' quirks as options.
 
 Defaults are those of the small model that ships: short prompts, one core, 20,000 frames. The published values are in
-`configs/glam/paper.yaml`. Source: spec glam-agents 2 and 9, glam-environment 7.
+`configs/glam/paper.yaml`. Source: docs/papers/glam.md#agents-2 and #agents-9, #env-7.
 """
 
 import math
@@ -89,7 +89,9 @@ class ModelSettings(ReadingSettings):
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in spec glam-agents 9; the default is mended."""
+    """Quirks of the original that touched published figures, by number in docs/papers/glam.md#agents-9; the default is
+    mended.
+    """
 
     value_loss_broadcast: bool = False
     """Q1: every value is regressed on every return of its minibatch."""
@@ -98,7 +100,7 @@ class Fidelity(Strict):
 
 
 class PPOSettings(Strict):
-    """What PPO takes, of language models and of the symbolic agent alike (spec glam-agents 2.5)."""
+    """What PPO takes, of language models and of the symbolic agent alike (docs/papers/glam.md#agents-2-5)."""
 
     adam_eps: float = Field(1e-5, gt=0)
     gamma: float = Field(0.99, gt=0, le=1)
@@ -142,15 +144,15 @@ class CloningFidelity(Strict):
     """Quirks of the original, mended by default."""
 
     pad_loss: bool = False
-    """The padding behind short actions is learnt as well (spec glam-agents Q21)."""
+    """The padding behind short actions is learnt as well (docs/papers/glam.md#q21)."""
     in_order: bool = False
     """Pairs come in the order in which they were made, never shuffled (Q21)."""
     stale_first_observation: bool = False
-    """The bot's episodes begin with the last observation of the one before (spec glam-environment Q12)."""
+    """The bot's episodes begin with the last observation of the one before (docs/papers/glam.md#env-q12)."""
 
 
 class CloningSettings(ModelSettings):
-    """Defaults are for 20,000 pairs; where the original's differ they are named (spec glam-agents 5)."""
+    """Defaults are for 20,000 pairs; where the original's differ they are named (docs/papers/glam.md#agents-5)."""
 
     demonstrations: str = "bot"
     """Whose: "bot", "agent", or a folder that `store_pairs` made, such as that of another run."""
@@ -204,11 +206,11 @@ class DRRNFidelity(Strict):
 
     prompt_drift: bool = False
     """After an episode's end its successor's first observation is left out, so that actions stand beside the wrong
-    observations until the history is full (spec glam-agents Q7; glam-environment Q11)."""
+    observations until the history is full (docs/papers/glam.md#q7 and #env-q11)."""
 
 
 class DRRNSettings(ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-agents 3)."""
+    """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#agents-3)."""
 
     frames: int = Field(20_000, ge=1)
     """Steps of all environments together; the last iteration is a whole one."""
@@ -241,7 +243,7 @@ class DRRNSettings(ReadingSettings):
 
 
 class SymbolicSettings(PPOSettings, ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (spec glam-environment 7.2)."""
+    """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#env-7-2)."""
 
     frames: int = Field(20_000, ge=1)
     """Steps of all environments together; the last update is a whole one."""

@@ -5,10 +5,11 @@
     input      the 7 x 7 view as raw numbers (type, colour, state), and the mission's words
     network    `expert_filmcnn`: convolutions, two FiLM blocks steered by a GRU over the mission, an LSTM as memory
     learning   PPO; each minibatch is unrolled for 20 steps from remembered memories, through time
-    BatchNorm  by the batch at hand in rollouts and updates, as in the original (spec glam-agents Q22: first ratios are
+    BatchNorm  by the batch at hand in rollouts and updates, as in the original (docs/papers/glam.md#q22: first ratios
+    are
                not 1); tests use the running averages, so that an episode does not depend on its neighbours
 
-Source: spec glam-agents 4 and glam-environment 7.2.
+Source: docs/papers/glam.md#agents-4 and #env-7-2.
 """
 
 import math

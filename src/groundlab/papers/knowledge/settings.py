@@ -1,6 +1,6 @@
 """The settings of the knowledge agents, and the original's quirks as options.
 
-Defaults are the paper's for grids. Source: spec background-knowledge 2, 6 and 11.
+Defaults are the paper's for grids. Source: docs/papers/knowledge.md#s2, #s6 and #s11.
 """
 
 from pathlib import Path
@@ -41,7 +41,9 @@ def ledger(form: str, about: str | Path | None = None) -> Path:
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in spec 11; the default is mended."""
+    """Quirks of the original that touched published figures, by number in docs/papers/knowledge.md#s11; the default is
+    mended.
+    """
 
     unclipped_gradients: bool = False
     """Q1: the norm of gradients is not limited."""
@@ -105,7 +107,7 @@ class PPOSettings(Strict):
 
 
 COLLECTION = {"reward_scale": 1.0, "curiosity": 1.0, "earned": 2.0}
-"""What differs when episodes are collected (spec 2)."""
+"""What differs when episodes are collected (docs/papers/knowledge.md#s2)."""
 
 
 class KnowledgeSettings(PPOSettings):

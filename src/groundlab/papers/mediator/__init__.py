@@ -27,7 +27,7 @@ PAPER = Paper(
         _rule("always", "asks at every step"),
         _rule("random", "asks with probability one half"),
         _rule("on-change", "asks when the text has changed (our control)"),
-        # its translator and its five options are this world's (spec mediator 6)
+        # its translator and its five options are this world's (docs/papers/mediator.md#s6)
         _learner("never", "options_rl", "learns by PPO which option to run", ("SimpleDoorKey",)),
     ),
     metrics=("interactions", "steps", "success", "return"),

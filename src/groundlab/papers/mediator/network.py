@@ -1,4 +1,4 @@
-"""The convolutional network of both learning agents (spec mediator 5.2), and its input.
+"""The convolutional network of both learning agents (docs/papers/mediator.md#s5-2), and its input.
 
 The input is the difference of two frames, so a still world shows nothing and news lights up. The mediator has two
 outputs (43,699 parameters), the option policy five.

@@ -4,7 +4,7 @@ Paths are shortest ones over the map seen so far, with the original's choice amo
 keeps its open nodes in a Python `set` and expands the first one of minimal cost in the set's iteration order, so which
 path it takes depends on CPython's hash table. The functions on `table` below are that table (of CPython 3.10 to 3.13;
 tests compare it with a real set): the paper's "always" row needs it to be exact. `ties="fifo"` is plain breadth-first
-search instead (spec mediator A9: the mean path then differs by 0.04 steps).
+search instead (docs/papers/mediator.md#a9: the mean path then differs by 0.04 steps).
 """
 
 import numpy as np
@@ -73,7 +73,9 @@ def has_loop(border):
 
 @compiled
 def is_explored(image):
-    """Whether the seen walls and doors close a loop and their bounding box holds no unseen cell (spec 2.2)."""
+    """Whether the seen walls and doors close a loop and their bounding box holds no unseen cell
+    (docs/papers/mediator.md#s2-2).
+    """
     width, height = image.shape[:2]
     border = np.zeros((width, height), np.bool_)
     x0, x1, y0, y1 = width, -1, height, -1

@@ -1,6 +1,7 @@
 """The settings of the mediator's methods, with the values of the original, and its quirks as `fidelity` options.
 
-Defaults are the original's where the published figures depend on it (spec mediator 11, "keep") and what was meant
+Defaults are the original's where the published figures depend on it (docs/papers/mediator.md#s11, "keep") and what was
+meant
 where they do not ("fix").
 """
 
@@ -16,7 +17,7 @@ TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never
 
 
 class Fidelity(Strict):
-    """Quirks of the original, by number in spec section 11; the first value named is the default."""
+    """Quirks of the original, by number in docs/papers/mediator.md#s11; the first value named is the default."""
 
     explore_avoid: bool = False
     """Q1: Explore turns at keys, boxes and balls; the original pushes against them until the episode ends."""
@@ -42,7 +43,9 @@ class Settings(Strict):
     layouts: Layouts = "0-99"
     """Test layouts, "first-last": the reset seeds of the evaluation (the paper's test set is 0-99)."""
     plans: Literal["head", "first-commit"] = "head"
-    """Tables of the scripted planner: the released prompts', or those of the first commit (spec 4.1)."""
+    """Tables of the scripted planner: the released prompts', or those of the first commit
+    (docs/papers/mediator.md#s4-1).
+    """
     epsilon: float = Field(0.0, ge=0, le=1)
     """Probability that the scripted planner errs."""
     planner: Literal["scripted", "recorded", "openai", "local"] = "scripted"
@@ -52,7 +55,7 @@ class Settings(Strict):
     ledger: str | None = None
     """File of replies (from the current folder): read by `planner=recorded`, read and filled by the others."""
     ask_lambda: float = Field(0.01, ge=0)
-    """Communication penalty of an ask, before f (spec 5.1)."""
+    """Communication penalty of an ask, before f (docs/papers/mediator.md#s5-1)."""
     fidelity: Fidelity = Fidelity()
 
     def input_files(self) -> list[Path]:
@@ -70,7 +73,7 @@ class RuleSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """What the learning methods take besides (spec 5.3)."""
+    """What the learning methods take besides (docs/papers/mediator.md#s5-3)."""
 
     iterations: int = Field(1000, ge=1)
     trajectories: int = Field(10, ge=1)

@@ -1,6 +1,7 @@
 """Observation to text: the one line that the planner reads, and the coordinates that its reply may name.
 
-Each world has its own wording, oddities included (spec mediator 3): the planner's examples match them to the letter.
+Each world has its own wording, oddities included (docs/papers/mediator.md#s3): the planner's examples match them to the
+letter.
 """
 
 import numpy as np

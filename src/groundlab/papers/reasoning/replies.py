@@ -8,7 +8,7 @@
 "strict" is the original's rule, to the letter: the direct agent's reply is an action and nothing else; the reasoning
 agent's has one, and nothing else but blanks, after its last "final answer:". "lenient" takes what a person would:
 case, punctuation and markup do not count, and words may follow. Any string is parsed, and none raises.
-An invalid reply does not reach the environment, whose clock stands still (spec reasoning-agents 1.3 and 1.4).
+An invalid reply does not reach the environment, whose clock stands still (docs/papers/reasoning.md#s1-3 and #s1-4).
 """
 
 import re
@@ -104,7 +104,7 @@ class ReplyParser:
 
 
 def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:
-    """The first message of a conversation: the goal and the format of replies (spec reasoning-agents 2)."""
+    """The first message of a conversation: the goal and the format of replies (docs/papers/reasoning.md#s2)."""
     return _prompt_text("", thinks, short).replace("{goal}", mission)
 
 

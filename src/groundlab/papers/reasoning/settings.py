@@ -3,7 +3,7 @@
 Defaults are those of the small model that ships: short prompts, a window of two observations, 16 new tokens, one epoch.
 The published values are in the comments here and in `configs/reasoning/paper.yaml`. What the original swallowed or left
 to libraries is written out: how tokens are sampled, how many, and with what precision.
-Source: spec reasoning-agents 3.7, 7 and 11.
+Source: docs/papers/reasoning.md#s3-7, #s7 and #s11.
 """
 
 from pathlib import Path
@@ -35,7 +35,9 @@ Parser = Literal["strict", "lenient"]
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in spec section 7; the default is mended."""
+    """Quirks of the original that touched published figures, by number in docs/papers/reasoning.md#quirks; the default
+    is mended.
+    """
 
     drop_unfinished: bool = False
     """Q6: every update begins with new episodes, and those that it leaves unfinished are thrown away."""

@@ -2,7 +2,8 @@
 
     groundlab evaluate bot --world BabyAI-MixedTrainLocal-v0/putnext --layouts 0-99
 
-It succeeds on every BabyAI level here, so it is also the source of demonstrations (spec glam-environment 11.14, 11.15).
+It succeeds on every BabyAI level here, so it is also the source of demonstrations (docs/papers/glam.md#env-11-14 and
+#env-11-15).
 """
 
 from typing import Any

@@ -5,7 +5,7 @@
 Both start from the same seeds and are given the same random actions, moving forward oftener than the rest so that they
 meet things; after each reset and each step grid, view, heading, mission, reward and end must be equal. The counts are
 stored like an evaluation, so that "0 mismatches" is judged from records like any other claim. The tests compare more
-levels, the ones that minigrid lacks among them, and let its bot play. Read next: `worlds/vector.py`.
+levels, the ones that minigrid lacks among them, and let its bot play.
 """
 
 import io

@@ -5,7 +5,6 @@ is an asker: mediator/baselines.py.)
 
 It is measured twice, as every agent's success was once published and once not: over a fixed list of episodes, and over
 the first episodes to finish (`playing.py`). On mixed worlds the two differ by a third, which is no skill.
-Read next: `bot.py`, the agent at the other end of the scale.
 """
 
 from typing import Any

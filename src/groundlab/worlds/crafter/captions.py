@@ -1,7 +1,7 @@
 """What the player sees, in the knowledge paper's words: a pure function of the view in codes.
 
 Strings are the original's to the letter: "Your have", no space before "You face", and one sentence for all that goes
-wrong near the border (spec background-knowledge 1.2, quirk Q23).
+wrong near the border (docs/papers/knowledge.md#s1-2 and #q23).
 """
 
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """A step of Crafter, of one environment and of a batch: the player, the creatures near it, the picture, the reward.
 
 `draw_lives` and `step_lives` are the two loops that the front calls. Source: crafter 1.8.3, `env.py`; the text
-variant: spec background-knowledge 1.2.
+variant: docs/papers/knowledge.md#s1-2.
 """
 
 from typing import NamedTuple

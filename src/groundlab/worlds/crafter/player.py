@@ -1,4 +1,6 @@
-"""What the player does and how its body fares. Source: crafter 1.8.3, `objects.py`; the text variant: spec 1.2."""
+"""What the player does and how its body fares. Source: crafter 1.8.3, `objects.py`; the text variant:
+docs/papers/knowledge.md#s1-2.
+"""
 
 from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.crafter.creatures import RIPE

@@ -1,7 +1,7 @@
 """How good a Crafter agent is, in the scoreboard's terms; for orientation.
 
 The scoreboard is about the public game ("Crafter-Reward") and all training episodes within a million steps: figures of
-the text variant compare with none of it. Source: Hafner 2022; spec background-knowledge 1.3.
+the text variant compare with none of it. Source: Hafner 2022; docs/papers/knowledge.md#s1-3.
 """
 
 import numpy as np

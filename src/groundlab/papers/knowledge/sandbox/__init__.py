@@ -10,7 +10,7 @@ in the kernel that leaves it nothing but computing (seccomp.py); and results.py,
 A batch is one round trip. Its windows are put in an order of our own and some are evaluated twice, so a program that
 keeps state between calls is detected. `Sandbox.protections` is measured, not assumed: without the kernel's filter
 (another system or processor than it knows) limits alone keep nobody from deleting files or sending signals; the gate
-has to. attacks.py attacks all of it. Source: spec background-knowledge 3.
+has to. attacks.py attacks all of it. Source: docs/papers/knowledge.md#s3.
 """
 
 import contextlib

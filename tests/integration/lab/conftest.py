@@ -1,0 +1,136 @@
+"""A small laboratory in a temporary folder: its own repository root, configs of seconds, two tiny notebooks."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from groundlab.core.paths import repository_root
+from groundlab.core.run import RunSpec
+from groundlab.lab import machine, run_hash
+
+REAL_ROOT = Path(__file__).resolve().parents[3]
+ONE_RULE = {
+    "method": "always",
+    "worlds": ["SimpleDoorKey"],
+    "settings": {"layouts": "0-4"},
+    "estimate": {"seconds": 1, "megabytes": 0.1},
+}
+TRAINING = {
+    "method": "mediator",
+    "worlds": ["SimpleDoorKey"],
+    "seeds": 2,
+    "settings": {"iterations": 3, "trajectories": 2, "layouts": "0-4"},
+    "estimate": {"seconds": 5, "megabytes": 1},
+}
+PAPER = ["print(scale, seeds, folder)"]
+REVIEW = ["from pathlib import Path", "Path(folder, 'review.html').write_text('review')"]
+CALL = """
+import json, sys
+from pathlib import Path
+from groundlab import lab
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import RunSpec
+what, arguments = sys.argv[1], json.loads(sys.argv[2])
+try:
+    if what == "reproduce":
+        sys.exit(lab.reproduce(**arguments))
+    lab.execute_run(RunSpec(**arguments["spec"]), Path(arguments["folder"]))
+except (GroundlabError, Unfinished) as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+
+class Laboratory:
+    """The temporary repository, and processes started in it."""
+
+    def __init__(self, root: Path):
+        self.root, self.results = root, root / "results"
+        for name in ("configs", "notebooks", "requirements"):
+            (root / name).mkdir(parents=True)
+        (root / "pyproject.toml").write_text((REAL_ROOT / "pyproject.toml").read_text())
+        (root / "requirements" / "constraints.txt").write_text("numpy==0\n")
+        self.write_config([ONE_RULE])
+        self.write_notebook("02_mediator.ipynb", "scale = 'smoke'\nseeds = None\nfolder = None", PAPER)
+        self.write_notebook("07_review.ipynb", "folder = None", REVIEW)
+
+    def write_config(self, runs: list[dict], scale: str = "smoke", **changes) -> None:
+        content = {"paper": "mediator", "scale": scale, "notebooks": ["02_mediator.ipynb"], "runs": runs, **changes}
+        (self.root / "configs" / "mediator").mkdir(exist_ok=True)
+        (self.root / "configs" / "mediator" / f"{scale}.yaml").write_text(yaml.safe_dump(content))
+
+    def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:
+        first = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+        cells = [first, nbformat.v4.new_code_cell("\n".join(lines))]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), self.root / "notebooks" / name)
+        return self.root / "notebooks" / name
+
+    def commit(self) -> None:
+        """Make the tree a clean git clone."""
+        git = ["git", "-C", str(self.root), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+        for command in (["init", "-q"], ["add", "configs", "notebooks", "requirements", "pyproject.toml"]):
+            subprocess.run([*git, *command], check=True)
+        subprocess.run([*git, "commit", "-qm", "all"], check=True)
+
+    def start(self, what: str, **arguments) -> subprocess.Popen:
+        """A process that calls `lab.reproduce` or `lab.execute_run` as the command line does."""
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", CALL, what, json.dumps(arguments)],
+            env={**os.environ, "GROUNDLAB_ROOT": str(self.root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+        )
+
+    def start_run(self, spec: RunSpec, folder: Path) -> subprocess.Popen:
+        return self.start("run", spec=spec.model_dump(), folder=str(folder))
+
+    def finish(self, process: subprocess.Popen) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr) of a started process."""
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def reproduce(self, **arguments) -> tuple[int, str, str]:
+        given = {"scale": "smoke", "results": str(self.results), **arguments}
+        return self.finish(self.start("reproduce", **given))
+
+    def versions(self, scale: str = "smoke") -> list[Path]:
+        home = self.results / ".scratch" if scale == "smoke" else self.results
+        return sorted(file.parent for file in home.glob("[!.]*/manifest.json"))
+
+
+@pytest.fixture
+def laboratory(tmp_path, monkeypatch):
+    lab = Laboratory(tmp_path / "clone")
+    monkeypatch.setenv("GROUNDLAB_ROOT", str(lab.root))
+    caches = (repository_root, machine.git_facts, machine.facts)
+    for cached in caches:
+        cached.cache_clear()
+    yield lab
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def training_spec(laboratory) -> RunSpec:
+    """A run of the real asking policy that takes some seconds."""
+    settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
+    return run_hash.resolve("mediator", "SimpleDoorKey", 0, settings)
+
+
+@pytest.fixture
+def rule_entry() -> dict:
+    return dict(ONE_RULE)
+
+
+@pytest.fixture
+def training_entry() -> dict:
+    return dict(TRAINING)

@@ -1,0 +1,141 @@
+"""The configs that ship: every entry is one that its method takes, and no experiment of a paper is left out unsaid."""
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
+from groundlab.lab import config, run_hash
+from groundlab.papers import registry
+from groundlab.papers.glam import evaluation
+from groundlab.papers.glam.settings import ReadingSettings
+
+GLAM = [f"E{number}" for number in range(1, 12)]
+SHIPPED = [
+    (paper, scale)
+    for paper in config.known_papers()
+    for scale in config.SCALES
+    if (repository_root() / "configs" / paper / f"{scale}.yaml").is_file()
+]
+
+
+def names_in(experiment: config.Experiment) -> set[str]:
+    return {name for entry in experiment.runs for name in entry.experiments}
+
+
+@pytest.mark.parametrize(("paper", "scale"), SHIPPED)
+def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper, scale):
+    for entry in config.load(paper, scale).runs:
+        for world in entry.worlds:
+            spec = run_hash.resolve(entry.method, world, 0, entry.settings)
+            settings = registry.schema_of(registry.get(entry.method, world))(**spec.settings)
+            if isinstance(settings, ReadingSettings):
+                assert len(evaluation.plan_tests(settings)) == 4 + len(settings.tests)
+
+
+@pytest.mark.parametrize("scale", ["full", "paper"])
+def test_the_larger_scales_hold_every_experiment_of_glam(scale):
+    assert names_in(config.load("glam", scale)) >= set(GLAM)
+
+
+def test_quick_runs_an_experiment_of_glam_or_says_that_it_does_not():
+    quick = config.load("glam", "quick")
+    told = {line.partition(",")[0].partition(" ")[0] for line in quick.not_run}
+    assert names_in(quick) | told >= set(GLAM)
+
+
+@pytest.mark.parametrize(("paper", "controls"), [("glam", {"random", "bot"}), ("reasoning", {"random"})])
+def test_smoke_runs_every_method_of_a_paper(paper, controls):
+    known = {method.name for method in registry.papers()[paper].methods}
+    assert {entry.method for entry in config.load(paper, "smoke").runs} == known | controls
+
+
+@pytest.mark.parametrize("scale", ["full", "paper"])
+def test_the_larger_scales_hold_every_experiment_of_the_reasoning_agents(scale):
+    assert names_in(config.load("reasoning", scale)) >= names_in(config.load("reasoning", "quick"))
+
+
+def test_the_paper_scale_of_the_reasoning_agents_has_the_published_settings():
+    """docs/papers/reasoning.md#s3-7."""
+    published = {"num_envs": 6, "steps": 128, "minibatch_size": 16, "epochs": 4, "lr": 1.41e-5, "max_grad_norm": None}
+    published |= {
+        "gamma": 0.9,
+        "lam": 0.95,
+        "gamma_token": 1,
+        "lam_token": 0.98,
+        "kl": "adaptive",
+        "kl_coefficient": 0.2,
+    }
+    published |= {
+        "kl_target": 6,
+        "kl_horizon": 10_000,
+        "context_window": 5,
+        "max_new_tokens": 20,
+        "invalid_penalty": -1,
+    }
+    published |= {"lora_rank": 32, "lora_alpha": 32, "lora_dropout": 0.05, "clip": 0.2, "value_coefficient": 0.1}
+    for entry in config.load("reasoning", "paper").runs:
+        if not entry.method.endswith("zero-shot"):
+            settings = registry.resolve_settings(entry.method, entry.worlds[0], entry.settings)
+            differing = {name for name, value in published.items() if settings[name] != value}
+            assert differing == ({"max_new_tokens"} if "tokens" in entry.experiments else set())
+
+
+TUNED = ("glam", "aflan", "npae", "npa", "npe")
+PUBLISHED = {
+    "num_envs": 32,
+    "frames_per_env": 40,
+    "lr": 1e-6,
+    "adam_eps": 1e-5,
+    "gamma": 0.99,
+    "lam": 0.99,
+    "clip": 0.2,
+    "entropy_coefficient": 0.01,
+    "value_coefficient": 0.5,
+    "max_grad_norm": 0.5,
+    "epochs": 4,
+    "batch_size": 64,
+    "reward_scale": 20.0,
+    "normalise_advantages": False,
+    "timeouts": "terminal",
+    "action_list": True,
+    "temperature": "stored",  # 1 for models that are not ours
+}
+
+
+def test_language_models_at_scale_paper_are_tuned_with_the_published_values():
+    entries = [entry for entry in config.load("glam", "paper").runs if entry.method in TUNED]
+    assert len(entries) > 15
+    for entry in entries:
+        settings = run_hash.resolve(entry.method, entry.worlds[0], 0, entry.settings).settings
+        assert {key: settings[key] for key in PUBLISHED} == PUBLISHED
+        assert settings["model"].startswith("google/flan-t5-")
+        mixed, variants = "Mixed" in entry.worlds[0], "E6" in entry.experiments
+        assert settings["frames"] == (1_500_000 if mixed else 500_000 if variants else 400_000)
+
+
+def test_scale_paper_has_the_originals_quirks_beside_what_was_meant():
+    entries = [entry for entry in config.load("glam", "paper").runs if "as-published" in entry.experiments]
+    quirks = {entry.method: entry.settings.get("fidelity") for entry in entries}
+    assert quirks == {
+        "glam": {"value_loss_broadcast": True},
+        "npae": {"value_loss_broadcast": True, "dropout": True},
+        "drrn": {"prompt_drift": True},
+        "cloning": {"pad_loss": True, "in_order": True, "stale_first_observation": True},
+    }
+    assert {entry.settings["rule"] for entry in entries if entry.method in ("glam", "cloning")} == {"prob_softmax"}
+
+
+def test_a_misspelt_key_of_shared_settings_is_refused_where_it_is_taken_over(laboratory):
+    text = """
+paper: mediator
+scale: smoke
+notebooks: [02_mediator.ipynb]
+shared: {short: &short {iteration: 3}}
+runs:
+  - {method: mediator, worlds: [SimpleDoorKey], settings: {<<: *short, trajectories: 2},
+     estimate: {seconds: 1, megabytes: 1}}
+"""
+    (laboratory.root / "configs" / "mediator" / "smoke.yaml").write_text(text)
+    with pytest.raises(GroundlabError, match="'iteration'; did you mean 'iterations'"):
+        lab.plan("mediator", scale="smoke")

@@ -1,0 +1,290 @@
+"""The Slurm executor. What is submitted and how a task behaves needs no Slurm; the rest runs on a real one.
+
+A one-node Slurm on a laptop is enough (Debian: slurm-wlm, munge). Without one, those tests are skipped.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.lab import run_store
+from groundlab.lab.slurm import executor, queue
+from groundlab.lab.slurm.executor import SlurmSettings
+
+COMPARED = ("metrics.jsonl", "evaluation.json")
+LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
+RUN_TASK = """
+import json, sys
+from groundlab.lab.slurm.task import Task
+Task(*json.loads(sys.argv[1]))()
+"""
+
+
+def _slurm_answers() -> bool:
+    if not shutil.which("sinfo"):
+        return False
+    answer = subprocess.run(["sinfo", "--noheader", "--states=idle,mixed,allocated"], capture_output=True, text=True)
+    return answer.returncode == 0 and bool(answer.stdout.strip())
+
+
+on_slurm = pytest.mark.skipif(not _slurm_answers(), reason="no Slurm answers here (sinfo)")
+
+
+@pytest.fixture
+def long_plan(laboratory, training_entry):
+    """One training run that takes long enough to be interrupted."""
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": LONG}])
+    return lab.plan("mediator", scale="smoke")
+
+
+@pytest.fixture
+def stand_ins(tmp_path, monkeypatch):
+    """Write programs of Slurm that leave a trace of how they were called; only what is submitted is looked at."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def write(**programs: str):
+        for name, body in programs.items():
+            (folder / name).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/{name}.calls\n{body}\n')
+            (folder / name).chmod(0o755)
+        return tmp_path
+
+    return write
+
+
+def _records(plan) -> dict[str, list[bytes]]:
+    files = {run.hash: [plan.folder_of(run) / name for name in COMPARED] for run in plan.runs}
+    return {key: [file.read_bytes() for file in each if file.is_file()] for key, each in files.items()}
+
+
+def _without_slurm(plan, laboratory):
+    """The records of the same plan by the local executor, in another results folder."""
+    there = lab.plan("mediator", scale="smoke", results=laboratory.root / "local")
+    assert lab.run(there, workers=1).exit_code == 0
+    return _records(there)
+
+
+def _steps(plan) -> int:
+    file = plan.folder_of(plan.runs[0]) / "timing.jsonl"
+    return sum(b'"seconds"' in line for line in file.read_bytes().split(b"\n")) if file.is_file() else 0
+
+
+def _job(plan) -> str:
+    job = queue.job_of(plan.folder_of(plan.runs[0]))
+    assert job
+    return job
+
+
+def _once(condition, act):
+    """Do `act` in the background as soon as `condition` holds."""
+
+    def watch():
+        while not condition():
+            time.sleep(0.02)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _slurm(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _process_of_the_task(laboratory) -> int:
+    """The Python of the only task under this laboratory's results (scancel --signal=KILL would cancel the job)."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        words = file.read_bytes().decode().split("\0")
+        if "submitit.core._submit" in words and "srun" not in words[0] and str(laboratory.results) in words[-2]:
+            return int(file.parent.name)
+    raise LookupError("no task runs")
+
+
+# What is submitted
+
+
+def test_a_settings_file_with_a_misspelt_key_is_refused_with_the_right_one(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text("partitoin: gpu\n")
+    with pytest.raises(GroundlabError, match=r"cluster\.yaml: unknown key 'partitoin'; did you mean 'partition'"):
+        executor.load_settings(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("minutes: 1\nsave_seconds: 60\n", "save_seconds must be shorter than the time limit"),
+        ("image: nowhere.sif\n", "image nowhere.sif does not exist; build it with"),
+        ("gpus: [1\n", "is not valid YAML"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_before_anything_is_submitted(text, said, tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    with pytest.raises(GroundlabError, match=re.escape(said)):
+        executor.load_settings(file)
+
+
+def test_the_shipped_settings_file_names_every_setting_with_its_default():
+    file = Path(__file__).resolve().parents[3] / "configs" / "slurm.yaml"
+    assert executor.load_settings(file) == SlurmSettings()
+    named = re.findall(r"^(?:# )?([a-z_]+):", file.read_text(), flags=re.MULTILINE)
+    assert set(named) == set(SlurmSettings.model_fields)
+
+
+def test_a_task_starts_in_the_container_that_sees_results_models_and_gpu(tmp_path):
+    settings = SlurmSettings(image=tmp_path / "ground lab.sif", gpus=2, bind=["/models:/m"])
+    wanted = f"apptainer exec --nv --bind /r --bind /models:/m '{tmp_path}/ground lab.sif' python3"
+    assert executor.python_command(settings, results=Path("/r")) == wanted
+
+
+def _submitted(plan, stand_ins, settings) -> str:
+    pytest.importorskip("submitit")
+    traces = stand_ins(
+        squeue="", srun='exit "${SRUN_ENDS:-0}"', scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7'
+    )
+    assert executor.run(plan, settings, wait=False).unfinished
+    return (traces / "programs" / "sbatch.script").read_text()
+
+
+def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_entry, stand_ins):
+    laboratory.write_config([training_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    settings = SlurmSettings(partition="gpu", account="mine", minutes=30, memory_gb=2.5, gpus=1, at_once=1)
+    script = _submitted(plan, stand_ins, settings)
+    for line in ("array=0-1%1", "partition=gpu", "account=mine", "time=30", "mem=2560M", "gpus-per-node=1", "requeue"):
+        assert f"#SBATCH --{line}\n" in script
+    assert "#SBATCH --signal=USR2@90\n" in script and "export OMP_NUM_THREADS=1\n" in script
+    jobs = {queue.job_of(plan.folder_of(run)) for run in plan.runs}
+    assert jobs == {"7_0", "7_1"}
+    logs = {str((plan.folder_of(run) / "slurm.log").readlink()) for run in plan.runs}
+    assert logs == {"../.slurm/7_0_0_log.out", "../.slurm/7_1_0_log.out"}
+
+
+@pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (75, True), (143, False)])
+def test_only_a_task_that_saved_before_its_time_limit_goes_back_into_the_queue(
+    code, requeued, long_plan, stand_ins, tmp_path
+):
+    _submitted(long_plan, stand_ins, SlurmSettings())
+    environment = {**os.environ, "SRUN_ENDS": str(code), "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    script = subprocess.run(["bash", tmp_path / "programs" / "sbatch.script"], env=environment)
+    assert script.returncode == code
+    calls = tmp_path / "scontrol.calls"
+    assert (calls.read_text() if calls.exists() else "") == ("requeue 7_3\n" if requeued else "")
+
+
+def test_what_slurm_refuses_is_told_in_slurms_words(long_plan, stand_ins):
+    pytest.importorskip("submitit")
+    stand_ins(squeue="", srun="", sbatch='echo "sbatch: error: invalid partition specified: gpuu" >&2; exit 1')
+    with pytest.raises(GroundlabError, match="Slurm refused the jobs: invalid partition specified: gpuu"):
+        executor.run(long_plan, SlurmSettings(partition="gpuu"))
+
+
+def test_without_slurm_the_error_names_a_login_node(long_plan, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GroundlabError, match="squeue was not found; run this on a login node"):
+        executor.run(long_plan, SlurmSettings())
+
+
+def test_a_controller_that_does_not_answer_is_no_reason_to_submit_again(long_plan, stand_ins):
+    stand_ins(squeue="echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1")
+    with pytest.raises(GroundlabError, match="Unable to contact slurm controller"):
+        executor.run(long_plan, SlurmSettings())
+
+
+# How a task behaves
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
+def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, long_plan, laboratory):
+    run = long_plan.runs[0]
+    words = json.dumps([run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash])
+    task = subprocess.Popen([sys.executable, "-P", "-c", RUN_TASK, words])
+    while _steps(long_plan) < 2 and task.poll() is None:
+        time.sleep(0.005)
+    task.send_signal(number)
+    task.send_signal(number)  # srun and the node both send it
+    assert task.wait(120) == code
+    stopped = _steps(long_plan)
+    assert 2 <= stopped < LONG["iterations"]
+    assert subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words]).returncode == 0
+    assert _steps(long_plan) == LONG["iterations"], "nothing is done twice"
+    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+
+
+# A real Slurm
+
+
+@on_slurm
+def test_slurm_local_and_in_process_runs_leave_the_same_bytes(laboratory, training_entry, rule_entry):
+    laboratory.write_config([training_entry, rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    assert executor.run(plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert _records(plan) == _without_slurm(plan, laboratory)
+    here = lab.plan("mediator", scale="smoke", results=laboratory.root / "in-process")
+    for run in here.runs:
+        lab.execute_run(run.spec, here.folder_of(run))
+    assert _records(plan) == _records(here)
+    assert all((plan.folder_of(run) / "slurm.log").is_file() for run in plan.runs)
+
+
+@on_slurm
+def test_a_command_that_does_not_wait_is_collected_by_the_same_command(laboratory, rule_entry):
+    laboratory.write_config([rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    assert executor.run(plan, SlurmSettings(minutes=10), wait=False).exit_code == 75
+    job = _job(plan)
+    again = executor.run(plan, SlurmSettings(minutes=10))
+    assert (again.finished, again.exit_code) == (1, 0)
+    assert not (plan.folder_of(plan.runs[0]) / "slurm.json").exists()
+    listed = _slurm("squeue", "--states=all", "--noheader", "--format=%i %Z").splitlines()
+    assert [line.split()[0] for line in listed if str(laboratory.root) in line or line.split()[0] == job] == [job]
+
+
+@on_slurm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", ["scontrol requeue", "the warning before a time limit"])
+def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how, long_plan, laboratory):
+    def interrupt():
+        job = _job(long_plan)
+        if how == "scontrol requeue":
+            _slurm("scontrol", "requeue", job)
+        else:
+            _slurm("scancel", "--signal=USR2", job)
+
+    _once(lambda: _steps(long_plan) >= 4, interrupt)
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    folder = long_plan.folder_of(long_plan.runs[0])
+    manifest = run_store.read_manifest(folder)
+    assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
+    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+
+
+@on_slurm
+def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_plan, laboratory):
+    _once(lambda: _steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
+    first = executor.run(long_plan, SlurmSettings(minutes=10))
+    assert (first.failed, first.exit_code) == ({}, 75)
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+
+
+@on_slurm
+def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
+    _once(lambda: _steps(long_plan) >= 4, lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL))
+    first = executor.run(long_plan, SlurmSettings(minutes=10))
+    assert first.exit_code == 1
+    assert re.search(r"job \d+ ended as FAILED", next(iter(first.failed.values())))
+    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+    assert _records(long_plan) == _without_slurm(long_plan, laboratory)

@@ -1,0 +1,337 @@
+"""The command line as a user meets it: what it prints, what it writes, and one clear line for every mistake."""
+
+import json
+import shutil
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+from PIL import Image
+
+from groundlab import cli
+from groundlab.cli.runs import versions_in
+
+
+@pytest.fixture
+def groundlab(monkeypatch, capsys):
+    """Run the command line in this process: groundlab("worlds") -> (exit code, stdout, stderr)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run folder of the asking policy, trained for two iterations on SimpleDoorKey."""
+    from groundlab import lab
+    from groundlab.lab import run_hash
+
+    folder = tmp_path_factory.mktemp("runs") / "mediator"
+    spec = run_hash.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
+    lab.execute_run(spec, folder)
+    return folder
+
+
+def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
+    file = tmp_path / "always.json"
+    code, out, _ = groundlab("evaluate", "always", "--world", "SimpleDoorKey", "--layouts", "0-9", "--json", file)
+    result = json.loads(file.read_text())
+    assert code == 0 and "interactions" in out
+    assert [row["layout"] for row in result["rows"]] == list(range(10))
+    assert set(result["rows"][0]) >= {"layout", "steps", "success", "return", "interactions"}
+    assert result["mean"]["steps"] == sum(row["steps"] for row in result["rows"]) / 10
+
+
+def test_an_agent_that_answers_in_words_is_read_word_by_word(groundlab):
+    asked = ("evaluate", "reasoning-zero-shot", "--world", "Reasoning-GoTo-v0", "--layouts", "0-1")
+    code, told, _ = groundlab(*asked, "--set", "transcripts=1", "--set", "num_dists=0")
+    assert code == 0 and "layout 0: go to the" in told and "layout 1:" not in told
+    assert "  You see a wall" in told and "    > final answer: " in told and "reached after" in told
+
+
+def test_a_trained_policy_is_evaluated_as_its_run_was(groundlab, trained, tmp_path):
+    stored = json.loads((trained / "evaluation.json").read_text())
+    file = tmp_path / "mediator.json"
+    arguments = ("evaluate", "mediator", "--world", "SimpleDoorKey", "--layouts", "0-4")
+    assert groundlab(*arguments, "--checkpoint", trained, "--json", file)[0] == 0
+    result = json.loads(file.read_text())
+    assert [result["policy"], *(other["policy"] for other in result["others"])] == ["sampled", "argmax"]
+    assert [result["rows"], result["others"][0]["rows"]] == [evaluation["rows"] for evaluation in stored]
+
+
+def test_run_trains_in_a_folder_and_a_second_call_changes_nothing(groundlab, tmp_path):
+    arguments = ("run", "never", "--world", "SimpleDoorKey", "--seed", 2, "--set", "iterations=1", "--set", "lr=0.01")
+    more = ("--set", "trajectories=1", "--set", "layouts=0-1", "--out", tmp_path / "run")
+    assert groundlab(*arguments, *more)[0] == 0
+    before = {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir() if file.is_file()}
+    assert groundlab(*arguments, *more)[0] == 0
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir() if file.is_file()} == before
+    assert json.loads(before["evaluation.json"])[0]["rows"][0]["layout"] == 0
+
+
+def test_the_dialogue_is_shown_and_recorded(groundlab, tmp_path):
+    arguments = ("evaluate", "on-change", "--world", "SimpleDoorKey", "--layouts", "2", "--show", "--record", tmp_path)
+    code, out, _ = groundlab(*arguments)
+    assert code == 0 and "observation: {observed a key" in out and "door opened" in out
+    assert "You guide an agent" in out
+    text = (tmp_path / "2-rule.txt").read_text()
+    assert text.startswith("step:0\nobservation: {") and "action: {" in text
+    with Image.open(tmp_path / "2-rule.gif") as gif:
+        assert gif.size == (320, 320) and gif.n_frames > 10
+
+
+def test_replies_are_recorded_and_replayed(groundlab, tmp_path):
+    ledger, first, second = tmp_path / "ledger.jsonl", tmp_path / "a.json", tmp_path / "b.json"
+    arguments = ("evaluate", "always", "--world", "KeyInBox", "--layouts", "0-5", "--set", f"ledger={ledger}")
+    assert groundlab(*arguments, "--json", first)[0] == 0
+    assert groundlab(*arguments, "--set", "planner=recorded", "--json", second)[0] == 0
+    assert json.loads(first.read_text()) == json.loads(second.read_text())
+
+
+def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_of_its_paper(tmp_path):
+    for name, created, alone in (("a", "2026-01-02", []), ("b", "2026-01-01", []), ("c", "2026-01-03", ["row"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"created": created, "alone": alone}))
+    assert [folder.name for folder in versions_in(tmp_path)] == ["b", "a"]
+    assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
+
+
+def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
+    from groundlab.bench import measurement, worlds
+
+    monkeypatch.setattr(measurement, "SECONDS", 0.02)
+    monkeypatch.setattr(worlds, "_VIEWS", 2000)
+    code, out, _ = groundlab("bench", "worlds", "--json", tmp_path / "bench.json")
+    stored = json.loads((tmp_path / "bench.json").read_text())
+    assert code == 0 and "minigrid" in out and stored["hardware"]["cores"] >= 1
+    assert all(figure["value"] > 0 for figure in stored["figures"])
+    measured = {figure["name"]: figure["value"] for figure in stored["figures"]}
+    ratio = measured["GoToLocal, batch of 256"] / measured["minigrid GoToLocal, same run"]
+    assert measured["GoToLocal, batch of 256 / minigrid"] == pytest.approx(ratio)
+    assert measured["memory of 4,096 environments, MixedTrainLocal"] < 200
+    assert not any("compiling" in name for name in measured)
+
+
+def test_the_benchmarks_views_are_all_different_and_real():
+    from groundlab.bench import worlds
+
+    views = worlds._distinct_views(3000)
+    assert len({view.tobytes() for view in views}) == 3000
+
+
+def test_all_worlds_are_listed_with_what_they_ask(groundlab):
+    from groundlab.worlds import WORLDS
+
+    out = groundlab("worlds")[1]
+    words = out.split()
+    assert set(WORLDS) <= set(words)
+    assert max(map(len, out.splitlines())) <= 100
+    (row,) = [line.split() for line in out.splitlines() if "BabyAI-MixedTrainLocal-v0/open" in line]
+    assert row[1:6] == ["15x8", "128", "open", "the", "door;"]
+    assert "BabyAI-BossLevel-v0" not in words
+
+
+def test_every_world_is_in_one_group():
+    from groundlab.cli.play import GROUPS, group_of
+    from groundlab.worlds import WORLDS
+
+    groups = [group_of(world) for world in WORLDS.values()]
+    assert set(groups) == set(GROUPS) - {"worlds of other packages"}
+    assert groups.count("levels of the knowledge paper") == sum(name.startswith("BabyAI-Text-") for name in WORLDS)
+
+
+def test_the_packages_worlds_are_listed_on_request(groundlab):
+    words = groundlab("worlds", "--all")[1].split()
+    assert {"BabyAI-BossLevel-v0", "MiniGrid-Empty-5x5-v0", "SimpleDoorKey"} <= set(words)
+    assert words.count("BabyAI-GoToLocal-v0") == 1
+
+
+def test_every_method_is_listed_with_its_paper_and_what_it_is(groundlab):
+    from groundlab.papers import registry
+
+    lines = [line.split() for line in groundlab("methods")[1].splitlines()]
+    for paper, method in registry.methods():
+        (row,) = [line for line in lines if line[:2] == [method.name, paper]]
+        assert method.summary.split()[-1] in row
+
+
+def test_a_method_shows_each_setting_with_type_default_published_value_and_meaning(groundlab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    out = groundlab("methods", "drrn")[1]
+    (lr,) = [line.split() for line in out.splitlines() if line.startswith(" lr ")]
+    assert (
+        lr[:5] == ["lr", "float", ">", "0", "0.001"] and lr[5] == "0.0001" and lr[6:] == ["The", "original:", "1e-4."]
+    )
+    assert "fidelity.prompt_drift" in out and "Test layouts" in out, "nested and inherited settings too"
+    both = groundlab("methods", "random")[1]
+    assert "random (mediator)" in both and "random (worlds)" in both
+
+
+def test_what_only_prints_lists_loads_neither_torch_nor_the_compiled_engine():
+    code = "import sys; from groundlab import cli; sys.argv[1:] = {}\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code += "print(sorted({'torch', 'transformers', 'numba', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    plan = ["reproduce", "--dry-run", "--scale", "smoke"]
+    for arguments in (["--help"], ["run", "--help"], ["worlds"], ["methods"], ["methods", "glam"], plan):
+        command = [sys.executable, "-c", code.format(arguments)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert answer.stdout.splitlines()[-1:] == ["[]"], (arguments, answer.stdout[-300:], answer.stderr[-300:])
+
+
+def test_the_version_is_printed(groundlab):
+    assert groundlab("--version")[1].strip() == "0.1.0"
+
+
+@pytest.fixture
+def play(groundlab, monkeypatch):
+    """Play a world with keys from a pipe: play("waq", "SimpleDoorKey") -> what was printed."""
+
+    def call(keys: str, *arguments: object) -> str:
+        monkeypatch.setattr("sys.stdin", StringIO(keys))
+        code, out, _ = groundlab("play", *arguments)
+        assert code == 0
+        return out
+
+    return call
+
+
+def test_a_door_can_be_opened_by_hand(play):
+    keys = {"0": "a", "1": "d", "2": "w", "3": "p", "5": "t"}
+    out = play("".join(keys[action] for action in "02221302222122205") + "\n", "SimpleDoorKey")
+    assert "observation: {observed a key" in out
+    assert "mission done, reward 0.847 after 17 steps" in out
+
+
+@pytest.mark.parametrize("kind", ["goto", "pickup", "putnext", "pick_up_seq_go_to", "open"])
+def test_any_mission_can_be_played_by_hand(play, kind):
+    from groundlab import worlds
+    from groundlab.papers.worlds.bot import Bot
+
+    world = f"BabyAI-MixedTrainLocal-v0/{kind}"
+    env = worlds.GridEnv(world)
+    observation, _ = env.reset(seed=4)
+    bot, keys, done, reward = Bot(env), "", False, 0.0
+    while not done:
+        action = bot.act()
+        keys += "adwpxtn"[action]
+        _, reward, done, _, _ = env.step(action)
+        bot.observe(action)
+    out = play(keys, world, "--seed", 4)
+    assert f"{world}, layout 4: {observation['mission']}\n" in out
+    assert f"mission done, reward {reward:.3f} after {len(keys)} step" in out
+
+
+def test_the_screen_shows_the_level_beside_the_sentences_in_the_worlds_language(play):
+    out = play("", "BabyAI-GoToFrench-v0")
+    assert "##AG. . KGAG. ##   - Tu vois une balle verte 3 pas devant" in out
+    assert "stopped after 0 steps" in out
+
+
+def test_floor_is_dotted_where_the_agent_sees_it(play):
+    """The agent of this layout faces east, so it sees nothing behind its back."""
+    row = next(line for line in play("", "BabyAI-GoToLocal-v0", "--seed", 100).splitlines() if ">>" in line)
+    behind, ahead = row.split("   - ")[0].split(">>")
+    assert ". " not in behind and ahead.strip() == "##"
+
+
+def test_a_mixed_world_draws_the_kind_of_an_episode(play):
+    missions = [play("", "BabyAI-MixedTrainLocal-v0", "--seed", seed).splitlines()[0] for seed in range(30)]
+    verbs = {mission.split(": ")[1].split()[0] for mission in missions}
+    assert {"go", "pick", "open", "put"} <= verbs
+
+
+def test_time_runs_out_and_unknown_keys_cost_nothing(play):
+    assert "time is up after 16 steps" in play("?" + "n" * 16, "BabyAI-GoToObjS4-v0")
+
+
+MISTAKES = [
+    (("evaluate", "always", "--world", "SimpleDorKey"), "unknown world 'SimpleDorKey'; did you mean 'SimpleDoorKey'?"),
+    (("evaluate", "alway", "--world", "SimpleDoorKey"), "unknown method 'alway'; did you mean 'always'?"),
+    (("evaluate", "never", "--world", "KeyInBox"), "never does not run on KeyInBox; it runs on SimpleDoorKey"),
+    (("evaluate", "always", "--world", "KeyInBox", "--layouts", "9-3"), "is no range: give first-last, as in 0-99"),
+    (("evaluate", "always", "--world", "KeyInBox", "--layouts", "abc"), "is no range"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "ask_lamda=1"), "did you mean 'ask_lambda'?"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "ask_lambda=much"), "ask_lambda"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "fidelity.penalti=head"), "did you mean 'penalty'?"),
+    (("evaluate", "always", "--world", "KeyInBox", "--epsilon", "2"), "epsilon"),
+    (("evaluate", "always", "--world", "KeyInBox", "--plans", "heads"), "did you mean 'head'?"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "epsilon"), "write --set key=value"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "planner=recorded"), "needs a ledger file"),
+    (("evaluate", "mediator", "--world", "SimpleDoorKey"), "give --checkpoint"),
+    (("evaluate", "always", "--world", "KeyInBox", "--checkpoint", "x"), "leave out --checkpoint"),
+    (("reproduce", "--scale", "quik", "--dry-run"), "did you mean 'quick'?"),
+    (("reproduce", "--only", "mediatr", "--dry-run"), "did you mean 'mediator'?"),
+    (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
+    (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run; it is redrawn by: groundlab figures"),
+    (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
+    (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
+    (("methods", "mediatr"), "did you mean 'mediator'?"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "layouts=[1,2"), "is not valid YAML"),
+    (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),
+    (("bench", "world"), "did you mean 'worlds'?"),
+    (("bench", "scorin"), "did you mean 'scoring'?"),
+    (("play", "SimpleDoorKy"), "did you mean 'SimpleDoorKey'?"),
+    (("play", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'?"),
+    (("play", "BabyAI-BossLevel-v0"), "runs through the minigrid package; play one of those"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "fix"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
+def test_a_mistake_is_one_line_that_names_the_fix(groundlab, arguments, fix):
+    code, _, err = groundlab(*arguments)
+    assert code == 2
+    assert fix in err and len(err.strip().splitlines()) == 1
+
+
+def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, trained, tmp_path):
+    code, _, err = groundlab("evaluate", "mediator", "--world", "KeyInBox", "--checkpoint", trained)
+    assert code == 2 and "is a checkpoint of world SimpleDoorKey, not KeyInBox" in err
+    code, _, err = groundlab("evaluate", "never", "--world", "SimpleDoorKey", "--checkpoint", trained)
+    assert code == 2 and "is a checkpoint of method mediator, not never" in err
+    broken = tmp_path / "broken"
+    shutil.copytree(trained, broken)
+    weights = broken / "checkpoint" / "2" / "network.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    code, _, err = groundlab("evaluate", "mediator", "--world", "SimpleDoorKey", "--checkpoint", broken)
+    assert code == 2 and "is corrupt" in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_corrupt_ledger_line_is_named(groundlab, tmp_path):
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text("{broken\n")
+    code, _, err = groundlab("evaluate", "always", "--world", "KeyInBox", "--set", f"ledger={ledger}")
+    assert code == 2 and "ledger.jsonl:1" in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    code, _, err = groundlab("run", "always", "--world", "KeyInBox", "--out", tmp_path)
+    assert code == 2 and "choose an empty or a new folder" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_run_folder_is_never_given_to_another_run(groundlab, trained):
+    code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--seed", 1, "--out", trained)
+    assert code == 2 and "world SimpleDoorKey, not KeyInBox" in err and "choose another folder" in err
+
+
+def test_pretrain_writes_a_model_that_loads_by_its_folder(groundlab, tmp_path):
+    from groundlab.language import models
+
+    code, printed, _ = groundlab("pretrain", "smoke-t5", "--out", tmp_path / "lm", "--seed", 3)
+    assert code == 0 and "accuracy by topic" in printed
+    facts = json.loads((tmp_path / "lm" / "recipe.json").read_text())
+    assert facts["recipe"]["seed"] == 3
+    model, words = models.load(str(tmp_path / "lm"))
+    assert sum(parameter.numel() for parameter in model.parameters()) == facts["parameters"] and len(words) > 100
+
+
+def test_pretrain_names_the_recipe_that_was_meant(groundlab, tmp_path):
+    code, _, error = groundlab("pretrain", "quick-t6", "--out", tmp_path)
+    assert code == 2 and "did you mean 'quick-" in error

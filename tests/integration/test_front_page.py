@@ -1,0 +1,64 @@
+"""What a visitor of the repository sees first is there, and says what the published results say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from groundlab import report
+from groundlab.core import storage
+from groundlab.report.readme import claims_page, papers_table, published, with_papers
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REFERENCE = storage.read_json(ROOT / "results" / "reference.json")
+PUBLISHED = [(paper, version) for paper, scales in REFERENCE.items() for version in scales.values()]
+
+
+def test_every_link_and_picture_of_readme_and_docs_leads_somewhere():
+    missing = []
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text()):
+            file = (page.parent / target).resolve() if target else page
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            if not file.exists() or (anchor and file.suffix == ".md" and f'id="{anchor}"' not in file.read_text()):
+                missing.append(f"{page.name}: {target}#{anchor}")
+    assert PAGES and not missing
+
+
+@pytest.mark.parametrize(("paper", "version"), PUBLISHED)
+def test_published_results_hold_every_run_finished_and_every_exact_claim(paper, version):
+    folder = ROOT / "results" / version
+    manifest = storage.read_json(folder / "manifest.json")
+    assert not manifest["git"]["dirty"] and manifest["totals"]["failed"] == 0
+    assert all((folder / run["folder"] / "evaluation.json").is_file() for run in manifest["runs"])
+    assert not report.judge(folder, paper).exact_failed
+
+
+def test_the_front_page_and_the_page_of_claims_are_those_of_the_published_results():
+    judged = list(published(ROOT / "results"))
+    claims = (ROOT / "docs" / "claims.md").read_text()
+    assert with_papers(README, papers_table(judged)) == README
+    assert claims_page(judged) == claims
+    assert all(f"Results `{version}`" in claims for _, version in PUBLISHED)
+
+
+def test_the_front_page_is_short():
+    lines = README.splitlines()
+    prose = [line for line in lines if not line.startswith(("|", "!["))]
+    assert len(lines) <= 200 and len(README.encode()) <= 14_000 and max(map(len, prose)) <= 120
+    commands = [number for number, line in enumerate(lines) if ".venv/bin/nox -s" in line]
+    assert commands[0] < 25 and commands[1] < 25
+
+
+@pytest.mark.parametrize(("paper", "version"), PUBLISHED)
+def test_the_figures_of_the_readme_are_those_of_the_published_results(paper, version):
+    for figure in (ROOT / "results" / version / paper / "figures").iterdir():
+        assert (ROOT / "figures" / figure.name).read_bytes() == figure.read_bytes()
+
+
+def test_no_page_of_ours_names_a_path_of_the_machine_it_was_made_on():
+    pages = [*PAGES, *(ROOT / "configs").rglob("*.yaml")]
+    assert not [page.name for page in pages if re.search(r"(/home/|/root/|/work/|/tmp/)", page.read_text())]

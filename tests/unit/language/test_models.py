@@ -1,0 +1,146 @@
+"""Models load from disk or say how to get them; fresh weights and adapters come from the seed alone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language import models
+from groundlab.language.models import Lora, add_lora, load
+from groundlab.language.scoring import ActionScorer, score_actions
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+T5, LLAMA = GOLDEN / "tiny_t5", GOLDEN / "tiny_llama"
+ACTIONS = ["turn left", "toggle"]
+
+
+def damaged(tmp_path, name="tiny_t5", **config):
+    """A copy of a tiny model whose configuration says something else."""
+    folder = shutil.copytree(GOLDEN / name, tmp_path / "copy")
+    stored = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(stored | config))
+    return folder
+
+
+def same(first, second, names):
+    first, second = first.state_dict(), second.state_dict()
+    return all(torch.equal(first[name], second[name]) for name in names)
+
+
+@pytest.mark.parametrize(("folder", "padding"), [(T5, "right"), (LLAMA, "left")])
+def test_saved_models_load_in_eval_mode_and_score(folder, padding):
+    model, tokenizer = load(folder)
+    assert not model.training and tokenizer.padding_side == padding and tokenizer.pad_token is not None
+    assert score_actions(model, tokenizer, ["go to the red key"], ACTIONS).shape == (1, 2)
+
+
+@pytest.mark.parametrize("folder", [T5, LLAMA])
+def test_half_precision_gives_nearly_the_same_policy(folder):
+    exact, half = (
+        score_actions(*load(folder, dtype=dtype), ["go to the red key"], ACTIONS) for dtype in ("float32", "bfloat16")
+    )
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, exact, rtol=0.05, atol=0.5)
+
+
+def test_a_model_that_is_not_here_comes_with_the_command_that_fetches_it():
+    with pytest.raises(
+        GroundlabError, match=r"not on this machine; fetch it with: hf download google/flan-t5-nowhere$"
+    ):
+        load("google/flan-t5-nowhere")
+    with pytest.raises(GroundlabError, match="hf download google/flan-t5-nowhere --revision abc"):
+        load("google/flan-t5-nowhere", revision="abc")
+
+
+@pytest.mark.parametrize("lost", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_folder_without_one_of_its_files_is_told(tmp_path, lost):
+    folder = damaged(tmp_path)
+    (folder / lost).unlink()
+    with pytest.raises(GroundlabError, match="does not hold a whole model") as told:
+        load(folder)
+    assert "\n" not in str(told.value)
+
+
+def test_damaged_and_missing_weights_are_told_instead_of_filled_at_random(tmp_path):
+    deeper = damaged(tmp_path, "tiny_llama", num_hidden_layers=3)
+    with pytest.raises(GroundlabError, match=r"9 weights are missing, e\.g\. model\.layers\.2"):
+        load(deeper)
+    (deeper / "model.safetensors").write_bytes(b"nothing" * 9)
+    with pytest.raises(GroundlabError, match="does not hold a whole model"):
+        load(deeper)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"kind": "casual"}, "did you mean 'causal'"),
+        ({"kind": "causal"}, "is a seq2seq model, not causal; give kind=seq2seq"),
+        ({"dtype": "bf16"}, "unknown dtype 'bf16'; did you mean 'bfloat16'"),
+        ({"weights": "randm"}, "did you mean 'random'"),
+        ({"quantization": "8bit"}, "unknown quantization '8bit'"),
+        ({"quantization": "4bit", "weights": "random"}, "4-bit weights are pretrained ones"),
+        ({"lora": Lora(targets=("no_such_layer",))}, "no such layers for LoRA"),
+    ],
+)
+def test_wrong_settings_are_told_in_one_line(options, line):
+    with pytest.raises(GroundlabError, match=line) as told:
+        load(T5, **options)
+    assert "\n" not in str(told.value)
+
+
+def test_four_bit_weights_name_what_they_need(monkeypatch):
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
+    with pytest.raises(GroundlabError, match="need a GPU and bitsandbytes"):
+        load(T5, quantization="4bit")
+
+
+def test_random_weights_follow_the_seed_and_leave_torchs_generator_alone():
+    torch.manual_seed(5)
+    before = torch.rand(3)
+    torch.manual_seed(5)
+    first, second, other = (load(T5, weights="random", seed=seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(torch.rand(3), before)
+    names = [name for name in first.state_dict() if name.endswith(".q.weight")]
+    assert same(first, second, first.state_dict()) and not same(first, other, names)
+    assert not first.training and not same(first, load(T5)[0], ["shared.weight"])
+
+
+def test_kept_embeddings_are_the_only_pretrained_weights():
+    pretrained, kept = load(T5)[0], load(T5, weights="embeddings", seed=1)[0]
+    embeddings = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+    assert same(pretrained, kept, embeddings)
+    bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    for name in ("lm_head.weight", bias, "decoder.block.1.layer.2.DenseReluDense.wo.weight"):
+        assert not same(pretrained, kept, [name]), name
+
+
+def test_adapters_are_drawn_from_the_seed_and_start_without_effect():
+    first, second, other = (load(LLAMA, lora=Lora(rank=4), seed=seed)[0] for seed in (1, 1, 2))
+    names = [name for name in first.state_dict() if "lora_A" in name]
+    assert len(names) == 4 and same(first, second, names) and not same(first, other, names)
+    tokenizer = load(LLAMA)[1]
+    scores = [score_actions(model, tokenizer, ["go to"], ACTIONS) for model in (first, load(LLAMA)[0])]
+    torch.testing.assert_close(*scores)
+
+
+def test_adapters_of_a_llama_of_three_billion_have_the_published_size():
+    config = LlamaConfig(
+        hidden_size=3072, num_hidden_layers=28, num_attention_heads=24, num_key_value_heads=8, vocab_size=128
+    )
+    with torch.device("meta"):
+        model = add_lora(LlamaForCausalLM(config), Lora(rank=32), seed=0)
+    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == 9_175_040
+
+
+def test_checkpointing_of_activations_drops_nothing():
+    model, tokenizer = load(T5, gradient_checkpointing=True)
+    assert model.config.dropout_rate == 0.0 and model.encoder.block[0].layer[0].SelfAttention.dropout == 0.0
+    scorer = ActionScorer(model, tokenizer, ACTIONS).train()
+    scorer.backward(["go to the red key"], lambda index, scores, values: scores[:, 0].sum())
+    plain = ActionScorer(*load(T5), ACTIONS)
+    plain.backward(["go to the red key"], lambda index, scores, values: scores[:, 0].sum())
+    torch.testing.assert_close(model.shared.weight.grad, plain.model.shared.weight.grad)

@@ -1,0 +1,379 @@
+"""Scores are those of the original code, do not depend on the batch, and their gradients not on how it is cut."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load, load_file, save
+from torch import nn
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.models import Lora, add_lora
+from groundlab.language.prefix_batching import batches
+from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions
+from groundlab.learning.checkpoints import seeded_construction
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
+PROMPTS, ACTIONS = RECORDED["prompts"], RECORDED["actions6"]
+T5, LLAMA = (RECORDED["models"][name] for name in ("tiny_t5", "tiny_llama"))
+NESTED = ["go", "go forward", "go forward and turn left", "go forward and turn right", "go to", "toggle"]
+KINDS = ["tiny_t5", "tiny_llama", "gpt2"]
+
+
+def tokenizer():
+    return AutoTokenizer.from_pretrained(GOLDEN / "tiny_t5")
+
+
+def build(kind):
+    if kind == "tiny_t5":
+        return T5ForConditionalGeneration.from_pretrained(GOLDEN / kind)
+    if kind == "tiny_llama":
+        return LlamaForCausalLM.from_pretrained(GOLDEN / kind)
+    config = GPT2Config(vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=256, initializer_range=0.3)
+    with seeded_construction(0, "gpt2"):
+        return GPT2LMHeadModel(config).eval()
+
+
+def golden_heads(scorer):
+    stored = load_file(GOLDEN / "tiny_t5" / "heads.safetensors")
+    for head, name in ((scorer.value_head, "value.value_head_op"), (scorer.action_head, "policy_head.action_heads_op")):
+        if head is not None:
+            head.layers.load_state_dict({key[len(name) + 1 :]: stored[key] for key in stored if key.startswith(name)})
+    return scorer
+
+
+def plain_scores(model, prompts, actions):
+    """Every pair on its own, by the model's own forward: what a score is."""
+    scores = torch.empty(len(prompts), len(actions))
+    for i, prompt in enumerate(tokenizer()(prompts, add_special_tokens=False)["input_ids"]):
+        for j, action in enumerate(tokenizer()(actions, add_special_tokens=False)["input_ids"]):
+            if model.config.is_encoder_decoder:
+                decoder = torch.tensor([[0, *action[:-1]]])
+                logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoder).logits[0]
+            else:
+                logits = model(input_ids=torch.tensor([prompt + action])).logits[0, len(prompt) - 1 : -1]
+            scores[i, j] = logits.log_softmax(-1)[range(len(action)), action].sum()
+    return scores
+
+
+def gradients(module):
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+def assert_same_gradients(first, second):
+    assert first.keys() == second.keys() and len(first) > 10
+    for name, grad in first.items():
+        torch.testing.assert_close(grad, second[name], rtol=1e-4, atol=1e-4 * grad.abs().max().item() + 1e-8, msg=name)
+
+
+@pytest.mark.parametrize("budget", [1, 150, TOKEN_BUDGET])
+@pytest.mark.parametrize("actions", ["actions6", "actions9"])
+@pytest.mark.parametrize("kind", ["tiny_t5", "tiny_llama"])
+def test_log_probabilities_are_lamorels_for_any_split(kind, actions, budget):
+    with torch.no_grad():
+        scores = score_actions(build(kind), tokenizer(), PROMPTS, RECORDED[actions], token_budget=budget)
+    for suffix in ("minibatch=192", "one prompt per call"):
+        expected = RECORDED["models"][kind][f"log_softmax_sum/{actions}/pre_encode=True/{suffix}"]
+        torch.testing.assert_close(scores, torch.tensor(expected), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("budget", [1, TOKEN_BUDGET])
+def test_raw_logits_with_a_bonus_for_missing_tokens_are_the_repositorys(budget):
+    scores = score_actions(build("tiny_t5"), tokenizer(), PROMPTS, ACTIONS, "logit_sum", token_budget=budget)
+    for size in (3, 192):
+        expected = torch.tensor(T5[f"glam_repo_raw_logit_sum/actions6/minibatch={size}"])
+        torch.testing.assert_close(scores, expected, rtol=0, atol=1e-4)
+        policy = torch.tensor(T5[f"glam_repo_policy/actions6/minibatch={size}"])
+        torch.testing.assert_close(scores.softmax(-1), policy, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("budget", [1, TOKEN_BUDGET])
+@pytest.mark.parametrize("actions", ["actions6", "actions9"])
+def test_probabilities_with_end_tokens_are_the_first_releases(actions, budget):
+    expected = T5["lamorel_release_2023_02 (commit d76c7c2)"][actions]
+    scores = score_actions(
+        build("tiny_t5"), tokenizer(), PROMPTS, RECORDED[actions], "prob_softmax", token_budget=budget
+    )
+    torch.testing.assert_close(scores.softmax(-1), torch.tensor(expected["policy"]), rtol=0, atol=1e-5)
+    products = torch.tensor(expected["scores_probabilities"], dtype=torch.float64)
+    relative = (products / products.max(-1, keepdim=True).values).float()
+    torch.testing.assert_close(scores, relative, rtol=1e-3, atol=1e-30)
+
+
+def test_the_first_releases_policy_cannot_become_greedy():
+    model = build("tiny_t5")
+    with torch.no_grad():
+        model.lm_head.weight.mul_(5)
+    policy = score_actions(model, tokenizer(), PROMPTS, ACTIONS, "prob_softmax").softmax(-1)
+    entropy = -(policy * policy.log()).sum(-1)
+    assert policy.max() <= 0.3522 and entropy.min() >= 1.6914 and entropy.max() <= 1.7918
+
+
+def test_the_first_releases_policy_is_uniform_when_all_products_vanish():
+    model = build("tiny_t5")
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1e3)
+    scores = score_actions(model, tokenizer(), PROMPTS[:2], ["turn left", "pick up"], "prob_softmax")
+    torch.testing.assert_close(scores.softmax(-1), torch.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_actions_that_begin_alike_score_as_if_each_were_read_alone(kind):
+    model = build(kind)
+    with torch.no_grad():
+        scores = score_actions(model, tokenizer(), PROMPTS, NESTED)
+        torch.testing.assert_close(scores, plain_scores(model, PROMPTS, NESTED), rtol=0, atol=1e-4)
+        backwards = score_actions(model, tokenizer(), PROMPTS, NESTED[::-1])
+        torch.testing.assert_close(backwards.flip(1), scores, rtol=0, atol=1e-4)
+
+
+PROMPT_IDS = st.lists(st.integers(4, 95), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompts_scores_and_value_do_not_depend_on_its_company(kind):
+    scorer = ActionScorer(build(kind), tokenizer(), NESTED)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(PROMPT_IDS, min_size=1, max_size=8), st.lists(st.integers(4, 95), max_size=12), st.integers(1, 200))
+    def check(endings, beginning, budget):
+        rows = [torch.tensor(beginning + ending) for ending in endings]
+        ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
+        scorer.token_budget = budget
+        together = scorer(ids)
+        alone = [scorer(row[None]) for row in rows]
+        for field in ("scores", "values"):
+            each = torch.cat([getattr(one, field) for one in alone])
+            torch.testing.assert_close(getattr(together, field), each, rtol=0, atol=1e-4)
+
+    with torch.no_grad():
+        check()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 300), st.integers(0, 100))
+def test_batches_hold_every_row_once_and_keep_the_budget(lengths, budget, overhead):
+    found = batches(lengths, budget, overhead)
+    assert sorted(row for batch in found for row in batch) == list(range(len(lengths)))
+    sizes = [len(batch) * max(lengths[row] for row in batch) for batch in found]
+    assert all(size <= budget or len(batch) == 1 for size, batch in zip(sizes, found, strict=True))
+
+
+def test_a_batchs_fixed_cost_decides_how_many_there_are():
+    lengths = [10] * 5 + [50] * 5
+    assert [len(batch) for batch in batches(lengths, 10_000, overhead=0)] == [5, 5]
+    assert [len(batch) for batch in batches(lengths, 10_000, overhead=500)] == [10]
+
+
+def test_values_and_action_heads_are_those_of_the_original():
+    scorer = golden_heads(ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, action_head=True))
+    scores, values = scorer(PROMPTS)
+    torch.testing.assert_close(values, torch.tensor(T5["value/minibatch=192"]), rtol=0, atol=1e-5)
+    torch.testing.assert_close(scores, torch.tensor(T5["policy_head_logits/minibatch=192"]), rtol=0, atol=1e-5)
+    scoring = golden_heads(ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS))
+    torch.testing.assert_close(scoring(PROMPTS).values, values, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tiny_llama", "gpt2"])
+def test_a_causal_models_value_reads_the_prompts_last_token(kind):
+    model = build(kind)
+    scorer = ActionScorer(model, tokenizer(), ACTIONS, seed=1)
+    ids = tokenizer()(PROMPTS[:1], add_special_tokens=False, return_tensors="pt")["input_ids"]
+    hidden = model(input_ids=ids, output_hidden_states=True).hidden_states[-1][:, -1]
+    torch.testing.assert_close(scorer(PROMPTS).values[:1], scorer.value_head(hidden)[:, 0], rtol=0, atol=1e-5)
+
+
+def test_heads_have_the_sizes_of_the_paper_and_follow_their_seed():
+    def scorer(seed):
+        return ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, action_head=True, seed=seed)
+
+    first = scorer(0)
+    body = 32 * 1024 + 1024 + 1024 * 1024 + 1024
+    assert sum(p.numel() for p in first.value_head.parameters()) == body + 1024 + 1
+    assert sum(p.numel() for p in first.action_head.parameters()) == body + 6 * 1024 + 6
+    assert torch.equal(scorer(0)(PROMPTS).scores, first(PROMPTS).scores)
+    assert not torch.equal(scorer(1)(PROMPTS).scores, first(PROMPTS).scores)
+
+
+def ppo_loss(scores, values, given, broadcast):
+    """GLAM's loss; `broadcast` is its bug: every value against every return."""
+    action, old_value, old_log_prob, advantage, returns = (torch.tensor(given[key]) for key in given)
+    log_policy = scores.log_softmax(-1)
+    ratio = (log_policy.gather(1, action[:, None])[:, 0] - old_log_prob).exp()
+    policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+    entropy = -(log_policy.exp() * log_policy).sum(-1).mean()
+    v = values[:, None] if broadcast else values
+    near = old_value + (v - old_value).clamp(-0.2, 0.2)
+    value = torch.max((v - returns) ** 2, (near - returns) ** 2).mean()
+    parts = {"policy_loss": policy, "entropy": entropy, "value_loss": value}
+    return policy - 0.01 * entropy + 0.5 * value, parts
+
+
+@pytest.mark.parametrize("record", ["original", "value squeezed to [B]"])
+def test_three_ppo_steps_are_the_originals(record):
+    recorded = T5[f"ppo_update/{record}"]
+    scorer = golden_heads(ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, rule="logit_sum"))
+    with torch.no_grad():
+        scorer.value_head.layers[4].weight.mul_(400)
+        scorer.value_head.layers[4].bias.fill_(recorded["value_head_last_bias"])
+    torch.testing.assert_close(scorer(PROMPTS).values, torch.tensor(recorded["values_before"]), rtol=0, atol=1e-3)
+    parameters = [p for p in scorer.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-6, eps=1e-5)
+    for step, expected in enumerate(recorded["three_steps"]):
+        loss, parts = ppo_loss(*scorer(PROMPTS), recorded["inputs"], broadcast=record == "original")
+        optimizer.zero_grad()
+        loss.backward()
+        found = {"loss": loss, **parts, "grad_norm": nn.utils.clip_grad_norm_(parameters, 0.5)}
+        optimizer.step()
+        for name, value in expected.items():
+            assert found[name].item() == pytest.approx(value, rel=1e-2 if step else 1e-4), (step, name)
+    after = torch.tensor(recorded["scores_after_three_steps"])
+    torch.testing.assert_close(scorer(PROMPTS).scores, after, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_the_same_for_any_cut_into_batches(kind):
+    scorer = ActionScorer(build(kind), tokenizer(), ACTIONS)
+    weights = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 6))).float()
+    inputs = [*PROMPTS, PROMPTS[1], PROMPTS[3]]
+
+    def loss(index, scores, values):
+        return (weights[index] * scores.log_softmax(-1)).sum() / 7 + (values**2).sum() / 7
+
+    whole = loss(torch.arange(7), *scorer(inputs))
+    whole.backward()
+    expected = gradients(scorer)
+    for budget in (1, 120, TOKEN_BUDGET):
+        scorer.zero_grad()
+        scorer.token_budget = budget
+        assert scorer.backward(inputs, loss).item() == pytest.approx(whole.item(), rel=1e-4)
+        assert_same_gradients(expected, gradients(scorer))
+
+
+PROJECTIONS = {
+    "tiny_t5": "encoder.block.0.layer.0.SelfAttention.q",
+    "tiny_llama": "model.layers.0.self_attn.q_proj",
+    "gpt2": "transformer.h.0.attn.c_attn",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checkpointed_activations_are_read_twice_and_give_the_same_gradient(kind):
+    def trained(checkpointed):
+        model, calls = build(kind), []
+        if checkpointed:
+            model.activation_checkpointing_enable({"use_reentrant": False})
+        model.get_submodule(PROJECTIONS[kind]).register_forward_pre_hook(lambda *_: calls.append(1))
+        scorer = ActionScorer(model, tokenizer(), ACTIONS).train()
+        scorer.backward(PROMPTS, lambda index, scores, values: scores.sum() + values.sum())
+        return gradients(scorer), len(calls)
+
+    (plain, once), (checkpointed, twice) = trained(False), trained(True)
+    assert_same_gradients(plain, checkpointed)
+    assert (once, twice) == (1 if kind == "tiny_t5" else 2, 2)  # causal: the common beginning is a pass of its own
+
+
+def test_training_drops_nothing_unless_asked_to():
+    steady = ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS).train()
+    assert torch.equal(steady(PROMPTS).scores, steady(PROMPTS).scores)
+    noisy = ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, dropout=True)
+    assert torch.equal(noisy(PROMPTS).scores, noisy(PROMPTS).scores)
+    noisy.train()
+    assert not torch.equal(noisy(PROMPTS).scores, noisy(PROMPTS).scores)
+
+
+def test_scoring_in_the_middle_of_training_leaves_the_model_in_training():
+    model = build("tiny_t5").train()
+    score_actions(model, tokenizer(), PROMPTS[:1], ACTIONS)
+    assert model.training
+
+
+def test_a_temperature_divides_the_scores():
+    model = build("tiny_llama")
+    plain = score_actions(model, tokenizer(), PROMPTS, ACTIONS)
+    torch.testing.assert_close(score_actions(model, tokenizer(), PROMPTS, ACTIONS, temperature=4.0), plain / 4)
+
+
+@pytest.mark.parametrize("rule", ["logprob", "prob_softmax"])
+def test_stored_token_ids_score_like_their_prompts(rule):
+    scorer = ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, rule=rule)
+    ids = scorer.encode(PROMPTS)
+    assert (ids == PADDING).any()
+    torch.testing.assert_close(scorer(ids[[3, 0]]).scores, scorer([PROMPTS[3], PROMPTS[0]]).scores)
+
+
+def test_equal_prompts_are_read_once():
+    model, rows = build("tiny_t5"), []
+    model.encoder.block[0].register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    scores = ActionScorer(model, tokenizer(), ACTIONS)([PROMPTS[0], PROMPTS[1], PROMPTS[0], PROMPTS[0]]).scores
+    assert sum(rows) == 2
+    assert torch.equal(scores[0], scores[2]) and not torch.equal(scores[0], scores[1])
+
+
+def test_a_state_dict_holds_trained_weights_once_and_continues_from_a_file():
+    trained, other = (ActionScorer(build("tiny_t5"), tokenizer(), ACTIONS, seed=seed) for seed in (0, 1))
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.mul_(1.01)
+    other.load_state_dict(load(save(trained.state_dict())))
+    for expected, found in zip(trained(PROMPTS), other(PROMPTS), strict=True):
+        assert torch.equal(expected, found)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict({name: value for name, value in trained.state_dict().items() if "value_head" not in name})
+
+
+@pytest.mark.parametrize("kind", ["tiny_t5", "tiny_llama"])
+def test_with_adapters_only_they_and_the_heads_are_trained_and_stored(kind):
+    def scorer(seed):
+        return ActionScorer(add_lora(build(kind), Lora(rank=4), seed), tokenizer(), ACTIONS, seed=seed)
+
+    trained, other = scorer(0), scorer(1)
+    torch.testing.assert_close(trained(PROMPTS).scores, score_actions(build(kind), tokenizer(), PROMPTS, ACTIONS))
+    optimizer = torch.optim.SGD([p for p in trained.parameters() if p.requires_grad], lr=1e-3)
+    for _ in range(2):
+        trained.zero_grad()
+        trained.backward(PROMPTS, lambda index, scores, values: scores[:, 0].sum() + values.sum())
+        optimizer.step()
+    assert all("lora" in name or "value_head" in name for name in trained.state_dict())
+    other.load_state_dict(load(save(trained.state_dict())))
+    assert torch.equal(other(PROMPTS).scores, trained(PROMPTS).scores)
+    with trained.model.disable_adapter():
+        reference = score_actions(build(kind), tokenizer(), PROMPTS, ACTIONS)
+        torch.testing.assert_close(trained(PROMPTS).scores, reference)
+
+
+@pytest.mark.parametrize(
+    ("actions", "options", "line"),
+    [
+        (["turn left", "turn left"], {}, "'turn left' and 'turn left' are the same tokens; keep one"),
+        (["turn left", " "], {}, "empty action"),
+        ([], {}, "empty action"),
+        (["turn left", "dance"], {}, "no word for action 'dance'"),
+        (["turn left"], {"rule": "logprobs"}, "unknown scoring rule 'logprobs'; did you mean 'logprob'"),
+    ],
+)
+def test_actions_that_cannot_be_scored_are_told(actions, options, line):
+    with pytest.raises(GroundlabError, match=line):
+        score_actions(build("tiny_t5"), tokenizer(), PROMPTS, actions, **options)
+
+
+def test_prompts_that_cannot_be_read_are_told():
+    with pytest.raises(GroundlabError, match="261 tokens, the model reads 256; shorten"):
+        score_actions(build("gpt2"), tokenizer(), ["go " * 260], ACTIONS)
+    assert score_actions(build("tiny_t5"), tokenizer(), ["go " * 600], ACTIONS).isfinite().all()
+    for prompts in ([], ["go", ""]):
+        with pytest.raises(GroundlabError, match="without any token"):
+            score_actions(build("tiny_llama"), tokenizer(), prompts, ACTIONS)
+
+
+def test_a_vocabulary_head_that_is_not_plain_is_refused():
+    model = build("tiny_llama")
+    model.config.final_logit_softcapping = 30.0
+    with pytest.raises(GroundlabError, match="final_logit_softcapping are not scored yet"):
+        score_actions(model, tokenizer(), PROMPTS, ACTIONS)

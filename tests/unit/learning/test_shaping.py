@@ -1,0 +1,235 @@
+"""Shaping leaves optimal policies alone, and the original's deviations are what its code did."""
+
+import json
+import math
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from groundlab.learning.quirks import ORIGINAL, Quirks
+from groundlab.learning.returns import gae
+from groundlab.learning.running_stats import RunningMoments
+from groundlab.learning.shaping import Shaper, scale_of, shaping
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())["train"]
+GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])
+FLOATS = st.floats(-100, 100, allow_nan=False)
+
+
+@st.composite
+def rollouts(draw):
+    """(potentials [T + 1, B], ends [T, B]) of any episodes."""
+    steps, envs = draw(st.integers(1, 30)), draw(st.integers(1, 3))
+    potentials = draw(st.lists(FLOATS, min_size=(steps + 1) * envs, max_size=(steps + 1) * envs))
+    ends = draw(st.lists(st.booleans(), min_size=steps * envs, max_size=steps * envs))
+    shaped = torch.tensor(potentials, dtype=torch.float64).reshape(steps + 1, envs)
+    return shaped, torch.tensor(ends).reshape(steps, envs)
+
+
+def episodes(ends):
+    """(first step, last step, env) of every whole episode."""
+    for env in range(ends.shape[1]):
+        first = 0
+        for last in ends[:, env].nonzero()[:, 0].tolist():
+            yield first, last, env
+            first = last + 1
+
+
+def discounted_sum(terms, gamma):
+    return sum(gamma**t * float(term) for t, term in enumerate(terms))
+
+
+@settings(deadline=None)
+@given(rollouts(), GAMMAS)
+def test_the_discounted_terms_of_any_episode_add_up_to_minus_its_first_potential(rollout, gamma):
+    potentials, ends = rollout
+    terms = shaping(potentials, ends, gamma)
+    for first, last, env in episodes(ends):
+        total = discounted_sum(terms[first : last + 1, env], gamma)
+        assert total == pytest.approx(-float(potentials[first, env]), abs=1e-6)
+
+
+@settings(deadline=None)
+@given(rollouts(), GAMMAS, st.integers(1, 5))
+def test_it_makes_no_difference_where_rollouts_are_cut(rollout, gamma, length):
+    potentials, ends = rollout
+    shaper, parts = Shaper(potentials.shape[1], gamma, scale=2.0), []
+    for start in range(0, len(ends), length):
+        stop = min(start + length, len(ends))
+        parts.append(shaper.terms(potentials[start : stop + 1], ends[start:stop]))
+    torch.testing.assert_close(torch.cat(parts), shaping(potentials / 2.0, ends, gamma))
+
+
+@settings(deadline=None)
+@given(rollouts(), GAMMAS, FLOATS)
+def test_an_episode_that_is_cut_off_ends_with_the_potential_that_its_bootstrap_begins_with(rollout, gamma, last):
+    potentials, ends = rollout
+    cut_off = torch.where(ends, torch.tensor(last, dtype=torch.float64), 0.0)
+    terms = shaping(potentials, ends, gamma, cut_off)
+    for first, end, env in episodes(ends):
+        total = discounted_sum(terms[first : end + 1, env], gamma)
+        expected = gamma ** (end - first + 1) * last - float(potentials[first, env])
+        assert total == pytest.approx(expected, abs=1e-6)
+
+
+@settings(deadline=None)
+@given(FLOATS, st.integers(2, 20))
+def test_a_constant_potential_pays_nothing_within_an_episode_without_discount(value, steps):
+    potentials, ends = torch.full((steps + 1, 1), value).double(), torch.zeros(steps, 1, dtype=torch.bool)
+    assert shaping(potentials, ends, 1.0).abs().max() == 0
+
+
+class SmallWorld:
+    """A deterministic grid of 4 x 3 with walls, a goal and a pit, solved exactly; 5 actions, the last does nothing."""
+
+    WIDTH, HEIGHT, GOAL, PIT, WALL = 4, 3, (3, 2), (3, 1), (1, 1)
+    MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1), (0, 0))
+
+    def __init__(self):
+        cells = [(x, y) for x in range(self.WIDTH) for y in range(self.HEIGHT)]
+        self.cells = [cell for cell in cells if cell != self.WALL]
+        index = {cell: number for number, cell in enumerate(self.cells)}
+        self.next = np.array([[index.get((x + i, y + j), index[x, y]) for i, j in self.MOVES] for x, y in self.cells])
+        self.terminal = np.array([cell in (self.GOAL, self.PIT) for cell in self.cells])
+        earned = np.array([1.0 if cell == self.GOAL else -0.5 if cell == self.PIT else 0.0 for cell in self.cells])
+        self.rewards = earned[self.next]
+
+    def values(self, rewards, gamma):
+        """Q [S, A] of the best policy, by value iteration to the last bit that counts."""
+        q = np.zeros_like(rewards)
+        for _ in range(3000):
+            following = np.where(self.terminal, 0.0, q.max(1))
+            q = rewards + gamma * following[self.next]
+        return q[~self.terminal]
+
+    def best_actions(self, rewards, gamma):
+        """bool [S, A]: the actions that some optimal policy takes."""
+        q = self.values(rewards, gamma)
+        return q >= q.max(1, keepdims=True) - 1e-6
+
+
+WORLD = SmallWorld()
+POTENTIALS = st.lists(st.floats(-3, 3), min_size=len(WORLD.cells), max_size=len(WORLD.cells))
+
+
+def terms_of(phi, gamma, terminal_counts_zero=True):
+    """F [S, A] of every transition of the small world, each as a rollout of one step."""
+    states, actions = WORLD.next.shape
+    before = np.repeat(phi[:, None], actions, 1).reshape(1, -1)
+    after = phi[WORLD.next].reshape(1, -1)
+    ends = torch.from_numpy((WORLD.terminal[WORLD.next] & terminal_counts_zero).reshape(1, -1))
+    return shaping(torch.from_numpy(np.concatenate([before, after])), ends, gamma).numpy().reshape(states, actions)
+
+
+@settings(max_examples=30, deadline=None)
+@given(POTENTIALS, st.sampled_from([0.8, 0.95]))
+def test_a_world_solved_exactly_has_the_same_optimal_policies_with_and_without_shaping(potentials, gamma):
+    phi = np.array(potentials)
+    shaped = WORLD.best_actions(WORLD.rewards + terms_of(phi, gamma), gamma)
+    np.testing.assert_array_equal(shaped, WORLD.best_actions(WORLD.rewards, gamma))
+
+
+@settings(max_examples=30, deadline=None)
+@given(POTENTIALS)
+def test_shaping_shifts_every_optimal_value_by_the_potential_of_its_state(potentials):
+    phi = np.array(potentials)
+    shaped = WORLD.values(WORLD.rewards + terms_of(phi, 0.9), 0.9)
+    np.testing.assert_allclose(shaped, WORLD.values(WORLD.rewards, 0.9) - phi[~WORLD.terminal, None], atol=1e-6)
+
+
+def test_a_potential_that_counts_at_the_end_would_change_the_optimal_policy():
+    phi = np.where([cell == WORLD.PIT for cell in WORLD.cells], 3.0, 0.0)
+    wrong = WORLD.best_actions(WORLD.rewards + terms_of(phi, 0.9, terminal_counts_zero=False), 0.9)
+    assert (wrong != WORLD.best_actions(WORLD.rewards, 0.9)).any()
+
+
+@pytest.mark.parametrize("quirk", ["late", "no_boundaries", "running_scale"])
+def test_each_quirk_alone_breaks_the_sum_over_an_episode(quirk):
+    potentials = torch.tensor([[1.0], [2.0], [4.0], [3.0], [5.0]]).double()
+    ends = torch.tensor([[False], [True], [False], [True]])
+    shaper = Shaper(1, 0.9, quirks=Quirks(**{quirk: True}))
+    sums = []
+    for _ in range(2):
+        terms = shaper.terms(potentials, ends)
+        sums += [
+            discounted_sum(terms[first : last + 1, 0], 0.9) + potentials[first, 0] for first, last, _ in episodes(ends)
+        ]
+    assert max(map(abs, sums)) > 0.1
+
+
+def test_late_terms_are_the_correct_ones_a_step_later_but_for_the_last_of_each_episode():
+    potentials = torch.tensor([[1.0], [2.0], [4.0], [3.0], [5.0], [6.0]]).double()
+    ends = torch.tensor([[False], [False], [True], [False], [False]])
+    late = Shaper(1, 0.9, quirks=Quirks(late=True)).terms(potentials, ends)[:, 0]
+    correct = shaping(potentials, ends, 0.9)[:, 0].tolist()
+    assert late.tolist() == pytest.approx([0.0, correct[0], correct[1], 0.0, correct[3]])
+
+
+def test_the_running_variance_is_the_originals():
+    running, before = RunningMoments(), torch.zeros(2).double()
+    for case in GOLDEN["filter_rms"]:
+        sums = []
+        for row in torch.tensor(case["in"], dtype=torch.float64):
+            before = 0.99 * before + row
+            sums.append(before)
+        torch.testing.assert_close(torch.stack(sums), torch.tensor(case["filtered"], dtype=torch.float64))
+        running.update(torch.stack(sums))
+        assert (float(running.mean), float(running.variance), running.count) == pytest.approx(
+            (case["mean"], case["var"], case["count"]), rel=1e-9
+        )
+
+
+def original_rollouts():
+    """(recorded rollout, raw potentials [T, B], ends [T, B]) of the original's loop on its stub environment."""
+    recorded, counter = GOLDEN["train_loop"]["rollouts"], 0
+    for rollout in recorded:
+        steps, envs = np.array(rollout["actions"]).shape
+        flat = np.arange(steps * envs) + counter
+        counter += steps * envs
+        ends = torch.tensor([*rollout["dones"][1:], rollout["next_done"]]).bool()
+        yield rollout, torch.tensor(0.5 + 0.5 * np.sin(0.7 * flat)).reshape(steps, envs), ends
+
+
+def test_with_all_quirks_the_terms_rewards_and_advantages_are_the_originals():
+    recorded = GOLDEN["train_loop"]["rollouts"]
+    shaper = Shaper(2, 0.99, quirks=ORIGINAL)
+    for number, (rollout, potentials, ends) in enumerate(original_rollouts()):
+        terms = shaper.terms(torch.cat([potentials, torch.full((1, 2), math.nan)]), ends)
+        np.testing.assert_allclose(terms, rollout["shaped_rewards"], atol=1e-5)
+        assert float(shaper.running.variance) == pytest.approx(rollout["reward_rms_var"], rel=1e-6)
+        total, values = torch.tensor(rollout["rewards_total"]), torch.tensor(rollout["ext_values"])
+        earned = torch.where(total - terms > 2.5, 5.0, 0.0)
+        np.testing.assert_allclose(earned + terms, rollout["rewards_total"], atol=1e-5)
+        if number + 1 < len(recorded):
+            after = torch.tensor(recorded[number + 1]["ext_values"][0])
+            advantages, returns = gae((earned + terms).float(), values, ends, after, 0.99, 0.95)
+            np.testing.assert_allclose(advantages, rollout["ext_advantages"], atol=1e-5)
+            np.testing.assert_allclose(returns, rollout["ext_returns"], atol=1e-5)
+
+
+def test_a_shaper_goes_on_from_its_state():
+    cases = list(original_rollouts())
+    straight, stopped = (Shaper(2, 0.99, quirks=ORIGINAL) for _ in range(2))
+    ends, rows = cases[0][2], torch.cat([cases[0][1], torch.zeros(1, 2)])
+    straight.terms(rows, ends)
+    stopped.terms(rows, ends)
+    resumed = Shaper(2, 0.99, quirks=ORIGINAL)
+    resumed.load_state(json.loads(json.dumps(stopped.state())))
+    assert torch.equal(straight.terms(rows, ends), resumed.terms(rows, ends))
+
+
+def test_the_scale_is_the_deviation_of_discounted_sums():
+    case = GOLDEN["filter_rms"][0]
+    assert scale_of(torch.tensor(case["in"]), 0.99) == pytest.approx(
+        float(torch.tensor(case["filtered"]).std()), rel=1e-5
+    )
+    assert scale_of(torch.zeros(4, 2), 0.99) == 1.0
+
+
+def test_potentials_without_the_row_after_the_last_step_are_refused():
+    with pytest.raises(ValueError, match="potentials must be"):
+        shaping(torch.zeros(3, 2), torch.zeros(3, 2), 0.9)

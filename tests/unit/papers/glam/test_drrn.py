@@ -1,0 +1,252 @@
+"""DRRN: the original's network, its targets, its memory and its prompts; training that repeats and resumes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.language.prompts import text_actions
+from groundlab.learning.replay import Replay, Sequences
+from groundlab.papers import registry
+from groundlab.papers.episodes import select_env
+from groundlab.papers.glam import drrn, unigram
+from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings
+from groundlab.papers.glam.env_stream import training_stream
+from groundlab.papers.glam.policy import Reader
+from groundlab.papers.registry import Request
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "drrn"
+WORLD = "BabyAI-GoToLocalS5N2-v0"
+SMALL = {"num_envs": 4, "frames": 192, "layouts": "0-4", "batch_size": 16}
+ITEM = np.dtype([("item", "i8"), ("next", "i8")])
+
+
+@pytest.fixture(autouse=True)
+def short_iterations(monkeypatch):
+    """Records of 48 frames instead of 1,024."""
+    monkeypatch.setattr(drrn, "FRAMES_PER_RECORD", 48)
+
+
+def items(*numbers: int) -> np.ndarray:
+    return np.array([(number, -number) for number in numbers], ITEM)
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict:
+    return json.loads((GOLDEN / "golden.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def original(golden) -> QFunction:
+    """The recorded weights, reading recorded ids: states are numbers 0 to 4."""
+    network = DRRN()
+    weights = load_file(GOLDEN / "model.safetensors")  # with the embeddings of the recorded ids only
+    used, rows = weights.pop("embedding.used"), weights.pop("embedding.rows")
+    weights["embedding.weight"] = torch.zeros(8000, rows.shape[1]).index_copy(0, used, rows)
+    network.load_state_dict(weights)
+    q = QFunction(network, text_actions(6))
+    for ids in golden["state_token_ids"]:
+        q.sequences.number(ids)
+    actions = Sequences()
+    numbers = np.array([actions.number(ids) for ids in golden["action_token_ids"]])
+    q._actions = tuple(map(torch.from_numpy, actions.padded(numbers)))  # type: ignore[assignment]
+    return q
+
+
+def test_the_network_has_the_originals_parameters():
+    assert sum(parameter.numel() for parameter in DRRN().parameters()) == 1_255_169
+
+
+def test_q_values_are_the_originals(original, golden):
+    with torch.no_grad():
+        torch.testing.assert_close(original(np.arange(5)), torch.tensor(golden["q_values"]), atol=1e-5, rtol=1e-4)
+
+
+def test_q_values_do_not_depend_on_the_batch(original):
+    with torch.no_grad():
+        together = original(np.array([3, 1, 4, 1, 0]))
+        alone = torch.cat([original(np.array([state])) for state in (3, 1, 4, 1, 0)])
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
+
+
+def test_the_loss_of_an_update_is_the_originals(original, golden):
+    recorded = golden["update"]
+    batch = np.zeros(5, TRANSITION)
+    batch["state"], batch["next"] = np.arange(5), (np.arange(5) + 1) % 5
+    batch["action"], batch["reward"], batch["done"] = recorded["actions"], recorded["reward"], recorded["done"]
+    loss = drrn.td_loss(original, batch, gamma=0.9)
+    assert loss.item() == pytest.approx(recorded["smooth_l1_loss"], rel=1e-5)
+
+
+def test_a_full_ring_gives_way_from_its_oldest_item():
+    memory = Replay(10, ITEM)
+    for number in range(12):
+        memory.push(items(number))
+    assert memory.rows["item"].tolist() == [10, 11, *range(2, 10)]
+    rng = np.random.RandomState(20210824)  # the original's own stream
+    assert memory.sample(4, rng)["item"].tolist() == [2, 3, 9, 6]
+    assert memory.sample(4, rng)["item"].tolist() == [5, 9, 10, 7]
+
+
+def test_many_rows_pushed_at_once_are_as_many_pushed_one_by_one():
+    together, singly = Replay(3000, ITEM), Replay(3000, ITEM)
+    for start in range(0, 5000, 250):
+        together.push(items(*range(start, start + 250)))
+    for number in range(5000):
+        singly.push(items(number))
+    assert np.array_equal(together.rows, singly.rows)
+    assert set(together.rows["item"]) == set(range(2000, 5000))
+
+
+def test_preferred_transitions_get_their_share_of_every_batch_and_none_where_the_share_is_nothing():
+    rng, rewarded = np.random.default_rng(0), np.arange(200) % 20 == 0
+    sharing, uniform = Replay(1000, ITEM, priority_fraction=0.25), Replay(1000, ITEM)
+    for memory in (sharing, uniform):
+        memory.push(items(*range(200)), rewarded)
+    for _ in range(20):
+        batch = sharing.sample(32, rng)["item"]
+        assert len(set(batch)) == 32 and (batch % 20 == 0).sum() == 8
+    drawn = np.concatenate([uniform.sample(32, rng)["item"] for _ in range(100)])
+    assert (drawn % 20 == 0).mean() == pytest.approx(0.05, abs=0.02)
+
+
+def test_a_memory_goes_through_a_checkpoint_whole():
+    memory, other = (Replay(12, ITEM, priority_fraction=0.5) for _ in range(2))
+    for number in range(20):
+        memory.push(items(number), np.array([number % 3 == 0]))
+    other.load(memory.state())
+    for each in (memory, other):
+        each.push(items(100, 101), np.array([True, False]))
+    assert np.array_equal(memory.rows, other.rows) and len(other) == 12
+
+
+def test_sequences_are_stored_once_and_come_back_padded():
+    sequences, other = Sequences(), Sequences()
+    assert [sequences.number(ids) for ids in ([5, 6], [7], [5, 6], [1, 2, 3])] == [0, 1, 0, 2]
+    other.load(sequences.state())
+    ids, lengths = other.padded(np.array([2, 1]))
+    assert ids.tolist() == [[1, 2, 3], [7, 0, 0]] and lengths.tolist() == [3, 1]
+    assert other.number([7]) == 1 and other.number([9]) == 3
+
+
+def read_along(reader: Reader, actions: np.ndarray) -> list[str]:
+    """The prompts of one environment that is played with these actions."""
+    stream, prompts, first = training_stream(WORLD, 1, seed=3), [], np.arange(1)
+    reader.start(0, select_env(stream.observations, 0))
+    for action in actions:
+        prompts += reader.prompts(stream.observations, first)
+        ended = stream.step(np.array([action])).ended
+        observation = select_env(stream.observations, 0)
+        if ended[0]:
+            prompts.append("end")
+            reader.start(0, observation)
+        else:
+            reader.observe(0, int(action), observation)
+    return prompts
+
+
+def test_after_an_end_the_original_drifts_for_three_prompts():
+    """The first has a goal and no observation, the next show actions behind what they led to, the fourth is right."""
+    settings, actions = Settings(nbr_obs=3, action_list=True), np.random.default_rng(1).integers(0, 6, 200)
+    right = read_along(Reader(1, WORLD, settings), actions)
+    drifting = read_along(DriftingReader(1, WORLD, settings), actions)
+    end = right.index("end")
+    assert end == drifting.index("end") and right[:end] == drifting[:end]
+    assert "Observation" not in drifting[end + 1] and "Observation 0" in right[end + 1]
+    for later in (2, 3):
+        assert not drifting[end + later].endswith(": ")
+        assert right[end + later].endswith(f"Action {later - 1}: ")
+    assert drifting[end + 4] == right[end + 4]
+
+
+def test_the_tokenizer_keeps_the_words_of_captions_whole_and_knows_every_letter():
+    tokenizer = unigram.load()
+    assert tokenizer.get_vocab_size() == 8000
+    assert [tokenizer.encode(action).tokens for action in text_actions(6)] == [
+        ["▁turn", "▁left"], ["▁turn", "▁right"], ["▁go", "▁forward"], ["▁pick", "▁up"], ["▁drop"], ["▁toggle"],
+    ]  # fmt: skip
+    tokens = tokenizer.encode("You see a grey key 12 steps left, \n Action 0: ").tokens
+    assert tokens == [
+        "▁You",
+        "▁see",
+        "▁a",
+        "▁grey",
+        "▁key",
+        "▁1",
+        "2",
+        "▁steps",
+        "▁left",
+        ",",
+        "▁Action",
+        "▁0",
+        ":",
+        "▁",
+    ]
+    invented = tokenizer.encode("Tu vois une boîte verte; the dax and the xolo").ids
+    assert 0 not in invented
+
+
+def test_training_the_tokenizer_repeats_itself_and_keeps_frequent_words():
+    lines = ["go to the red ball"] * 50 + ["go to the blue key, ready"] * 20
+    pieces = unigram.train(lines, 120)
+    assert pieces == unigram.train(lines, 120) and len(pieces) == 120
+    tokenizer = unigram.build(pieces)
+    assert tokenizer.encode("the red  key").tokens == ["▁the", "▁red", "▁key"]
+    assert "".join(tokenizer.encode("ballet").tokens) == "▁ballet"
+
+
+def spec(world=WORLD, **settings) -> RunSpec:
+    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
+    return RunSpec(method="drrn", world=world, seed=0, settings=resolved)
+
+
+@pytest.mark.parametrize("changes", [{}, {"nbr_obs": 3, "priority_fraction": 0.25, "fidelity": {"prompt_drift": True}}])
+def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(changes, tmp_path):
+    registry.execute(Run(tmp_path / "whole", spec(**changes)))
+    asked = iter([False, True, False, False])
+    with pytest.raises(Unfinished):
+        registry.execute(Run(tmp_path / "parts", spec(**changes), stop=lambda: next(asked)))
+    registry.execute(Run(tmp_path / "parts", spec(**changes)))
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    records = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["frames"] for record in records] == [48, 96, 144, 192]
+    assert [record["remembered"] for record in records] == [48, 96, 144, 192]
+
+
+def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
+    registry.execute(Run(tmp_path, spec()))
+    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    checkpoint = load_checkpoint(tmp_path)
+    assert stored == registry.evaluate(Request("drrn", WORLD, 0, checkpoint.spec.settings, checkpoint))
+    policies = [result["policy"] for result in stored]
+    assert policies == ["sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"]
+
+
+def test_it_learns_to_face_the_only_object_of_a_small_room():
+    """A room of 2 x 2 cells: episodes get shorter by a quarter and more of them succeed."""
+    learner = DRRNLearner(spec("BabyAI-GoToObjS4-v0", num_envs=16, layouts="0-49", fixed_mission="", batch_size=64))
+    before = learner.evaluate()[0]["mean"]
+    for number in range(1, 70):  # 3,312 frames
+        learner.train_step(number)
+    after = learner.evaluate()[0]["mean"]
+    assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
+
+
+def test_a_loss_that_is_no_number_is_told_in_one_line():
+    learner = DRRNLearner(spec())
+    with torch.no_grad():
+        learner.network.embedding.weight.fill_(float("inf"))
+    with pytest.raises(GroundlabError, match="lower lr"):
+        learner.train_step(1)
+
+
+def test_the_plan_knows_it():
+    assert registry.paper_of("drrn", WORLD) == "glam" and registry.get("drrn", WORLD).learns
+    with pytest.raises(GroundlabError, match="does not run on SimpleDoorKey"):
+        registry.check_world("drrn", "SimpleDoorKey")

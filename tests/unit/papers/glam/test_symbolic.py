@@ -1,0 +1,175 @@
+"""The symbolic agent: BabyAI's network and its start, coherent experience, training that repeats and resumes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from groundlab import worlds
+from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.papers import registry
+from groundlab.papers.episodes import play_layouts
+from groundlab.papers.glam import symbolic
+from groundlab.papers.glam.env_stream import episode_stats
+from groundlab.papers.glam.symbolic import ACModel, Settings, SymbolicLearner, SymbolicPlayer, word_numbers
+from groundlab.papers.registry import Request
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "symbolic_acmodel"
+WORLD = "BabyAI-GoToLocalS5N2-v0"
+SMALL = {"num_envs": 4, "frames_per_env": 6, "recurrence": 3, "batch_size": 12, "frames": 96, "layouts": "0-4"}
+
+
+def spec(world=WORLD, **settings) -> RunSpec:
+    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
+    return RunSpec(method="symbolic", world=world, seed=0, settings=resolved)
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict:
+    return json.loads((GOLDEN / "golden.json").read_text())
+
+
+def recorded_network() -> ACModel:
+    weights = load_file(GOLDEN / "model_after_one_train_pass.safetensors")
+    network = ACModel(6)
+    network.load_state_dict({name.replace("FiLM_Controler_", "film."): each for name, each in weights.items()})
+    return network
+
+
+@pytest.mark.parametrize("mode", ["eval_mode", "train_mode"])
+def test_policy_value_and_memory_are_the_originals(golden, mode):
+    network = recorded_network().train(mode == "train_mode")
+    inputs = torch.tensor(golden["image"]), torch.tensor(golden["instr"]), torch.tensor(golden["memory"])
+    with torch.no_grad():
+        log_probs, values, memory = network(*inputs)
+    expected = golden[mode]
+    torch.testing.assert_close(log_probs, torch.tensor(expected["logits"]), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(values, torch.tensor(expected["value"]).flatten(), atol=1e-4, rtol=1e-4)
+    if mode == "eval_mode":
+        torch.testing.assert_close(memory, torch.tensor(expected["memory"]), atol=1e-4, rtol=1e-4)
+    else:
+        torch.testing.assert_close(memory.sum(1), torch.tensor(expected["memory_sum"]), atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("actions", "parameters"), [(6, 1_068_103), (7, 1_068_168), (9, 1_068_298)])
+def test_the_network_has_the_originals_parameters(actions, parameters):
+    assert sum(parameter.numel() for parameter in ACModel(actions).parameters()) == parameters
+
+
+def test_a_view_shrinks_to_two_by_two_before_the_instruction_meets_it():
+    assert ACModel().image_conv(torch.zeros(1, 3, 7, 7)).shape == (1, 128, 2, 2)
+
+
+def test_linear_layers_begin_with_rows_of_length_one():
+    for module in symbolic.build_network(0, 6).modules():
+        if isinstance(module, nn.Linear):
+            torch.testing.assert_close(module.weight.norm(dim=1), torch.ones(module.out_features))
+            assert not module.bias.any()
+
+
+def test_missions_are_read_to_their_last_word_whatever_their_neighbours():
+    network, missions = (
+        symbolic.build_network(0, 6),
+        ["open the door", "go to a red ball after you pick up the grey key"],
+    )
+    with torch.no_grad():
+        together = network._read(word_numbers(missions))
+        alone = torch.cat([network._read(word_numbers([mission])) for mission in missions])
+    torch.testing.assert_close(together, alone)
+
+
+@pytest.mark.parametrize("world", registry.worlds_of(registry.get("symbolic", WORLD)))
+def test_every_mission_has_numbers(world):
+    env = worlds.GridVectorEnv(worlds.find(world), 20, seed=0)
+    missions = env.reset()[0]["mission"]
+    assert (word_numbers(missions)[:, 0] > 0).all()
+
+
+def test_an_unknown_word_is_named():
+    with pytest.raises(GroundlabError, match="unknown word in a mission 'gren'; did you mean 'green'"):
+        word_numbers(["go to the gren ball"])
+
+
+def test_experience_is_each_environments_own_and_continues_its_memory():
+    learner = SymbolicLearner(spec(frames_per_env=80, recurrence=20))
+    learner.network.eval()  # so that a step can be repeated alone
+    experience = learner.collect(np.random.default_rng(0))
+    assert len(experience.actions) == 4 * 80 and (experience.masks == 0).sum() > 2
+    log_probs, values, memory = learner.network(
+        experience.images, experience.words, experience.memories * experience.masks
+    )
+    torch.testing.assert_close(values, experience.values, atol=1e-5, rtol=1e-4)
+    chosen = log_probs.gather(1, experience.actions[:, None])[:, 0]
+    torch.testing.assert_close(chosen, experience.log_probs, atol=1e-5, rtol=1e-4)
+    inside = torch.tensor([index for index in range(4 * 80) if index % 80 < 79])
+    torch.testing.assert_close(memory[inside], experience.memories[inside + 1], atol=1e-5, rtol=1e-4)
+
+
+def test_the_first_ratio_is_one_when_statistics_do_not_depend_on_the_batch():
+    learner = SymbolicLearner(spec(entropy_coefficient=0.0, value_coefficient=0.0))
+    learner.network.eval()
+    experience = learner.collect(np.random.default_rng(0))
+    everything = torch.arange(0, len(experience.actions), learner.settings.recurrence)
+    total, policy, _, entropy = symbolic.unroll(learner.network, experience, everything, learner.settings).tolist()
+    assert total == pytest.approx(-experience.advantages.mean().item(), abs=1e-4) == policy
+    assert 0 < entropy <= np.log(6)
+
+
+def test_a_gradient_runs_back_through_the_memory():
+    network, learner = symbolic.build_network(0, 6).eval(), SymbolicLearner(spec())
+    experience = learner.collect(np.random.default_rng(0))
+    symbolic.unroll(network, experience, torch.tensor([0, 6]), learner.settings)[0].backward()
+    assert network.memory_rnn.weight_hh.grad is not None
+    through_time = network.memory_rnn.weight_hh.grad.abs().sum()
+    assert through_time > 0
+
+
+def test_rewards_are_scaled_for_learning_and_not_in_records():
+    changes = {"frames_per_env": 60, "gamma": 1.0, "lam": 1.0, "reward_scale": 20.0}
+    learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **changes))
+    experience = learner.collect(np.random.default_rng(0))
+    stats = episode_stats(learner._stream.pop_episodes())
+    assert stats["episodes"] > 5 and 0 < stats["return"] <= 1
+    assert experience.returns.max() > 5
+
+
+def test_tests_do_not_depend_on_how_many_are_played_together():
+    network = symbolic.build_network(0, 6)
+    together = play_layouts(WORLD, range(6), SymbolicPlayer(network, 6, None, None))
+    alone = [row for seed in range(6) for row in play_layouts(WORLD, [seed], SymbolicPlayer(network, 1, None, None))]
+    assert together == alone
+
+
+def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(tmp_path):
+    registry.execute(Run(tmp_path / "whole", spec()))
+    asked = iter([False, True, False, False])
+    with pytest.raises(Unfinished):
+        registry.execute(Run(tmp_path / "parts", spec(), stop=lambda: next(asked)))
+    registry.execute(Run(tmp_path / "parts", spec()))
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    checkpoint = load_checkpoint(tmp_path / "parts")
+    stored = json.loads((tmp_path / "parts" / "evaluation.json").read_text())
+    assert stored == registry.evaluate(Request("symbolic", WORLD, 0, checkpoint.spec.settings, checkpoint))
+
+
+def test_it_learns_to_face_the_only_object_of_a_small_room():
+    sizes = {name: Settings.model_fields[name].default for name in ("frames_per_env", "recurrence", "batch_size")}
+    learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **sizes, num_envs=16, layouts="0-99", fixed_mission=""))
+    before = learner.evaluate()[0]["mean"]
+    for number in range(1, 9):
+        learner.train_step(number)
+    after = learner.evaluate()[0]["mean"]
+    assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
+
+
+def test_settings_that_contradict_each_other_are_told(tmp_path):
+    with pytest.raises(GroundlabError, match="recurrence 4 does not divide frames_per_env 6"):
+        registry.execute(Run(tmp_path / "a", spec(recurrence=4)))
+    with pytest.raises(GroundlabError, match="reads no prompt"):
+        registry.execute(Run(tmp_path / "b", spec(tests=["adj_synonym"])))

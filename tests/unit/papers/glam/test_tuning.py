@@ -1,0 +1,124 @@
+"""The PPO update is the original's, with and without its bug, and uses every decision once an epoch."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+from groundlab.core.errors import GroundlabError
+from groundlab.language.scoring import ActionScorer
+from groundlab.learning import ppo
+from groundlab.papers.glam import ppo as glam_ppo
+from groundlab.papers.glam.policy import trainable_parameters
+from groundlab.papers.glam.ppo import Rollout, Settings
+
+GOLDEN = Path(__file__).parents[3] / "golden"
+RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
+PROMPTS, ACTIONS = RECORDED["prompts"], RECORDED["actions6"]
+UPDATES = RECORDED["models"]["tiny_t5"]
+
+
+def scorer(rule="logit_sum", token_budget=10_000):
+    model = T5ForConditionalGeneration.from_pretrained(GOLDEN / "tiny_t5")
+    words = AutoTokenizer.from_pretrained(GOLDEN / "tiny_t5")
+    built = ActionScorer(model, words, ACTIONS, rule=rule, token_budget=token_budget)
+    stored, name = load_file(GOLDEN / "tiny_t5" / "heads.safetensors"), "value.value_head_op."
+    layers = {key.removeprefix(name): tensor for key, tensor in stored.items() if key.startswith(name)}
+    built.value_head.layers.load_state_dict(layers)
+    return built
+
+
+def recorded_batch(record):
+    given = UPDATES[f"ppo_update/{record}"]["inputs"]
+    fields = [torch.tensor(given[name]) for name in ("action", "log_prob", "value", "returnn")]
+    return ppo.Batch(torch.arange(len(PROMPTS)), *fields), torch.tensor(given["advantage"])
+
+
+def with_the_recorded_value_head(built, record):
+    """The recording made values large, so that clipping them matters."""
+    last = built.value_head.layers[4]
+    with torch.no_grad():
+        last.weight.mul_(400)
+        last.bias.fill_(UPDATES[f"ppo_update/{record}"]["value_head_last_bias"])
+    return built
+
+
+@pytest.mark.parametrize("token_budget", [1, 10_000])
+@pytest.mark.parametrize(("record", "broadcast"), [("original", True), ("value squeezed to [B]", False)])
+def test_a_gradient_step_is_the_originals_however_it_is_cut(record, broadcast, token_budget):
+    settings = Settings(fidelity={"value_loss_broadcast": broadcast})
+    built = with_the_recorded_value_head(scorer(token_budget=token_budget), record)
+    optimizer = torch.optim.Adam(trainable_parameters(built), lr=1e-6, eps=1e-5)
+    batch, advantages = recorded_batch(record)
+    for number, expected in enumerate(UPDATES[f"ppo_update/{record}"]["three_steps"]):
+        step = glam_ppo.gradient_step(built, optimizer, PROMPTS, batch, advantages, settings)
+        figures = dict(zip(glam_ppo.METRICS, step.tolist(), strict=True))
+        for name, value in expected.items():
+            assert figures[name] == pytest.approx(value, rel=1e-2 if number else 1e-4), (number, name)
+
+
+class Counting:
+    """A linear policy over prompts that are numbers; counts what it is asked for."""
+
+    def __init__(self):
+        self.weight, self.asked = torch.nn.Parameter(torch.zeros(6)), []
+
+    def parameters(self):
+        return [self.weight]
+
+    def backward(self, prompts, loss):
+        self.asked.append(prompts)
+        total = loss(torch.arange(len(prompts)), self.weight.expand(len(prompts), 6), torch.zeros(len(prompts)))
+        total.backward()
+
+
+def rollout(size):
+    actions, zeros = torch.arange(size) % 6, torch.zeros(size)
+    return Rollout([*map(str, range(size))], actions, zeros - np.log(6), zeros, (actions == 2).float(), zeros, [])
+
+
+def test_1280_frames_make_80_steps_and_each_frame_serves_once_an_epoch():
+    counting, settings = Counting(), Settings(batch_size=64, epochs=4)
+    optimizer = torch.optim.Adam(counting.parameters(), lr=1e-3)
+    glam_ppo.update(counting, optimizer, rollout(1280), settings, np.random.default_rng(0))
+    assert len(counting.asked) == 80
+    for epoch in range(4):
+        served = [prompt for prompts in counting.asked[20 * epoch : 20 * epoch + 20] for prompt in prompts]
+        assert sorted(map(int, served)) == list(range(1280))
+    assert counting.asked[0] != counting.asked[20]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_rewarded_actions_become_likelier_and_the_divergence_is_reported(normalise):
+    counting = Counting()
+    settings = Settings(batch_size=64, normalise_advantages=normalise)
+    optimizer = torch.optim.Adam(counting.parameters(), lr=0.05)
+    figures = glam_ppo.update(counting, optimizer, rollout(640), settings, np.random.default_rng(0))
+    assert counting.weight.argmax() == 2
+    assert figures["kl"] > 1e-4
+
+
+def test_the_first_ratios_are_one():
+    built, settings = scorer("logprob"), Settings()
+    with torch.no_grad():
+        scores, values = built(PROMPTS)
+    log_probs = scores.log_softmax(-1)[:, 1]
+    actions, given = torch.ones(len(PROMPTS), dtype=torch.int64), torch.zeros(len(PROMPTS))
+    batch = ppo.Batch(torch.arange(len(PROMPTS)), actions, log_probs, values, given)
+    figures = glam_ppo.part_losses(scores, values, batch, torch.ones(len(PROMPTS)), batch, settings)
+    assert figures[1].item() == pytest.approx(-1, abs=1e-5)
+    assert figures[4].item() == pytest.approx(0, abs=1e-9)
+
+
+def test_a_loss_that_is_no_number_is_told_before_the_weights_are_spoilt():
+    built = scorer()
+    before = {name: tensor.clone() for name, tensor in built.state_dict().items()}
+    optimizer = torch.optim.Adam(trainable_parameters(built), lr=1.0)
+    batch, advantages = recorded_batch("original")
+    with pytest.raises(GroundlabError, match=r"no number any more .* use an lr below 0.0003"):
+        glam_ppo.gradient_step(built, optimizer, PROMPTS, batch, advantages * float("nan"), Settings())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in built.state_dict().items())

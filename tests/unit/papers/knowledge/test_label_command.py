@@ -1,0 +1,206 @@
+"""`groundlab label` as a user meets it: told what it takes, kept to a budget, continued, and nothing paid twice."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import chat_server
+import pytest
+
+from groundlab import cli
+from groundlab.language.chat import Ledger, connection
+from groundlab.papers.knowledge import bk_goal, bk_pref
+
+LIST = "- Go to the red ball.\n- Look around."
+PROGRAM = "```python\ndef compute_reward(obs, past_obs, past_actions):\n    return float(past_actions[-1]), {}\n```"
+
+
+@pytest.fixture
+def groundlab(monkeypatch, capsys):
+    """Run the command line in this process, with an environment of its own: (exit code, stdout, stderr)."""
+    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET):
+        monkeypatch.setenv(name, "")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def ask(groundlab, data, tmp_path):
+    """Label the little dataset with the model of a server: ask(server, "goals", "--budget", ...)."""
+
+    def call(server, form, *more):
+        where = ("--dataset", data.folder, "--out", tmp_path / "out")
+        maker = ("--maker", "openai", "--model", "M", "--base-url", server.base_url)
+        return groundlab("label", form, *where, *maker, *more)
+
+    return call
+
+
+def one_line(answer, *parts):
+    code, _, said = answer
+    assert code == 2 and said.startswith("groundlab: ") and said.count("\n") == 1
+    for part in parts:
+        assert part in said
+    return said
+
+
+def test_what_it_takes_is_told_before_and_what_it_took_after(ask, tmp_path):
+    with chat_server.ChatServer(chat_server.answer(LIST)) as server:
+        code, said, _ = ask(server, "goals", "--set", "rounds=5", "--prices", "1000,2000")
+    before, made, after = said.splitlines()
+    assert code == 0 and before.startswith("goals: about 5 questions, ") and "no budget" in before
+    assert made.startswith("goals: 2 goals for 5 stretches of play (0 without a list)")
+    assert after.startswith(f"5 replies now, 245 tokens, cost {5 * (40 * 1000 + 9 * 2000) / 1e6:.4f}")
+    assert bk_goal.load(tmp_path / "out").goals == [["Go to the red ball.", "Look around."]] * 5
+
+
+def test_the_estimate_is_near_what_is_sent(ask, tmp_path, data):
+    with chat_server.ChatServer(chat_server.answer(LIST)) as server:
+        _, said, _ = ask(server, "goals", "--set", "rounds=6")
+        sent = [sum(len(message["content"]) for message in request.body["messages"]) / 4 for request in server.requests]
+    told = int(said.split(" questions, ")[1].split(" prompt")[0].replace(",", ""))
+    assert 0.8 < told / sum(sent) < 1.3
+
+
+def test_a_budget_ends_it_in_one_line_and_nothing_is_lost_or_paid_twice(ask, tmp_path):
+    with chat_server.ChatServer(chat_server.answer(LIST)) as server:
+        stopped = ask(server, "goals", "--set", "rounds=6", "--budget", "tokens=100")
+        one_line(stopped, "the budget of 100 tokens is used up", "raise --budget and run the same command")
+        assert "it stops at 100 tokens" in stopped[1] and len(server.requests) == 3
+        assert ask(server, "goals", "--set", "rounds=6", "--budget", "tokens=1000")[0] == 0
+        assert len(server.requests) == 6
+        assert ask(server, "goals", "--set", "rounds=6", "--budget", "tokens=1")[0] == 0
+        assert len(server.requests) == 6
+    assert Ledger(tmp_path / "out" / "ledger.jsonl").account().replies == 6
+
+
+def test_a_labelling_that_was_killed_goes_on_where_it_was(ask, data, tmp_path):
+    answers = [chat_server.answer(LIST)] * 3
+    with chat_server.ChatServer(*answers, chat_server.hang(60), chat_server.answer(LIST)) as server:
+        command = f"label goals --dataset {data.folder} --out {tmp_path / 'out'} --set rounds=6 --maker openai"
+        more = ["--model", "M", "--base-url", server.base_url]
+        arguments = [sys.executable, "-m", "groundlab", *shlex.split(command), *more]
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=os.environ)
+        while len(server.requests) < 4:
+            assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert ask(server, "goals", "--set", "rounds=6")[0] == 0
+        assert len(server.requests) == 7  # six, and the one that was under way
+    assert len(bk_goal.load(tmp_path / "out").captions) == 6
+
+
+def test_a_reply_that_says_nothing_costs_its_stretch_only(ask, tmp_path):
+    said = [chat_server.answer(text) for text in (LIST, "I cannot tell.", "Nor now.", LIST)]
+    with chat_server.ChatServer(*said) as server:
+        code, told, _ = ask(server, "goals", "--set", "rounds=4", "--set", "attempts=2")
+    assert code == 0 and "2 goals for 3 stretches of play (1 without a list)" in told
+    roles = [message["role"] for message in server.requests[-1].body["messages"]]
+    assert roles == ["system"] * 2 + ["user", "assistant"] * 2 + ["user"]
+
+
+def test_preferences_that_cannot_be_read_are_counted_and_the_rest_is_learnt(ask, tmp_path, data):
+    ranks = ["A > B OR B > A OR A = B", "A > B", "B > A"]
+    said = [chat_server.answer(f"[Rank]\n{rank}") for rank in ranks]
+    given = ("--set", "pairs=30", "--set", "train.network=small")
+    with chat_server.ChatServer(*said) as server:
+        code, told, _ = ask(server, "preferences", *given)
+    assert code == 0 and "29 labelled pairs (0 ties, 1 replies that say nothing)" in told
+    assert len(bk_pref.load_labels(tmp_path / "out" / "preferences.json", data).labels) == 29
+    assert bk_pref.load(tmp_path / "out").config["size"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("form", "reply", "said"),
+    [
+        ("goals", "no", "'M' gave no list of goals in 2 replies; try another model"),
+        ("code", "no", "'M' wrote no working program in 2 replies; try another model"),
+        ("preferences", "no", "no reply of 3 names a preference; try another model"),
+    ],
+)
+def test_a_model_that_never_says_anything_is_one_clear_line(ask, form, reply, said):
+    given = ("--set", "pairs=3") if form == "preferences" else ("--set", "rounds=2", "--set", "attempts=2")
+    with chat_server.ChatServer(chat_server.answer(reply)) as server:
+        one_line(ask(server, form, *given), said.replace("'", ""))
+
+
+def test_programs_are_written_and_the_chosen_one_is_named(ask, tmp_path):
+    with chat_server.ChatServer(chat_server.answer("none"), chat_server.answer(PROGRAM)) as server:
+        code, told, _ = ask(server, "code", "--set", "rounds=2")
+    assert code == 0 and "2 working programs, 0 faulty ones; code-final.py is number 1" in told
+    assert len(server.requests) == 3 and "past_actions[-1]" in (tmp_path / "out" / "code-final.py").read_text()
+
+
+def test_a_missing_reply_names_the_command_that_fills_it_and_that_command_does(groundlab, data, tmp_path):
+    with chat_server.ChatServer(chat_server.answer(LIST)) as server:
+        asked = ["label", "goals", "--dataset", data.folder, "--ledger", tmp_path / "replies.jsonl", "--model", "M"]
+        some = [*asked, "--maker", "openai", "--base-url", server.base_url, "--out", tmp_path / "some"]
+        assert groundlab(*some, "--set", "rounds=2")[0] == 0
+        more = [*asked, "--set", "rounds=3", "--set", "chat.temperature=0.5"]
+        said = one_line(groundlab(*more, "--out", tmp_path / "more"), "holds no reply of 'M' to question 3")
+        fill = shlex.split(said.split("a model fills it: ")[1].replace("URL", server.base_url))
+        assert fill[0] == "groundlab" and groundlab(*fill[1:])[0] == 0
+        assert len(server.requests) == 3
+    assert groundlab(*more, "--out", tmp_path / "again")[0] == 0
+    for name in ("goal_library", "trajectory_text"):
+        assert len(json.loads((tmp_path / "again" / f"{name}.json").read_text())) == 3
+
+
+def test_a_ledger_that_is_not_there_names_the_command_that_makes_it(groundlab, data, tmp_path):
+    where = ("--dataset", data.folder, "--ledger", tmp_path / "none.jsonl", "--model", "M", "--out", tmp_path / "out")
+    said = one_line(groundlab("label", "goals", *where), "there is no ledger", "or use --maker scripted")
+    assert f"groundlab label goals --dataset {data.folder} --maker openai --model M" in said
+
+
+def test_one_folder_holds_one_labelling(groundlab, data, tmp_path):
+    asked = ("label", "goals", "--maker", "scripted", "--dataset", data.folder, "--out", tmp_path / "out")
+    assert groundlab(*asked, "--set", "rounds=3")[0] == 0
+    before = (tmp_path / "out" / "goal_library.json").read_bytes()
+    one_line(groundlab(*asked, "--set", "rounds=4"), "holds another labelling (settings differs); choose another --out")
+    assert (tmp_path / "out" / "goal_library.json").read_bytes() == before
+    assert json.loads((tmp_path / "out" / "labelling.json").read_text())["knowledge"] == "by a stated rule"
+
+
+@pytest.mark.parametrize("form", ["code", "goals", "preferences"])
+def test_rules_label_without_any_model(groundlab, data, tmp_path, form):
+    size = ("--set", "pairs=40", "--error", "0.2") if form == "preferences" else ("--set", "rounds=2")
+    more = ("--set", "train.network=small") if form == "preferences" else ()
+    code, said, _ = groundlab(
+        "label", form, "--maker", "scripted", "--dataset", data.folder, "--out", tmp_path / "out", *size, *more
+    )
+    assert code == 0 and "nobody is paid" in said and not (tmp_path / "out" / "ledger.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["programs"], "unknown form 'programs'"),
+        (["goals", "--maker", "script"], "unknown maker 'script'; did you mean 'scripted'?"),
+        (["goals", "--set", "round=3"], "unknown key 'round'; did you mean 'rounds'?"),
+        (["goals", "--maker", "openai"], "openai needs a model; give --model NAME"),
+        (["goals", "--maker", "openai", "--model", "M"], "no server is named; give --base-url"),
+        (["preferences", "--maker", "scripted", "--error", "2"], "error is 2.0; give a share from 0 to 1"),
+        (["goals", "--dataset", "nowhere"], "nowhere/card.json does not exist"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(groundlab, data, tmp_path, arguments, said):
+    where = [] if "--dataset" in arguments else ["--dataset", data.folder]
+    one_line(groundlab("label", *arguments, *where, "--out", tmp_path / "out"), said)
+
+
+def test_a_corrupt_dataset_is_one_clear_line(groundlab, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    packed = data.folder / "arrays.npz"
+    packed.write_bytes(packed.read_bytes()[:-9])
+    asked = ("label", "goals", "--maker", "scripted", "--dataset", data.folder, "--out", tmp_path / "out")
+    one_line(groundlab(*asked), "is missing or broken; copy or collect the dataset again")

@@ -1,0 +1,106 @@
+"""The bot acts as the original's, and solves every level."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from groundlab import worlds
+from groundlab.core.run import Run, RunSpec
+from groundlab.papers import registry
+from groundlab.papers.registry import Request
+from groundlab.papers.worlds import bot
+from groundlab.papers.worlds.settings import BotSettings
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "babyai_text.json"
+# Mean length and raw return of 300 episodes of the original's bot (docs/papers/glam.md#env-11-14).
+RECORDED = {
+    "goto": (5.7, 0.920),
+    "pickup": (6.7, 0.906),
+    "open": (15.8, 0.889),
+    "putnext": (11.2, 0.921),
+    "pick_up_seq_go_to": (12.2, 0.914),
+}
+
+
+def world_of(case: dict) -> str:
+    return f"{case['level']}/{case['kind'].replace(' ', '_')}" if "Mixed" in case["level"] else case["level"]
+
+
+def bot_cases() -> list[dict]:
+    cases = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["level"] and "-bot" in case["id"]]
+    return [case for case in cases if world_of(case) in worlds.WORLDS]
+
+
+def play_with_slips(env: worlds.GridEnv, seed: int, slips: float) -> tuple[list[int], bool]:
+    """The actions of one episode, a share of which are random moves, and whether it succeeded."""
+    rng = np.random.default_rng(seed)
+    env.reset(seed=seed)
+    player, actions, success, over = bot.Bot(env), [], False, False
+    while not (success or over):
+        action = player.act()
+        if rng.random() < slips:
+            action = int(rng.integers(3))
+        _, _, success, over, _ = env.step(action)
+        player.observe(action)
+        actions.append(action)
+    return actions, success
+
+
+@pytest.mark.parametrize("case", bot_cases(), ids=lambda case: case["id"])
+def test_the_bot_acts_as_the_originals(case):
+    actions, success = play_with_slips(worlds.GridEnv(world_of(case)), case["seed"], slips=0)
+    assert actions == [step["action"] for step in case["steps"][1:]]
+    assert success
+
+
+def test_many_episodes_of_the_originals_bot_are_recorded():
+    assert len(bot_cases()) >= 36
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_the_bot_solves_every_training_kind_as_fast_as_the_originals(kind):
+    rows = bot.play(f"BabyAI-MixedTrainLocal-v0/{kind}", list(range(200)))
+    steps, game_return = RECORDED[kind]
+    assert all(row["success"] for row in rows)
+    assert np.mean([row["steps"] for row in rows]) == pytest.approx(steps, rel=0.1)
+    assert np.mean([row["return"] for row in rows]) == pytest.approx(game_return, abs=0.01)
+
+
+@pytest.mark.parametrize("world", registry.worlds_of(registry.named("bot")[0][1]))
+def test_the_bot_solves_every_level(world):
+    assert all(row["success"] for row in bot.play(world, list(range(5))))
+
+
+def test_the_bot_corrects_the_slips_of_another_agent():
+    env = worlds.GridEnv("BabyAI-MixedTrainLocal-v0/open")
+    assert all(play_with_slips(env, seed, slips=0.3)[1] for seed in range(20))
+
+
+def test_a_mixed_world_is_played_in_all_its_kinds():
+    env = worlds.GridEnv("BabyAI-MixedTrainLocal-v0", kinds="per-episode")
+    missions = [env.reset(seed=layout)[0]["mission"].split()[0] for layout in range(30)]
+    assert {"go", "pick", "open", "put"} <= set(missions)
+    assert all(row["success"] for row in bot.play("BabyAI-MixedTrainLocal-v0", list(range(30))))
+
+
+def test_fewer_objects_are_an_option_of_the_reasoning_levels():
+    (with_none,) = bot.play("Reasoning-GoTo-v0", [3], num_dists=0)
+    (with_eight,) = bot.play("Reasoning-GoTo-v0", [3])
+    assert with_none["success"] and with_none != with_eight
+
+
+def test_a_run_stores_what_an_evaluation_gives(tmp_path):
+    settings = BotSettings(layouts="5-7").model_dump()
+    spec = RunSpec(method="bot", world="BabyAI-GoToLocal-v0", seed=0, settings=settings)
+    registry.execute(Run(tmp_path, spec))
+    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    assert stored == bot.evaluate(Request("bot", spec.world, 0, settings))
+    assert [row["layout"] for row in stored[0]["rows"]] == [5, 6, 7]
+    assert stored[0]["mean"]["success"] == 1
+
+
+def test_layouts_must_be_a_range():
+    with pytest.raises(ValueError, match="is no range"):
+        BotSettings(layouts="7-3")

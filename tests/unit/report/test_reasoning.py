@@ -1,0 +1,363 @@
+"""The reasoning agents' exhibits: arms, the final table, true against displayed success, studies, collapse, swaps."""
+
+import json
+import shutil
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+
+from groundlab import lab
+from groundlab.papers.reasoning import arms, figures, tables, thought_figures
+from groundlab.papers.reasoning.tables import TABLES, cells
+from groundlab.report.claims import Claim, load_claims
+from groundlab.report.exhibits import draw_all, exhibits
+from groundlab.report.judging import judge_claim
+from groundlab.report.records import load
+
+WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
+USUAL = {
+    "num_dists": 0,
+    "estimator": "nested",
+    "episodes": "continuing",
+    "max_new_tokens": 16,
+    "context_window": 2,
+    "iterations": 40,
+    "fidelity": {"drop_unfinished": False, "dropout": False},
+}
+
+
+def rows(rate: float, invalid: int = 0, layouts: int = 50) -> list[dict]:
+    """The first layouts succeed after 10 steps, the others end after 64; each has so many invalid replies besides."""
+    made = []
+    for layout in range(layouts):
+        won = layout < rate * layouts
+        steps = 10 if won else 64
+        row = {"layout": layout, "success": won, "return": 0.86 if won else 0.0, "steps": steps}
+        made.append({**row, "length": steps + invalid, "invalid": invalid})
+    return made
+
+
+def with_scripts(made: list[dict]) -> list[dict]:
+    said = {"seen": "You see a wall 2 steps left\nYou see a | key", "said": "I go.\nfinal answer: go forward"}
+    for row in made[:2]:
+        row["mission"] = "go to the red ball"
+        row["told"] = [{**said, "valid": number > 0} for number in range(10)]
+    return made
+
+
+def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
+    """A record of training: what is displayed lies a tenth above the truth."""
+    record: dict = {"iteration": number, "frames": 128 * number}
+    if number:
+        shown = min(1.0, success + 0.1)
+        record |= {"episodes": 20, "success": shown, "return": 0.7, "length": 9.0, "invalid": 0.2}
+        record |= {"valid": 0.9, "cut_off": 0.02, "reply_tokens": 7.0, "said": "go forward"}
+        if thinks:
+            words = 8 - 0.15 * number
+            record |= {"thought_words": words, "thought_words_p10": words - 2, "thought_words_p90": words + 2}
+            record |= {"echo_rate": 0.6 if 20 <= number < 30 else 0.1, "grounded_rate": 0.8, "hallucination_rate": 0.1}
+    if tested:
+        record |= {"test_success": success, "test_return": 0.6, "test_length": 20.0, "test_invalid": 1.0}
+        if thinks:
+            record |= {"mi_retrieval": 2.0, "mi_bound": float(np.log(24)), "retrieval_accuracy": 0.5}
+            record |= {"thought_entropy": 1.5, "swap_empty": 0.3, "swap_other": 0.01 * number}
+    return record
+
+
+def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
+    given = {**USUAL, "iterations": iterations, **settings}
+    place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{zlib.crc32(repr(settings).encode()):08x}"
+    place.mkdir(parents=True)
+    (place / "config.yaml").write_text(
+        yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
+    )
+    thinks, learns = method.startswith("reasoning"), method in arms.UNTUNED
+    records = []
+    if learns:
+        levels = 0.2 + 0.7 * np.arange(iterations + 1) / 40 + 0.01 * seed
+        records = [update(number, levels[number], thinks, number % 10 == 0) for number in range(iterations + 1)]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
+    stored = [{"policy": policy, "mean": {}, "rows": rows(rate, invalid=1)} for policy, rate in rates.items()]
+    with_scripts(stored[0]["rows"])
+    (place / "evaluation.json").write_text(json.dumps(stored))
+    (place / "manifest.json").write_text(json.dumps({"label": place.name, "wall_seconds": 1.0}))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Both agents with three seeds, untuned and tuned; a study of each kind."""
+    home = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
+    swapped = {"thought emptied": 0.5, "another's thought": 0.4}
+    for seed in range(3):
+        store(home, "direct", seed, {"sampled": 0.96, HELD_OUT: 0.9, "first-finished": 0.98})
+        store(home, "reasoning", seed, {"sampled": 0.86, HELD_OUT: 0.8, "first-finished": 0.9, **swapped})
+        store(home, "direct-zero-shot", seed, {"sampled": 0.24, HELD_OUT: 0.2})
+        store(home, "reasoning-zero-shot", seed, {"sampled": 0.36, HELD_OUT: 0.3, **swapped})
+        store(home, "random", seed, {"random": 0.26})
+    store(home, "random", 0, {"random": 0.22}, world=HELD_OUT)
+    store(home, "direct", 0, {"sampled": 0.5}, iterations=20, num_dists=3)
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, num_dists=5)
+    store(home, "direct-zero-shot", 0, {"sampled": 0.2}, num_dists=3)
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, estimator="bandit", episodes="whole")
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, episodes="whole")
+    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, fidelity={"drop_unfinished": True, "dropout": False})
+    store(home, "reasoning", 0, {"sampled": 0.4}, iterations=20, max_new_tokens=40)
+    return home
+
+
+@pytest.fixture(scope="module")
+def records(built):
+    """All that is stored."""
+    return load(built)
+
+
+@pytest.fixture
+def folder(built, tmp_path):
+    """A copy to change."""
+    return shutil.copytree(built, tmp_path / built.name)
+
+
+def readable(made, *keys: str) -> dict:
+    frame = made.readable
+    return {tuple(row[key] for key in keys): row for row in frame.to_dict("records")}
+
+
+def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_count_environments(folder):
+    store(folder, "reasoning-zero-shot", 7, {"sampled": 0.3}, num_envs=32)
+    found = [(arm.kind, arm.variant, len(arm.seeds)) for arm in arms.reasoning_arms(load(folder))]
+    assert ("direct", "", 3) in found and ("direct", "3 distractors", 1) in found
+    assert ("direct", "bandit, whole episodes", 1) in found
+    assert ("direct", "unfinished episodes dropped", 1) in found
+    trained_elsewhere = [each for each in found if each[0] == "reasoning-zero-shot"]
+    assert len(trained_elsewhere) == 1, "the number of environments says nothing about an untuned agent"
+
+
+def test_series_hold_the_updates_that_every_seed_has(records):
+    arm = arms.main_arms(records)["direct"]
+    frames, values = arm.series("test_success")
+    assert frames.tolist() == [0, 1280, 2560, 3840, 5120]
+    assert values.shape == (3, 5) and values[:, 0] == pytest.approx([20, 21, 22])
+    assert arm.series("thought_words") is None and arm.series("length")[1].shape == (3, 40)
+
+
+def test_the_final_table_has_the_verdict_as_a_paired_difference(records):
+    table = readable(tables.agents_table(records), "distractors", "test", "agent")
+    ours = table["0", "GoTo", "thinks, then acts, trained"]
+    assert ours["success"].startswith("86 % [") and ours["report's success"] == "100 %, 100 %"
+    assert table["0", "GoTo", "thinking minus not, trained"]["success"].startswith("-10.0 [")
+    assert table["0", "GoTo", "thinking minus not, untuned"]["success"].startswith("+12.0 [")
+    held_out = table["0", "GoTo, held-out objects", "answers at once, untuned"]
+    assert (held_out["success"][:4], held_out["report's success"]) == ("20 %", "96 %")
+    assert table["0", "GoTo, held-out objects", "random actions"]["success"].startswith("22 %")
+    first = table["0", "GoTo, first finished", "answers at once, trained"]
+    assert first["success"].startswith("98 %") and first["report's success"] == "–"
+
+
+def test_the_verdict_pairs_layouts(records):
+    found = arms.main_arms(records)
+    gap = arms.difference(found["reasoning"], found["direct"], "sampled")
+    alone = found["direct"].estimate("sampled")
+    assert gap.value == pytest.approx(-10)
+    assert gap.high - gap.low < 2 * (alone.high - alone.low), "what makes a layout hard cancels out"
+
+
+def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(records):
+    arm = arms.main_arms(records)["direct"]
+    frames, values = figures.displayed(arm)
+    assert frames[0] == 1280 and values[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(range(1, 11)) / 40))
+    gaps = arm.curves.copy()
+    gaps.loc[gaps["iteration"].isin([3, 4]), "success"] = np.nan
+    thinned = replace(arm, curves=gaps)
+    rest = [1, 2, 5, 6, 7, 8, 9, 10]
+    shown = figures.displayed(thinned)[1]
+    assert shown[0, 0] == pytest.approx(100 * (0.3 + 0.7 * np.mean(rest) / 40))
+
+
+def test_an_arm_that_throws_unfinished_episodes_away_stands_beside_the_one_that_continues_them(records):
+    ((kept, dropped),) = figures.biased_pairs(records)
+    assert (kept.variant, dropped.variant) == ("", "unfinished episodes dropped")
+    assert kept.first(dropped.updates).updates == 20 and kept.updates == 40
+
+
+def test_the_originals_counting_displays_84_percent_where_68_are_true():
+    """docs/papers/reasoning.md#a17: successes of 12 replies in the mean, failures of 64."""
+    rng = np.random.default_rng(0)
+    success = rng.random(20_000) < 0.68
+    length = np.where(success, rng.integers(4, 21, 20_000), 64)
+    shown = figures.displayed_by_original(100.0 * success, length, rng)
+    assert shown == pytest.approx(84, abs=3)
+
+
+def test_counting_is_fair_to_an_agent_whose_episodes_are_all_as_long(records):
+    rng = np.random.default_rng(0)
+    won = 100.0 * (rng.random(20_000) < 0.4)
+    assert figures.displayed_by_original(won, np.full(20_000, 7), rng) == pytest.approx(40, abs=1.5)
+    true, shown = figures.true_and_displayed(arms.main_arms(records)["direct-zero-shot"])
+    assert true == 24 and shown > 26, "its failures take six times as long"
+
+
+def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
+    (credit,) = arms.ESTIMATORS.groups(records)
+    assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
+        ("nested", "whole"),
+        ("bandit", "whole"),
+    ], "the main arm goes on over updates, and is no fair comparison"
+    trained, untuned = arms.DISTRACTORS.groups(records)
+    assert [arm.distractors for arm in trained] == [0, 3, 5] and [arm.distractors for arm in untuned] == [0, 3]
+    assert arms.WINDOWS.groups(records) == []
+
+
+def test_a_study_compares_when_the_shortest_arm_stops(records):
+    table = readable(tables.study_table(records, arms.DISTRACTORS), "agent", "arm")
+    main, three = table["answers at once", "0 distractors"], table["answers at once", "3 distractors"]
+    assert (main["by then"], three["by then"]) == ("47 %", "46 %"), "tests of updates 10 and 20"
+    assert main["updates"] == "40" and three["updates"] == "20"
+    assert (three["report, zero-shot"], three["report, trained"]) == ("80 %", "98 %, 100 %")
+
+
+@pytest.mark.parametrize(
+    ("echo", "found"),
+    [
+        ([0.1, 0.6, 0.6, 0.2, 0.6, 0.6], (None, None)),
+        ([0.1, 0.5, 0.5, 0.5, 0.4], (2, None)),
+        ([0.6, 0.6, 0.6, 0.2, 0.3, 0.25, 0.2, 0.1], (1, 6)),
+        ([0.6, 0.6, np.nan, 0.6, 0.6], (None, None)),
+        ([0.9, 0.9], (None, None)),
+    ],
+)
+def test_a_collapse_is_half_echoes_in_three_updates_and_over_after_three_at_a_quarter(echo, found):
+    assert thought_figures.collapse(np.arange(1, len(echo) + 1), np.array(echo)) == found
+
+
+def test_every_run_that_thinks_is_judged_by_both_rules(records):
+    table = readable(thought_figures.collapse_table(records), "arm", "seed")
+    assert set(table) == {("main", "0"), ("main", "1"), ("main", "2"), ("40 new tokens", "0")}
+    assert table["main", "1"]["collapse"] == "at update 20, over at 30"
+    assert table["main", "1"]["2 words"] == "at update 40"
+    assert table["40 new tokens", "0"]["collapse"] == "none", "one update with echoes is none"
+    assert table["main", "0"]["words, first"] == f"{8 - 0.15 * np.mean(range(1, 11)):.1f}"
+
+
+def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
+    table = readable(thought_figures.swaps_table(records), "agent", "thoughts")
+    trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
+    assert (
+        trained["left out"]["lost"] == "36 (36, 36, 36)"
+        and trained["from another episode's start"]["lost"] == "46 (46, 46, 46)"
+    )
+    assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
+    untuned = table["thinks, untuned", "from another episode's start"]["actions changed"]
+    assert (untuned, trained["from another episode's start"]["actions changed"]) == ("0 %", "40 %"), (
+        "the first and the last test"
+    )
+
+
+def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):
+    table = tables.transcripts(records).readable
+    heads = [cell for cell in table["episode"] if "layout" in cell]
+    assert [head.partition(",")[0] for head in heads].count("answers at once") == 2
+    assert all(head.endswith("layout 0: go to the red ball") for head in heads) and len(heads) == 4
+    assert table["says"][0] == "“I go. ⏎ final answer: go forward” ✗"
+    assert table["reads"][0] == "You see a wall 2 steps left; You see a | key"
+    assert [cell for cell in table["episode"] if "success" in cell] == ["success after 10 replies"] * 4
+    assert table["reply"].tolist()[:11] == ["1", "2", "3", "4", "5", "6", "…", "8", "9", "10", ""]
+
+
+def test_replies_in_any_script_stay_one_row_of_the_table(folder):
+    file = next((folder / "reasoning" / "runs").glob("direct-Reasoning-GoTo-v0-s0-*")) / "evaluation.json"
+    stored = json.loads(file.read_text())
+    for row in stored[0]["rows"][:2]:
+        row["told"] = [{"seen": "", "said": "a\r\n\u2028b | c\t日本\n\n", "valid": False}]
+    for place in (folder / "reasoning" / "runs").glob("direct-Reasoning-GoTo-v0-s0-*"):
+        (place / "evaluation.json").write_text(json.dumps(stored))
+    made = tables.transcripts(load(folder))
+    lines = made.markdown.splitlines()
+    assert "“a ⏎ b \\| c 日本” ✗" in made.markdown and "(nothing)" in made.markdown
+    assert sum(line.startswith("|") for line in lines) == len(made.readable) + 2
+
+
+def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(folder, tmp_path):
+    drawn = draw_all(folder, "reasoning")
+    assert [each.exhibit.id for each in drawn] == [id for id, each in exhibits().items() if each.paper == "reasoning"]
+    assert not any(each.skipped for each in drawn)
+    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
+    bare = tmp_path / "0.1.0-smoke-20260101-abcdef1"
+    store(bare, "direct", 0, {"sampled": 0.2}, iterations=2)
+    skipped = {each.exhibit.id: each.skipped for each in draw_all(bare, "reasoning")}
+    assert "needs runs of reasoning" in skipped["reasoning-collapse"]
+    assert "holds nothing of it" in skipped["reasoning-estimators"] and not skipped["reasoning-curves"]
+
+
+def test_the_printed_tables_are_complete():
+    worlds = ("GoTo", "Pickup", "GoToTest", "PickupTest")
+    trials = {0: 2, 3: 2, 5: 1}
+    for count, rows_ in TABLES.items():
+        assert [row[0] for row in rows_] == [world for world in worlds for _ in range(1 + trials[count])]
+        assert all(0 <= value <= 1 for row in rows_ for value in row[2:])
+        assert all(row[2] >= row[4] and row[3] >= row[5] for row in rows_), "no reward exceeds its success"
+    assert cells(3, "GoTo", "trained", True) == [(98, 0.88), (14, 0.13)]
+    assert cells(0, "Pickup", "zero-shot", False) == [(68, 0.47)] and cells(8, "GoTo", "trained", True) == []
+
+
+REASONING_CLAIMS = [claim for claim in load_claims() if claim.paper == "reasoning"]
+
+
+def test_claims_print_what_the_tables_print():
+    held = [claim for claim in REASONING_CLAIMS if claim.published and claim.select]
+    for claim in held:
+        world = claim.select.policy if claim.select.policy.startswith("Reasoning-") else claim.select.world
+        variant = "zero-shot" if claim.select.method in arms.UNTUNED.values() else "trained"
+        thinks = claim.select.method.startswith("reasoning")
+        found = cells(claim.select.settings["num_dists"], arms.short(world), variant, thinks)
+        stable = found[:1] if "its one stable run" in claim.statement else found
+        assert float(claim.published["success"]) == pytest.approx(np.mean([cell.success for cell in stable])), claim.id
+        if "return" in claim.published:
+            assert float(claim.published["return"]) == pytest.approx(np.mean([cell.reward for cell in stable])), (
+                claim.id
+            )
+    assert len(held) == 24
+
+
+def test_every_claim_of_a_scale_selects_runs_that_its_plan_has():
+    chosen = {"quick": 0, "full": 0, "paper": 0}
+    for scale in chosen:
+        specs = [run.spec for run in lab.plan("reasoning", scale=scale).runs]
+        for claim in [each for each in REASONING_CLAIMS if each.not_run is None and scale in each.scales]:
+            for side in (
+                [claim.select] if claim.select else [half for each in claim.compare for half in (each.of, each.than)]
+            ):
+                wanted = {"method": side.method, "world": side.world}
+                mine = [spec for spec in specs if wanted.items() <= spec.model_dump().items()]
+                mine = [spec for spec in mine if side.settings.items() <= spec.settings.items()]
+                assert mine and len({spec.seed for spec in mine}) == len(mine), f"{claim.id} at {scale}: {side}"
+                chosen[scale] += 1
+    assert min(chosen.values()) > 0
+
+
+def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success") -> Claim:
+    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t", "command": "c"}
+    sides = {"metric": metric, "direction": direction, "of": of, "than": than}
+    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides]})
+
+
+def test_the_ends_of_training_are_compared_by_their_tenths(records):
+    thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
+    claim = ordering({**thinks, "when": "last tenth"}, {**thinks, "when": "first tenth"}, metric="thought_words")
+    verdict = judge_claim(claim, records)
+    (gap,) = verdict.fresh.values()
+    assert gap.value == pytest.approx(-0.15 * 36), "the mean of updates 37 to 40 against 1 to 4"
+    assert verdict.verdict == "ordering holds" and "reasoning (last tenth)" in next(iter(verdict.fresh))
+
+
+def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(records):
+    thinks = {"method": "reasoning", "world": WORLD, "settings": {"iterations": 40}}
+    sampled = {**thinks, "policy": "sampled"}
+    swapped = judge_claim(ordering({**thinks, "policy": "another's thought"}, sampled), records)
+    assert next(iter(swapped.fresh.values())).value == pytest.approx(-46)
+    held_out = judge_claim(ordering({**thinks, "policy": HELD_OUT}, sampled), records)
+    assert next(iter(held_out.fresh.values())).value == pytest.approx(-6)
+    with pytest.raises(ValueError, match="must be one of"):
+        ordering({**thinks, "policy": "thoughts emptied"}, sampled)

@@ -1,0 +1,189 @@
+"""The first command in one piece: a version of all papers is drawn, judged and shown, and as each paper alone would be.
+
+The plans are the real ones, their records are made up (`made_up.py`): nothing is trained. Intervals of verdicts take
+fewer resamples here and figures fewer dots; both sides of a comparison take the same.
+"""
+
+import ast
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import made_up
+import pytest
+import yaml
+
+from groundlab import lab, report
+from groundlab.core.paths import repository_root
+from groundlab.lab import results
+from groundlab.report import Review, exhibits, judging, style
+from groundlab.report.claims import load_claims
+from groundlab.report.exhibits import Drawn
+
+SCALES = ("quick", "full", "paper")
+NOTHING_TO_SHOW = {
+    # no study of limits with a tuned agent; one room only
+    "quick": {"reasoning-limits", "knowledge-worlds"},
+    "full": set(),
+    # models of other makers, of whose pretraining nothing is known; labels by one language model
+    "paper": {"glam-dose-curves", "glam-doses", "knowledge-labels"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _coarse(monkeypatch):
+    monkeypatch.setattr(judging, "_RESAMPLES", 200)
+    monkeypatch.setattr(style, "DPI", 40)
+    monkeypatch.setitem(style._RC, "pdf.fonttype", 3)  # no subsets of fonts, which take as long as the drawing
+
+
+# --- The records are those that methods write
+
+
+def published_runs() -> Iterator[Path]:
+    """One published run of each method with each choice of settings."""
+    found = {}
+    for config in sorted(repository_root().glob("results/*/*/runs/*/config.yaml")):
+        spec = yaml.safe_load(config.read_text())
+        found.setdefault(json.dumps([spec["method"], spec["world"], spec["settings"]]), config.parent)
+    return iter(found.values())
+
+
+def shape(evaluations: list[dict], metrics: list[dict]) -> dict[str, Any]:
+    """Policies in their order, the names in their rows, and the names in the records of training and in its tests."""
+    tests = {policy: set(means) for record in metrics for policy, means in record.get("test", {}).items()}
+    return {
+        "rows": [(each["policy"], set().union(*each["rows"])) for each in evaluations],
+        "metrics": set().union(*metrics),
+        "tests": tests,
+    }
+
+
+def test_made_up_records_have_the_shape_of_published_ones():
+    compared = set()
+    for run in published_runs():
+        spec = yaml.safe_load((run / "config.yaml").read_text())
+        metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        theirs = shape(json.loads((run / "evaluation.json").read_text()), metrics)
+        assert shape(*made_up.records_of(spec)) == theirs, run
+        compared.add(spec["method"])
+    assert len(compared) > 15
+
+
+# --- Claims and plans
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_claim_selects_the_runs_of_one_choice_of_settings(scale, tmp_path):
+    runs = lab.plan(scale=scale, results=tmp_path).runs
+    for claim in (each for each in load_claims() if scale in each.scales and each.not_run is None):
+        for selector in claim.selectors:
+            asked = selector.settings.items()
+            matching = [
+                json.dumps(run.spec.settings, sort_keys=True)
+                for run in runs
+                if (run.paper, run.spec.method, run.spec.world) == (claim.paper, selector.method, selector.world)
+                and all(run.spec.settings.get(key) == value for key, value in asked)
+            ]
+            assert len(set(matching)) == 1, (claim.id, str(selector))
+
+
+# --- The whole version
+
+
+def version_name(scale: str) -> str:
+    return f"0.1.0-{scale}-20260101-abcdef1"
+
+
+def of_paper_alone(whole: Path, paper: str, home: Path) -> Path:
+    """A version that holds the runs of one paper of a whole one, and nothing else."""
+    folder = home / f"{paper}-alone" / whole.name
+    (folder / paper).mkdir(parents=True)
+    (folder / paper / "runs").symlink_to(whole / paper / "runs")
+    return folder
+
+
+def contents(drawn: Sequence[Drawn], *kinds: str) -> dict[str, bytes]:
+    """File name -> content, of the exhibits' files with these endings."""
+    return {path.name: path.read_bytes() for each in drawn for path in each.paths if path.suffix in kinds}
+
+
+def check_review(review: Review, scale: str) -> None:
+    """Every exhibit is drawn, every claim of the scale is judged, and all of it is on the page."""
+    assert {each.exhibit.id for each in review.exhibits} == set(exhibits())
+    assert {each.exhibit.id for each in review.exhibits if each.skipped} == NOTHING_TO_SHOW[scale]
+    assert [each.claim for each in review.verdicts] == list(load_claims())
+    due = {claim.id for claim in load_claims() if scale in claim.scales and claim.not_run is None}
+    assert {each.claim.id for each in review.verdicts if each.judged} == due
+    page = review.page.read_text()
+    assert all(claim.id in page for claim in load_claims())
+    assert page.count("data:image/png;base64,") >= sum(each.path("png") is not None for each in review.exhibits)
+
+
+def check_against_papers_alone(review: Review, home: Path, figures: bool) -> None:
+    """Tables to the byte (figures too, where asked), verdicts to the last digit."""
+    kinds = ("csv", "md", "png") if figures else ("csv", "md")
+    whole = review.page.parent
+    for paper in {each.exhibit.paper for each in review.exhibits}:
+        records = report.load(of_paper_alone(whole, paper, home))
+        mine = [each for each in review.exhibits if each.exhibit.paper == paper]
+        wanted = [each.exhibit.id for each in mine if any(each.path(kind) for kind in kinds)]
+        theirs = contents([report.draw(id, records) for id in wanted], *(f".{kind}" for kind in kinds))
+        assert contents(mine, *(f".{kind}" for kind in kinds)) == theirs and theirs
+        judged = [each.as_json() for each in review.verdicts if each.claim.paper == paper]
+        assert judged == [each.as_json() for each in report.judge(records, paper)] and judged
+
+
+@pytest.mark.parametrize("scale", ["full", "paper"])
+def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_path):
+    plan = lab.plan(scale=scale, results=tmp_path / "results")
+    review = report.review(made_up.write_version(plan, tmp_path / version_name(scale)))
+    check_review(review, scale)
+    check_against_papers_alone(review, tmp_path, figures=False)
+
+
+# --- Its pages
+
+
+def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Execute a notebook's code as its kernel would, each result shown; returns its names.
+
+    What `groundlab.pages` shows is left out: it plays worlds and asks models, and reads no record.
+    """
+    names: dict[str, Any] = {}
+    for cell in json.loads((repository_root() / "notebooks" / page).read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            for statement in ast.parse("".join(cell["source"])).body:
+                _run_statement(statement, names)
+        if "parameters" in cell["metadata"].get("tags", ()):
+            assert parameters.keys() <= names.keys()
+            names |= parameters
+    return names
+
+
+def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
+    if not isinstance(statement, ast.Expr):
+        exec(compile(ast.Module([statement], []), "cell", "exec"), names)
+        return
+    root = names.get(ast.unparse(statement).split(".")[0])
+    if not (isinstance(root, ModuleType) and root.__name__.startswith("groundlab.pages.")):
+        value = eval(compile(ast.Expression(statement.value), "cell", "eval"), names)
+        show = getattr(value, "_repr_mimebundle_", None) or getattr(value, "_repr_html_", value.__repr__)
+        assert show()
+
+
+def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("GROUNDLAB_EXECUTED", "1")  # as `reproduce` tells its notebooks: nothing is left to train
+    plan = lab.plan(scale="quick")
+    made_up.write_store(plan)
+    whole = lab.collect(plan, tmp_path / version_name("quick"))
+    results.describe_version(plan, whole, {}, "groundlab reproduce")
+    for experiment in plan.experiments:
+        for page in experiment.notebooks:
+            run_cells(page, {"scale": "quick", "seeds": None, "folder": str(whole)})
+    review = run_cells("07_review.ipynb", {"folder": str(whole)})["review"]
+    check_review(review, "quick")
+    check_against_papers_alone(review, tmp_path, figures=True)
