@@ -264,7 +264,8 @@ def on_side(comparison: Comparison, gap: Estimate) -> bool:
 def _interval_text(comparison: Comparison, gap: Estimate) -> str:
     """A difference with its signs, or a chance."""
     sign = "" if comparison.measure == "chance" else "+"
-    return f"{gap.value:{sign}.2f} [{gap.low:{sign}.2f}, {gap.high:{sign}.2f}]"
+    value, low, high = (round(each, 9) + 0.0 for each in (gap.value, gap.low, gap.high))  # so that no -0.00 is printed
+    return f"{value:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
 
 
 def _conclude(

@@ -230,6 +230,7 @@ from groundlab.papers import registry
 method, world, settings, folder = json.loads(sys.argv[1])
 spec = run_hash.resolve(method, world, 0, settings)
 known, home = run_hash.input_digests(method, world, spec.settings), run_hash.package_folder()
+registry.load(method, world)
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 registry.execute(Run(Path(folder), spec))

@@ -113,11 +113,11 @@ def test_accounts_are_kept_by_model_and_a_rule_takes_nothing(tmp_path):
 ASKS = """
 import sys
 from pathlib import Path
-from groundlab.language.chat import Ledger, Recording, Sampling, reach
+from groundlab.language.chat import Ledger, Recording, Sampling, connection
 from groundlab.language.chat.openai_client import Server
 
 file, base_url, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-recording = Recording(Server("tiny", reach.Connection(base_url)), Ledger(file), "openai")
+recording = Recording(Server("tiny", connection.Connection(base_url)), Ledger(file), "openai")
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(20):

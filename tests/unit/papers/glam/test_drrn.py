@@ -15,6 +15,7 @@ from groundlab.learning.replay import Replay, Sequences
 from groundlab.papers import registry
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import drrn, unigram
+from groundlab.papers.glam import settings as glam_settings
 from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings
 from groundlab.papers.glam.env_stream import training_stream
 from groundlab.papers.glam.policy import Reader
@@ -29,7 +30,7 @@ ITEM = np.dtype([("item", "i8"), ("next", "i8")])
 @pytest.fixture(autouse=True)
 def short_iterations(monkeypatch):
     """Records of 48 frames instead of 1,024."""
-    monkeypatch.setattr(drrn, "FRAMES_PER_RECORD", 48)
+    monkeypatch.setattr(glam_settings, "FRAMES_PER_RECORD", 48)
 
 
 def items(*numbers: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from groundlab import lab
 from groundlab.core.run import RunSpec
 from groundlab.lab import run_store
 from groundlab.papers import registry
-from groundlab.papers.glam import drrn
+from groundlab.papers.glam import settings
 
 from .conftest import WORLD
 
@@ -25,8 +25,8 @@ import json, sys
 from pathlib import Path
 from groundlab import lab
 from groundlab.core.run import RunSpec
-from groundlab.papers.glam import drrn
-drrn.FRAMES_PER_RECORD = {FRAMES}
+from groundlab.papers.glam import settings
+settings.FRAMES_PER_RECORD = {FRAMES}
 lab.execute_run(RunSpec(**json.loads(sys.argv[1])), Path(sys.argv[2]))
 """
 AGENTS = {
@@ -60,7 +60,7 @@ def steps(folder) -> int:
 
 
 def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(drrn, "FRAMES_PER_RECORD", FRAMES)
+    monkeypatch.setattr(settings, "FRAMES_PER_RECORD", FRAMES)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     command = [sys.executable, "-P", "-c", CALL, json.dumps(spec.model_dump()), str(killed)]
     process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)

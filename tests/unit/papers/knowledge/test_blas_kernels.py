@@ -13,9 +13,9 @@ import pytest
 PLAYED = """
 import hashlib
 import numpy as np
-from groundlab.language.pretraining import resolve_model
+from groundlab.language.shipped_models import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.papers.knowledge import bk_goal, labelling
+from groundlab.papers.knowledge import bk_goal, labelling, settings
 from groundlab.papers.knowledge.observations import Windows, stack
 
 data = labelling.dataset()
@@ -23,7 +23,7 @@ long = [number for number, length in enumerate(data.lengths) if length >= 30]
 parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in range(0, 26, 2)][:600]
 windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
 encoder = Embedder(load_encoder(resolve_model("quick-t5-s0")))
-goals = bk_goal.GoalPotential(bk_goal.load(labelling.HOME / "goals"), encoder, pooling="sentences")
+goals = bk_goal.GoalPotential(bk_goal.load(settings.HOME / "goals"), encoder, pooling="sentences")
 bk_goal.calibrate(goals, data, 0.3)
 phi = goals(windows)
 paid = bk_goal.EllmBonus(goals)(windows, np.zeros((len(phi) // 8, 8), bool))
