@@ -35,7 +35,7 @@ from groundlab.papers.knowledge.dataset import Dataset, Segment
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Potential, random_play, targets
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox import attacks as adversaries
+from groundlab.papers.knowledge.sandbox.attacks import LIMITS, Attack, adversaries, attack, by_kind, surroundings
 from groundlab.papers.knowledge.sandbox.results import FAULTS
 from groundlab.report.style import fewer_colours, house_style, new_figure
 from groundlab.worlds.codes import COLOURS, DONE, EMPTY, FORWARD, STEP_X, STEP_Y, TYPES, WALL
@@ -200,12 +200,12 @@ def matches(plan: Plan, count: int = 6) -> Page:
 
 def attacks(every: int = 1) -> Page:
     """Programs that try to do harm, each with the gate and without it, run now; `every` n-th one of them."""
-    chosen = adversaries.adversaries()[::every]
-    done: list[adversaries.Attack] = []
+    chosen = adversaries()[::every]
+    done: list[Attack] = []
     for gate in (True, False):
-        with adversaries.surroundings() as around, Sandbox(adversaries.LIMITS, gate) as sandbox:
-            done += [adversaries.attack(each, sandbox, around) for each in chosen]
-    rows = adversaries.by_kind(done)
+        with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
+            done += [attack(each, sandbox, around) for each in chosen]
+    rows = by_kind(done)
     whole: dict[str, Any] = {"kind": "all", "programs": len(chosen)}
     whole |= {"refused by the gate": sum(each.gate and each.ending == "refused" for each in done)}
     whole |= {"without the gate": "", "harmed": sum(bool(each.harms) for each in done)}

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import child_seed
-from groundlab.language.chat import connection as reach
+from groundlab.language.chat.connection import budget, connection
 from groundlab.language.chat.interface import ChatModel, Sampling
 from groundlab.language.chat.ledger import Ledger, Recorded, Recording
 
@@ -62,10 +62,8 @@ def chat_model(maker: Maker, settings: ChatSettings, ledger: Path | None) -> Cha
         from groundlab.language.chat.local_client import Local
 
         local = Local(settings.model, settings.revision, settings.device, settings.dtype)
-        return Recording(local, Ledger(ledger), "local", reach.budget())
+        return Recording(local, Ledger(ledger), "local", budget())
     from groundlab.language.chat.openai_client import Server
 
-    connection = reach.connection()
-    return Recording(
-        Server(settings.model, connection), Ledger(ledger), f"openai {connection.base_url}", reach.budget()
-    )
+    server = connection()
+    return Recording(Server(settings.model, server), Ledger(ledger), f"openai {server.base_url}", budget())
