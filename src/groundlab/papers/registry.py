@@ -92,9 +92,7 @@ def check_world(name: str, world: str) -> None:
 def execute(run: Run) -> None:
     """Do a whole run: continue from its checkpoint, train, evaluate, store."""
     module = load(run.spec.method, run.spec.world)
-    if hasattr(module, "execute"):
-        module.execute(run)
-    elif hasattr(module, "make_learner"):
+    if hasattr(module, "make_learner"):
         train(run, module.make_learner(run.spec, run))
     else:
         evaluate_once(run, module.evaluate)
@@ -106,7 +104,7 @@ def evaluate(request: Request) -> list[Evaluation]:
     Raises GroundlabError for a method that learns and was given no checkpoint.
     """
     module = load(request.method, request.world)
-    if hasattr(module, "evaluate"):
+    if not hasattr(module, "make_learner"):
         return module.evaluate(request)
     if request.checkpoint is None:
         raise GroundlabError(f"{request.method} needs a trained agent; give --checkpoint FOLDER of a run")

@@ -9,6 +9,7 @@ Random streams of intervals are keyed by method, world and settings (`Arm.key`),
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
@@ -36,7 +37,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Arm:
+class Arm(ABC):
     """The runs of one kind in one world with one choice of settings."""
 
     kind: str
@@ -60,14 +61,14 @@ class Arm:
         return method
 
     @classmethod
+    @abstractmethod
     def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
         """The usual settings of a kind in a world, chosen among all runs of the paper."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
         """How settings differ from the baseline; equal for the runs of one arm."""
-        raise NotImplementedError
 
     @classmethod
     def phrase(cls, name: str, value: Any) -> str:
