@@ -17,11 +17,10 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalToken
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line
-from groundlab.core.seeding import generator
 from groundlab.lab import run_store
 from groundlab.papers.reasoning.ppo import MODEL
 from groundlab.papers.reasoning.settings import ADAPTER
-from groundlab.report.statistics import two_level_interval
+from groundlab.report.statistics import mean_interval
 
 CARD = "README.md"
 
@@ -85,9 +84,8 @@ def _base(folder: Path, manifest: dict[str, Any]) -> str:
 
 def _measured(result: dict[str, Any]) -> str:
     successes = np.array([[float(row["success"]) for row in result["rows"]]])
-    estimate = two_level_interval(successes, generator(0, "card"))
-    numbers = (estimate.value, estimate.low, estimate.high)
-    value, low, high = (f"{100 * number:.0f} %" for number in numbers)
+    estimate = mean_interval(100 * successes, trained=False, bounds=(0, 100))
+    value, low, high = (f"{number:.0f} %" for number in (estimate.value, estimate.low, estimate.high))
     return f"| {result['policy']} | {successes.size} | {value} | {low} to {high} |"
 
 

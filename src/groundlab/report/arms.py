@@ -5,7 +5,7 @@
 
 A paper subclasses `Arm` in its own arms.py: how its kinds are called and drawn (`styles`), which settings are the
 baseline (`baseline_settings`), how others differ from it (`overrides_of`) and how a difference reads (`phrase`).
-Random streams of intervals are keyed by method, world and settings (`Arm.key`), never by a label on the page.
+Random streams are keyed by method, world and settings (`Arm.key`), never by a label on the page.
 """
 
 import json
@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core.seeding import generator
-from groundlab.report.records import FIRST_FINISHED, Records, table, training_means
-from groundlab.report.statistics import Estimate, difference_interval, two_level_interval
+from groundlab.report.records import Records, episode_columns, holds_training, table, tables_of_both, training_means
+from groundlab.report.statistics import Estimate, bounds_of, difference_interval, mean_interval
 from groundlab.report.style import PlotStyle
 
 Settings = dict[str, Any]
@@ -95,8 +95,13 @@ class Arm(ABC):
         """The seeds that were run, ascending."""
         return sorted({*self.evaluations["seed"], *self.curves["seed"]})
 
+    @property
+    def trained(self) -> bool:
+        """Whether its seeds are trainings; those of a rule or an untuned model repeat one policy."""
+        return holds_training(self.curves)
+
     def generator(self, *purpose: str) -> np.random.Generator:
-        """The random stream of one interval of this arm."""
+        """A random stream of this arm."""
         return generator(0, self.key, *purpose)
 
     def where(self, mask: Any) -> Self:
@@ -107,17 +112,20 @@ class Arm(ABC):
         """The last value of a counter of its training records (`frames`, `iteration`) that every seed has."""
         return min(int(np.max(curve[column].to_numpy())) for _, curve in self.curves.groupby("seed"))
 
+    def episodes(self, policy: str, metric: str = "success") -> pd.DataFrame | None:
+        """The rows of the final evaluation; None where it was not played or the metric not recorded."""
+        rows = self.evaluations.loc[self.evaluations["policy"] == policy]
+        return None if rows.empty or metric not in rows or rows[metric].isna().any() else rows
+
     def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
         """[seeds, layouts] of the final evaluation; None where it was not played or the metric not recorded."""
-        rows = self.evaluations.loc[self.evaluations["policy"] == policy]
-        if rows.empty or metric not in rows or rows[metric].isna().any():
-            return None
-        return table(rows, metric, "episode" if policy == FIRST_FINISHED else "layout")
+        rows = self.episodes(policy, metric)
+        return None if rows is None else table(rows, metric, episode_columns(policy))
 
     def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
         """The mean with its 95 % interval over seeds and layouts."""
         scores = self.scores(policy, metric)
-        return None if scores is None else two_level_interval(scores, self.generator("interval", policy, metric))
+        return None if scores is None else mean_interval(scores, trained=self.trained, bounds=bounds_of(metric))
 
     def training_success(self, frames: float = np.inf) -> np.ndarray:
         """[seeds, 1]: the mean success of training episodes over the first frames, in percent.
@@ -128,7 +136,7 @@ class Arm(ABC):
 
     def efficiency(self) -> Estimate:
         """`training_success` over all frames with its 95 % interval over seeds."""
-        return two_level_interval(self.training_success(), self.generator("efficiency"))
+        return mean_interval(self.training_success(), bounds=bounds_of("success"))
 
 
 A = TypeVar("A", bound=Arm)
@@ -185,15 +193,16 @@ def most_common(settings: Sequence[Settings], tie: Callable[[Settings], tuple]) 
 def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "success") -> Estimate | None:
     """The mean of `ours` minus that of `theirs`, each an arm under a policy; None where one was not played.
 
-    Paired by layout where both were evaluated on the same ones.
+    Paired on the layouts that both played.
     """
     (our_arm, our_policy), (their_arm, their_policy) = ours, theirs
-    a, b = our_arm.scores(our_policy, metric), their_arm.scores(their_policy, metric)
+    a, b = our_arm.episodes(our_policy, metric), their_arm.episodes(their_policy, metric)
     if a is None or b is None:
         return None
-    paired = FIRST_FINISHED not in (our_policy, their_policy) and a.shape[1] == b.shape[1]
-    rng = our_arm.generator("difference", our_policy, their_arm.key, their_policy, metric)
-    return difference_interval(a, b, paired, rng)
+    ours_, theirs_, paired = tables_of_both(a, b, metric)
+    return difference_interval(
+        ours_, theirs_, paired=paired, trained=(our_arm.trained, their_arm.trained), bounds=bounds_of(metric)
+    )
 
 
 def signed(gap: Estimate | None, metric: str = "success") -> str:
@@ -201,4 +210,6 @@ def signed(gap: Estimate | None, metric: str = "success") -> str:
     if gap is None:
         return "–"
     decimals = 1 if metric == "success" else 2
+    if not gap.known:
+        return f"{gap.value:+.{decimals}f} (one seed)"
     return f"{gap.value:+.{decimals}f} [{gap.low:+.{decimals}f}, {gap.high:+.{decimals}f}]"

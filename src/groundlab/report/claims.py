@@ -1,12 +1,16 @@
 """What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values in tables.
 
 A claim names the place in the paper, the published value, the stored rows that it is about (`select`), how equal is
-equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Four tolerances:
+equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Five tolerances:
 
-    exact      equal after rounding to the decimals that were published
-    numeric    at most `within` away, or inside `range`; a metric named in neither must be exact
-    interval   the published value lies inside our 95 % bootstrap interval
-    ordering   the interval of a difference lies on the stated side of 0, or that of a chance of one half (`compare`)
+    exact        equal after rounding to the decimals that were published
+    numeric      at most `within` away, or inside `range`; a metric named in neither must be exact
+    interval     the published value lies inside our 95 % interval
+    ordering     the interval of a difference lies on the stated side of 0 (`compare`)
+    equivalence  the interval of a difference lies within a `margin`, which names its source
+
+`kind: own` marks our own bars, controls and findings: they are judged alike and counted apart. Of a `family`, claims
+that compare several arms in one exhibit, one is `primary`; the others are judged at Bonferroni's level.
 
 Numbers are quoted in the YAML, because their decimals count. Which metrics and policies a claim may name, and what its
 sides are called, is said by its paper (`Paper.metrics`, `policies`, `short_names`).
@@ -27,7 +31,7 @@ from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse
 
-Tolerance = Literal["exact", "numeric", "interval", "ordering"]
+Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Direction = Literal["lower", "higher", "not lower", "not higher"]
 
@@ -89,14 +93,17 @@ class Comparison(_Strict):
     than: Selector
     by: Number = Decimal(0)
     """What the difference itself must reach besides, in the unit of the metric."""
-    measure: Literal["difference", "chance"] = "difference"
-    """How they are compared: by the difference of their means, or by the chance that a seed of `of` has more than one
-    of `than` (`statistics.probability_of_improvement`; even is one half)."""
+    measure: Literal["difference", "permutation"] = "difference"
+    """How they are compared: by the interval of the difference of their means, or by an exact one-sided permutation
+    test of the seeds' means (`statistics.permutation_p`)."""
 
-    @property
-    def even(self) -> float:
-        """What the measure is where the two do not differ."""
-        return 0.5 if self.measure == "chance" else 0.0
+
+class Margin(_Strict):
+    """How large a difference still counts as none, in the unit of the metric."""
+
+    points: Number
+    source: str
+    """Where these points come from."""
 
 
 class Claim(_Strict):
@@ -111,25 +118,32 @@ class Claim(_Strict):
     """Where the tolerance comes from."""
     command: str = ""
     scales: tuple[Scale, ...] = ("quick", "full", "paper")
+    kind: Literal["paper", "own"] = "paper"
+    family: str = ""
+    primary: bool = False
     published: dict[str, Number] = {}
+    """What the paper prints."""
     error_bar: dict[str, Number] = {}
     """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
-    reference: dict[str, Number] = {}
+    original: dict[str, Number] = {}
     """What the authors' released code gave when it was run again."""
-    against: Literal["published", "reference"] = "published"
+    against: Literal["published", "original"] = "published"
+    layouts: Literal["drawn", "fixed"] = "drawn"
+    """fixed: the value that it is held against is of the very same test layouts, so only seeds vary."""
     within: dict[str, Number] = {}
     range: dict[str, tuple[Number, Number]] = {}
     failed_layouts: tuple[int, ...] | None = None
     """The test layouts that every seed fails on, and no others."""
     select: Selector | None = None
     compare: tuple[Comparison, ...] = ()
+    margin: Margin | None = None
     not_run: str | None = None
     """Why no scale runs this."""
 
     @property
     def expected(self) -> dict[str, Decimal]:
         """The values that fresh ones are held against."""
-        return self.published if self.against == "published" else self.reference
+        return self.published if self.against == "published" else self.original
 
     @property
     def selectors(self) -> list[Selector]:
@@ -143,7 +157,7 @@ class Claim(_Strict):
         if self.paper not in papers:
             raise ValueError(f"{self.id} names the paper {self.paper!r}; papers are {', '.join(papers)}")
         paper = papers[self.paper]
-        by_metric = (self.published, self.error_bar, self.reference, self.within, self.range)
+        by_metric = (self.published, self.error_bar, self.original, self.within, self.range)
         metrics = {metric for each in by_metric for metric in each} | {each.metric for each in self.compare}
         policies = {each.policy for each in self.selectors if "policy" in each.model_fields_set}
         wrong = [each for each in metrics if each not in paper.metrics]
@@ -160,10 +174,17 @@ class Claim(_Strict):
             return self
         if not self.command:
             raise ValueError(f"{self.id} needs a command that measures it again")
-        if self.tolerance == "ordering" and not self.compare:
-            raise ValueError(f"{self.id} is an ordering and needs compare")
+        compares = self.tolerance in ("ordering", "equivalence")
+        if compares and not self.compare:
+            raise ValueError(f"{self.id} is an {self.tolerance} and needs compare")
+        if (self.tolerance == "equivalence") != (self.margin is not None):
+            raise ValueError(f"{self.id} needs a margin, and tolerance equivalence, or neither")
+        if self.kind == "own" and self.published:
+            raise ValueError(f"{self.id} is our own and has published values; they belong to the paper's claims")
+        if self.primary and not self.family:
+            raise ValueError(f"{self.id} is primary of no family; name the family")
         values = self.expected or self.range or self.failed_layouts is not None
-        if self.tolerance != "ordering" and not (self.select and values):
+        if not compares and not (self.select and values):
             raise ValueError(f"{self.id} needs select, and {self.against} values, a range or failed_layouts")
         return self
 
@@ -178,14 +199,18 @@ def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     offered = plugins.load(plugins.PAPERS)
     files = [offered[name].config_folder / "claims.yaml" for name in ([paper] if paper else offered)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
-    return _with_unique_ids(claims)
+    return _consistent(claims)
 
 
-def _with_unique_ids(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+def _consistent(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     names = [claim.id for claim in claims]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise GroundlabError(f"claim id {repeated[0]!r} is used twice; ids name one claim each")
+    primaries = [claim.family for claim in claims if claim.primary]
+    for family in {claim.family for claim in claims} - {""}:
+        if primaries.count(family) != 1:
+            raise GroundlabError(f"{primaries.count(family)} claims of family {family!r} are primary; mark one")
     return tuple(claims)
 
 
@@ -197,7 +222,7 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
         raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)") from None
     except yaml.YAMLError as error:
         raise GroundlabError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend that line") from None
-    return _with_unique_ids(parse(_ClaimsFile, content, str(path)).claims)
+    return _consistent(parse(_ClaimsFile, content, str(path)).claims)
 
 
 def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:

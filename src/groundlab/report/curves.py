@@ -2,7 +2,7 @@
 
 frames, success = running_success(curve)                 # of one run
 draw_running_success(axis, arm, colour)                  # of all seeds of an arm
-draw_seeds(axis, frames, values, colour, rng, label)     # any values [seeds, points] on shared points
+draw_seeds(axis, frames, values, colour, label)          # any values [seeds, points] on shared points
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from groundlab.report.arms import Arm
-from groundlab.report.statistics import Statistic, band, mean
+from groundlab.report.statistics import SEEDS_FOR_A_VERDICT, Bounds, band
 
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 RUNNING_SUCCESS = f"success of the last {WINDOW} episodes [%]"
@@ -48,7 +48,7 @@ def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", lin
     grid = np.unique(np.concatenate([frames for frames, _ in curves]))
     grid = grid[grid >= max(frames[0] for frames, _ in curves)]
     values = np.stack([np.interp(grid, *seed) for seed in curves])
-    draw_seeds(axis, grid, values, colour, arm.generator("band"), label, linestyle=linestyle)
+    draw_seeds(axis, grid, values, colour, label, bounds=(0, 100), linestyle=linestyle)
 
 
 def draw_seeds(
@@ -56,19 +56,20 @@ def draw_seeds(
     x: np.ndarray,
     values: np.ndarray,
     colour: str,
-    rng: np.random.Generator,
     label: str | None = None,
-    statistic: Statistic = mean,
+    bounds: Bounds | None = None,
     **style: Any,
 ) -> None:
-    """Seeds thin, their mean (or another statistic) thick, its 95 % band shaded; values is [seeds, points].
+    """Seeds thin, their mean thick, from five seeds on its 95 % band shaded; values is [seeds, points].
 
-    A single seed is one line of medium width without a band. `style` is that of the thick line.
+    Fewer seeds have no band: the lines themselves are all that is known. A single seed is one line of medium width.
+    `bounds` cut the band off; `style` is that of the thick line.
     """
     if len(values) == 1:
         axis.plot(x, values[0], color=colour, label=label, **{"linewidth": 1.2, **style})
         return
     axis.plot(x, values.T, color=colour, linestyle=style.get("linestyle", "-"), **_THIN)
-    middle, low, high = band(values, statistic, rng)
-    axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(x, middle, color=colour, label=label, **style)
+    if len(values) >= SEEDS_FOR_A_VERDICT:
+        _, low, high = band(values, bounds)
+        axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(x, values.mean(axis=0), color=colour, label=label, **style)

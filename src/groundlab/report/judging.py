@@ -3,11 +3,13 @@
     verdicts = judge("results/0.1.0-quick-20261121-ab12cd3", paper="mediator")
     verdicts[0].verdict        # one of VERDICTS: "reproduced", "within interval", "ordering holds", ...
 
-`_judge_values` judges the classes exact, numeric and interval, `_judge_order` orderings; claims.py is the schema of
-what is judged.
+`_judge_values` judges the classes exact, numeric and interval, `_judge_order` orderings and equivalences; claims.py is
+the schema of what is judged, statistics.py says how wide intervals are. Trained agents of fewer than five seeds show
+a shape at best.
 """
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
@@ -18,18 +20,43 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core import plugins
-from groundlab.core.seeding import generator
-from groundlab.report.claims import Claim, Comparison, Selector, load_claims
-from groundlab.report.records import FIRST_FINISHED, Records, load, select, table, tenth_means, training_means
-from groundlab.report.statistics import Estimate, difference_interval, improvement_interval, two_level_interval
+from groundlab.report.claims import Claim, Comparison, Margin, Selector, load_claims
+from groundlab.report.records import (
+    Records,
+    episode_columns,
+    holds_training,
+    load,
+    select,
+    table,
+    tables_of_both,
+    tenth_means,
+    training_means,
+)
+from groundlab.report.statistics import (
+    CONFIDENCE,
+    SEEDS_FOR_A_VERDICT,
+    Estimate,
+    bounds_of,
+    difference_interval,
+    mean_interval,
+    permutation_p,
+)
 from groundlab.report.tables import markdown, measured
 
-REPRODUCED, WITHIN, HOLDS = "reproduced", "within interval", "ordering holds"
-MISSED, NOT_RUN = "not reproduced", "not run at this scale"
-VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, MISSED, NOT_RUN)
+REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
+SHAPE, NOT_TOLD, MISSED = "shape only", "not told apart", "not reproduced"
+NOT_RUN = "not run at this scale"
+VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, EQUIVALENT, SHAPE, NOT_TOLD, MISSED, NOT_RUN)
 # A verdict is a sign and a word; where there is colour, it only helps.
-SIGNS: dict[str, str] = dict(zip(VERDICTS, ("✓", "✓", "✓", "✗", "–"), strict=True))
-_WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS}
+SIGNS: dict[str, str] = dict(zip(VERDICTS, ("✓", "✓", "✓", "✓", "~", "?", "✗", "–"), strict=True))
+_WORST_FIRST = (MISSED, NOT_TOLD, SHAPE)
+_WORD = {
+    "exact": REPRODUCED,
+    "numeric": REPRODUCED,
+    "interval": WITHIN,
+    "ordering": HOLDS,
+    "equivalence": EQUIVALENT,
+}
 
 
 @dataclass(frozen=True)
@@ -54,11 +81,13 @@ class Verdict:
         claim = self.claim.model_dump(mode="json", include=_COPIED)
         fresh = {key: {"value": each.value, "low": each.low, "high": each.high} for key, each in self.fresh.items()}
         own = {"fresh": fresh, "seeds": self.seeds, "verdicts": self.by_metric, "verdict": self.verdict}
-        return {**claim, **own, "reason": self.reason, "seconds": self.seconds}
+        row = readable_row(self)
+        return {**claim, **own, "reason": self.reason, "seconds": self.seconds, "readable": row}
 
 
-_RESAMPLES = 20_000  # of a verdict: with 2,000 an end of an interval near its bound falls to either side by luck
-_COPIED = {"id", "paper", "locus", "statement", "tolerance", "source", "command", "scales", "published", "reference"}
+_COPIED = {"id", "paper", "kind", "locus", "statement", "tolerance", "source", "command", "scales", "published"} | {
+    "original"
+}
 
 
 class Verdicts(list[Verdict]):
@@ -71,8 +100,11 @@ class Verdicts(list[Verdict]):
 
     def counts(self) -> dict[str, int]:
         """How many claims got each verdict, the absent ones left out."""
-        numbers = {word: sum(each.verdict == word for each in self) for word in VERDICTS}
-        return {word: count for word, count in numbers.items() if count}
+        return counted(each.verdict for each in self)
+
+    def of_kind(self, kind: str) -> "Verdicts":
+        """Those on the paper's claims (`paper`), or on our own bars and controls (`own`)."""
+        return Verdicts(each for each in self if each.claim.kind == kind)
 
     @property
     def readable(self) -> pd.DataFrame:
@@ -94,6 +126,12 @@ class Verdicts(list[Verdict]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def counted(words: Iterable[str]) -> dict[str, int]:
+    """How often each verdict stands among `words`, in the order of `VERDICTS`, the absent ones left out."""
+    numbers = Counter(words)
+    return {word: numbers[word] for word in VERDICTS if numbers[word]}
+
+
 def _cell(tag: str, text: str) -> str:
     """A cell of a notebook's table, one measurement a line (Jupyter would set it flush right)."""
     lines = "<br>".join(html.escape(line) for line in text.split("; "))
@@ -105,15 +143,25 @@ def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterab
     records = folder if isinstance(folder, Records) else load(folder)
     chosen = [claim for claim in (load_claims(paper) if claims is None else claims) if paper in (None, claim.paper)]
     by_paper = {name: records.of_paper(name) for name in {claim.paper for claim in chosen}}
-    return Verdicts(judge_claim(claim, by_paper[claim.paper]) for claim in chosen)
+    at_this_scale = [claim for claim in chosen if records.scale in claim.scales]
+    others = Counter(claim.family for claim in at_this_scale if claim.family and not claim.primary)
+    return Verdicts(
+        judge_claim(claim, by_paper[claim.paper], 1 if claim.primary else max(1, others[claim.family]))
+        for claim in chosen
+    )
 
 
-def judge_claim(claim: Claim, records: Records) -> Verdict:
-    """The verdict on one claim by the records of its paper (`Records.of_paper`)."""
+def judge_claim(claim: Claim, records: Records, comparisons: int = 1) -> Verdict:
+    """The verdict on one claim by the records of its paper (`Records.of_paper`).
+
+    comparisons: of how many in its family it is one; the level is divided by it (Bonferroni).
+    """
     missing = why_not_judged(claim, records)
     if missing:
         return Verdict(claim, NOT_RUN, missing)
-    return _judge_order(claim, records) if claim.tolerance == "ordering" else _judge_values(claim, records)
+    if claim.compare:
+        return _judge_order(claim, records, 1 - (1 - CONFIDENCE) / comparisons)
+    return _judge_values(claim, records)
 
 
 def why_not_judged(claim: Claim, records: Records) -> str:
@@ -141,7 +189,7 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
     """
     rows = select_rows(records, selector)
     if selector.when == "end":
-        return table(rows, metric, columns="episode" if selector.policy == FIRST_FINISHED else "layout")
+        return table(rows, metric, episode_columns(selector.policy))
     if selector.when == "training":
         return training_means(rows, metric)
     if selector.when in ("first tenth", "last tenth"):
@@ -153,10 +201,12 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
 def _judge_values(claim: Claim, records: Records) -> Verdict:
     assert claim.select is not None  # the schema demands it of every class but ordering
     fresh, parts, reasons = {}, {}, []
+    few = _few_seeds(records, claim.select)
     for metric in claim.expected or claim.range:
-        fresh[metric] = estimate(claim.select, metric, records)
+        fresh[metric] = estimate(claim.select, metric, records, drawn=claim.layouts == "drawn")
         holds, reason = compare_value(claim, metric, fresh[metric])
-        parts[metric] = _WORD[claim.tolerance] if holds else MISSED
+        shape = claim.tolerance == "interval" and (few or not fresh[metric].known)
+        parts[metric] = SHAPE if shape and (holds or not fresh[metric].known) else _word(claim, holds)
         reasons.append(f"{SIGNS[parts[metric]]} {reason}")
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
@@ -165,10 +215,25 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     return _conclude(claim, records, fresh, parts, reasons)
 
 
-def estimate(selector: Selector, metric: str, records: Records) -> Estimate:
-    """The mean of a metric with its two-level interval; each cell owns its generator, so order never matters."""
-    rng = generator(0, "interval", selector.key, metric)
-    return two_level_interval(_values(records, selector, metric), rng, _RESAMPLES)
+def _word(claim: Claim, holds: bool) -> str:
+    return _WORD[claim.tolerance] if holds else MISSED
+
+
+def estimate(selector: Selector, metric: str, records: Records, drawn: bool = True) -> Estimate:
+    """The mean of a metric with its interval; drawn: whether its layouts stand for all layouts of the world."""
+    values, trained = _values(records, selector, metric), _trained(records, selector)
+    return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric))
+
+
+def _trained(records: Records, selector: Selector) -> bool:
+    """Whether the seeds of a selector are trainings."""
+    runs = select_rows(records, selector)["run"].unique()
+    return holds_training(records.curves.loc[records.curves["run"].isin(runs)])
+
+
+def _few_seeds(records: Records, selector: Selector) -> bool:
+    """Whether these are trainings of fewer seeds than a verdict on an ordering needs."""
+    return _trained(records, selector) and select_rows(records, selector)["seed"].nunique() < SEEDS_FOR_A_VERDICT
 
 
 def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str]:
@@ -204,13 +269,18 @@ def _listed(layouts: list[int]) -> str:
     return ", ".join(map(str, layouts)) or "none"
 
 
-def _judge_order(claim: Claim, records: Records) -> Verdict:
+def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     for each in claim.compare:
         name = _comparison_name(each, _short_names(claim.paper))
-        fresh[name] = difference(each, records)
-        parts[name] = HOLDS if on_side(each, fresh[name]) else MISSED
-        reasons.append(f"{name} = {_interval_text(each, fresh[name])}, must be {_requirement(each)}")
+        fresh[name] = difference(each, records, confidence)
+        word = outcome(each, fresh[name], claim.margin, 1 - confidence)
+        if word not in (MISSED, NOT_TOLD) or (word == NOT_TOLD and _leans(each, fresh[name], claim.margin)):
+            word = SHAPE if any(_few_seeds(records, side) for side in (each.of, each.than)) else word
+        parts[name] = word
+        reasons.append(f"{name} {_interval_text(each, fresh[name])}, must be {_requirement(each, claim.margin)}")
+    if confidence > CONFIDENCE:
+        reasons.append(f"intervals of {100 * confidence:.2f} %, one of several comparisons ({claim.family})")
     return _conclude(claim, records, fresh, parts, reasons)
 
 
@@ -219,59 +289,96 @@ def _short_names(paper: str) -> Mapping[str, str]:
 
 
 def _comparison_name(comparison: Comparison, names: Mapping[str, str]) -> str:
-    """`success: mediator - random`, or `chance of more success: knowledge over phi = 0`."""
+    """`success: mediator - random`, or `success: knowledge above phi = 0, permutation of seeds`."""
     of, than = comparison.of.short(names), comparison.than.short(names)
-    if comparison.measure == "chance":
-        return f"chance of more {comparison.metric}: {of} over {than}"
+    if comparison.measure == "permutation":
+        side = "below" if comparison.direction == "lower" else "above"
+        return f"{comparison.metric}: {of} {side} {than}, permutation of seeds"
     return f"{comparison.metric}: {of} - {than}"
 
 
-def difference(comparison: Comparison, records: Records) -> Estimate:
-    """`of` minus `than` with its interval, paired by layout when both were evaluated on the same ones; or the chance
-    that a seed's mean is higher (`Comparison.measure`)."""
-    of, than = comparison.of, comparison.than
-    paired = of.when == than.when == "end" and _layouts(records, of) == _layouts(records, than)
-    rng = generator(0, comparison.measure, of.key, than.key, comparison.metric)
-    ours, theirs = (_values(records, side, comparison.metric) for side in (of, than))
-    if comparison.measure == "chance":
-        ours, theirs = (table.mean(axis=1, keepdims=True) for table in (ours, theirs))
-        return improvement_interval(ours, theirs, rng, _RESAMPLES)
-    return difference_interval(ours, theirs, paired, rng, _RESAMPLES)
+def difference(comparison: Comparison, records: Records, confidence: float = CONFIDENCE) -> Estimate:
+    """`of` minus `than` with its interval, paired on the layouts that both played; or a p (`Comparison.measure`)."""
+    sides = comparison.of, comparison.than
+    if comparison.measure == "permutation":
+        ours, theirs = (_values(records, side, comparison.metric).mean(axis=1) for side in sides)
+        p = permutation_p(*((theirs, ours) if comparison.direction == "lower" else (ours, theirs)))
+        return Estimate(p, np.nan, np.nan)
+    if all(side.when == "end" for side in sides):
+        ours, theirs, paired = tables_of_both(*(select_rows(records, side) for side in sides), comparison.metric)
+    else:
+        ours, theirs = (_values(records, side, comparison.metric) for side in sides)
+        paired = False
+    return difference_interval(
+        ours,
+        theirs,
+        paired=paired,
+        trained=(_trained(records, comparison.of), _trained(records, comparison.than)),
+        bounds=bounds_of(comparison.metric),
+        confidence=confidence,
+    )
 
 
-def _layouts(records: Records, selector: Selector) -> list[int]:
-    return sorted(select_rows(records, selector)["layout"].unique())
+def _requirement(comparison: Comparison, margin: Margin | None) -> str:
+    if margin is not None:
+        worse = "lose less than" if comparison.direction == "not lower" else "differ by less than"
+        return f"{worse} {margin.points} ({' '.join(margin.source.split())})"
+    return comparison.direction + (f" by {comparison.by} at least" if comparison.by else "")
 
 
-def _requirement(comparison: Comparison) -> str:
-    than = " than one half" if comparison.measure == "chance" else ""
-    return comparison.direction + than + (f" by {comparison.by} at least" if comparison.by else "")
+def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None, level: float = 0.05) -> str:
+    """What a difference with its interval, or a permutation's p, says about a comparison.
 
-
-def on_side(comparison: Comparison, gap: Estimate) -> bool:
-    """`lower` and `higher` need the even value outside the interval; the `not` forms that the opposite is not shown."""
-    even, margin = comparison.even, float(comparison.by)
+    `lower` and `higher` need all of the interval on their side, the value `by` so much; without a margin the `not`
+    forms are only told apart where the difference itself is shown.
+    """
+    if comparison.measure == "permutation":
+        return HOLDS if gap.value <= level else MISSED if gap.value >= 1 - level else NOT_TOLD
+    if not gap.known:
+        return NOT_TOLD
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
     low, high = round(gap.low, 9), round(gap.high, 9)
-    return {
-        "lower": high < even and gap.value <= even - margin,
-        "higher": low > even and gap.value >= even + margin,
-        "not lower": high >= even,
-        "not higher": low <= even,
-    }[comparison.direction]
+    up = comparison.direction in ("higher", "not lower")
+    if not up:
+        low, high = -high, -low
+    if margin is not None:
+        points, both = float(margin.points), not comparison.direction.startswith("not")
+        if low > -points and (high < points or not both):
+            return EQUIVALENT
+        return MISSED if high < -points or (both and low > points) else NOT_TOLD
+    if high < 0:
+        return MISSED
+    if low > 0:
+        enough = (gap.value if up else -gap.value) >= float(comparison.by)
+        return HOLDS if enough else MISSED
+    return NOT_TOLD
+
+
+def _leans(comparison: Comparison, gap: Estimate, margin: Margin | None) -> bool:
+    """Whether the measured value itself is as stated, shown or not."""
+    if comparison.measure == "permutation":
+        return gap.value < 0.5
+    up = comparison.direction in ("higher", "not lower")
+    value, slack = gap.value if up else -gap.value, float(margin.points) if margin else 0.0
+    if comparison.direction.startswith("not"):
+        return value >= -slack
+    return abs(value) <= slack if margin else value > 0 and value >= float(comparison.by)
 
 
 def _interval_text(comparison: Comparison, gap: Estimate) -> str:
-    """A difference with its signs, or a chance."""
-    sign = "" if comparison.measure == "chance" else "+"
+    """A difference with its signs, or a p."""
+    if comparison.measure == "permutation":
+        return f"p = {gap.value:.3f}"
+    if not gap.known:
+        return f"{gap.value:+.2f} (one seed)"
     value, low, high = (round(each, 9) + 0.0 for each in (gap.value, gap.low, gap.high))  # so that no -0.00 is printed
-    return f"{value:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
+    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def _conclude(
     claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
 ) -> Verdict:
-    verdict = MISSED if MISSED in parts.values() else _WORD[claim.tolerance]
+    verdict = next((word for word in _WORST_FIRST if word in parts.values()), _WORD[claim.tolerance])
     seeds = len(set(select_rows(records, claim.selectors[0])["seed"]))
     return Verdict(claim, verdict, "; ".join(reasons), fresh, parts, seeds, _seconds(claim, records))
 
@@ -286,14 +393,14 @@ def _seconds(claim: Claim, records: Records) -> float:
 
 
 def readable_row(verdict: Verdict) -> dict[str, str]:
-    """A claim as people read it: paper, original re-run, fresh with interval, verdict."""
+    """A claim as people read it: what the paper prints, the original code's re-run, here with interval, verdict."""
     claim = verdict.claim
     failed = "" if claim.failed_layouts is None else f"fails on {', '.join(map(str, claim.failed_layouts))}"
     return {
         "claim": claim.locus,
         "statement": claim.statement,
         "paper": _numbers(claim.published, claim.error_bar),
-        "original re-run": failed or _numbers(claim.reference),
+        "original re-run": failed or _numbers(claim.original),
         "here": _fresh(verdict),
         "seeds": str(verdict.seeds) if verdict.judged else "–",
         "verdict": f"{SIGNS[verdict.verdict]} {verdict.verdict} ({claim.tolerance})",
@@ -307,7 +414,7 @@ def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = Non
 
 
 def _fresh(verdict: Verdict) -> str:
-    if verdict.claim.tolerance == "ordering":
+    if verdict.claim.compare:
         pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
         return "; ".join(f"{name} {_interval_text(each, gap)}" for each, (name, gap) in pairs) or "–"
     parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]

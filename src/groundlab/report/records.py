@@ -120,6 +120,29 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
     return pivot.to_numpy(dtype=float)
 
 
+def holds_training(curves: pd.DataFrame) -> bool:
+    """Whether records are of training; what follows a rule leaves a single record, of its evaluation."""
+    return not curves.empty and bool((curves["iteration"] > 1).any())
+
+
+def episode_columns(policy: str) -> str:
+    """What tells the episodes of a policy apart: their layout, or their order where they were counted as they ended."""
+    return "episode" if policy == FIRST_FINISHED else "layout"
+
+
+def tables_of_both(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(ours [seeds, layouts], theirs, paired): a metric of two policies' episodes on the layouts that both played.
+
+    Unpaired, and whole, where they share no layout or episodes were counted as they finished.
+    """
+    columns = [episode_columns(rows["policy"].iloc[0]) for rows in (ours, theirs)]
+    shared = set(ours["layout"]) & set(theirs["layout"]) if columns == ["layout", "layout"] else set()
+    if shared:
+        ours, theirs = (rows.loc[rows["layout"].isin(shared)] for rows in (ours, theirs))
+    first, second = (table(rows, metric, each) for rows, each in zip((ours, theirs), columns, strict=True))
+    return first, second, bool(shared)
+
+
 def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
     """[seeds, 1]: a metric of training episodes, averaged over all frames; updates in which none ended are left out.
 

@@ -21,7 +21,7 @@ from groundlab.report.exhibits import Drawn, Gallery, draw_all
 from groundlab.report.judging import SIGNS, VERDICTS, Verdict, Verdicts, judge, readable_row
 from groundlab.report.records import Records, load
 
-_CLASSES = dict(zip(VERDICTS, ("good", "good", "good", "bad", "none"), strict=True))
+_CLASSES = dict(zip(VERDICTS, ("good", "good", "good", "good", "open", "open", "bad", "none"), strict=True))
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,71 @@
-"""Aggregates and intervals for few seeds: interquartile mean, bootstrap intervals, paired differences.
+"""Means, differences and ratios with intervals that hold their level with few seeds (docs/artifact.md#intervals).
 
-All functions are pure; randomness comes only from the generator that the caller passes, so that every interval is
-repeatable to the last digit. Definitions follow Agarwal et al. 2021 ("Deep RL at the edge of the statistical
-precipice") and agree with their package rliable, whose values tests/golden/rliable.json keeps.
+Data are tables [seeds, layouts]; what has no layouts (an area under a learning curve) is [seeds, 1]. Nothing is
+resampled, so an interval has no Monte-Carlo noise. Two questions decide how wide it is:
 
-Two kinds of data, two rules of resampling:
-    scores [runs, tasks]      `improvement_interval`: runs are drawn anew within each task
-    tables [seeds, layouts]   `two_level_interval`: seeds are drawn, and one set of layouts for all of them;
-                              a method without randomness has one seed, and then only layouts are drawn
+    trained    each seed is a training of its own: a t interval over seeds. Otherwise seeds are repetitions of one
+               policy, and only episodes and layouts vary.
+    drawn      layouts stand for all layouts of the world; otherwise for themselves, as against a published value of
+               the very same layouts.
+
+Shares get a binomial interval of as many episodes as their variance is worth (Korn & Graubard 1998), since a t interval
+of 100 %, 100 % and 97 % leaves the range. Simulated coverage: tests/unit/report/test_coverage.py.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-RESAMPLES = 2000
 CONFIDENCE = 0.95
-Statistic = Callable[[np.ndarray], np.ndarray]
+SEEDS_FOR_A_VERDICT = 5  # below, an ordering of trained agents is a shape
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its 95 % interval, all in the unit of the data."""
+    """A value with the ends of its interval, in the unit of the data; NaN ends where one seed gives none."""
 
     value: float
     low: float
     high: float
 
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
     def holds(self, value: float) -> bool:
         """Whether `value` lies inside the interval, its ends included."""
-        return self.low <= value <= self.high
+        # Six decimals: the upper end of a share of nearly all episodes is below 100 % by its binary digits only.
+        return round(self.low, 6) <= value <= round(self.high, 6)
 
 
-def mean(scores: np.ndarray) -> np.ndarray:
-    """The mean over the last axis."""
-    return scores.mean(axis=-1)
+@dataclass(frozen=True)
+class _Spread:
+    """The variance of a mean, and the degrees of freedom that it was estimated with."""
+
+    variance: float
+    freedom: float
+
+    def __add__(self, other: "_Spread") -> "_Spread":
+        """Of a sum or difference of independent means (Welch, Satterthwaite)."""
+        total = self.variance + other.variance
+        if not total > 0:
+            return _Spread(total, min(self.freedom, other.freedom))
+        parts = self.variance**2 / self.freedom + other.variance**2 / other.freedom
+        return _Spread(total, total**2 / parts)
+
+    def half_width(self, confidence: float) -> float:
+        return float(stats.t.ppf(0.5 + confidence / 2, self.freedom) * np.sqrt(self.variance))
+
+
+_UNKNOWN = _Spread(np.nan, 1.0)
+
+
+def bounds_of(metric: str) -> Bounds | None:
+    """(0, 100) for a success rate, which is in percent; None for what has no bounds."""
+    return (0.0, 100.0) if metric == "success" else None
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
@@ -44,82 +73,181 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     return stats.trim_mean(scores, 0.25, axis=-1)
 
 
-def percentile_interval(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The 2.5 % and 97.5 % percentiles of resampled values, over the first axis."""
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(samples, [tail, 100 - tail], axis=0)
-    return low, high
+def mean_interval(
+    table: np.ndarray,
+    *,
+    trained: bool = True,
+    drawn: bool = True,
+    bounds: Bounds | None = None,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """The mean of `table` [seeds, layouts] with its interval.
 
-
-def band(
-    curves: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(aggregate, low, high), each [points], of curves [seeds, points]: whole curves are resampled, pointwise ends."""
-    seeds = len(curves)
-    resampled = curves[rng.integers(seeds, size=(resamples, seeds))]
-    low, high = percentile_interval(statistic(np.moveaxis(resampled, 1, -1)))
-    return statistic(curves.T), low, high
-
-
-def two_level_interval(table: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES) -> Estimate:
-    """The mean of an evaluation table [seeds, layouts] over other seeds and other layouts.
-
-    All seeds play the same layouts, so a resample draws seeds, and one set of layouts for all of them: what makes a
-    layout hard is not averaged away by having more seeds.
+    bounds: those of a share. Its episodes lie on one bound or the other; means of seeds [seeds, 1] in between.
     """
-    means = _seed_means(table, rng, resamples)
-    columns = rng.integers(table.shape[1], size=means.shape)
-    low, high = percentile_interval(np.take_along_axis(means, columns, 1).mean(axis=1))
-    return Estimate(float(table.mean()), float(low), float(high))
+    spread, value = _spread(table, trained, drawn), float(table.mean())
+    if not np.isfinite(spread.variance):
+        return Estimate(value, np.nan, np.nan)
+    if bounds and table.shape[1] > 1 and (spread.variance > 0 or trained or drawn):
+        return _share_interval(value, spread, table.size if trained else table.shape[1], bounds, confidence)
+    half, (lowest, highest) = spread.half_width(confidence), bounds or (-np.inf, np.inf)
+    return Estimate(value, max(value - half, lowest), min(value + half, highest))
 
 
 def difference_interval(
-    ours: np.ndarray, theirs: np.ndarray, paired: bool, rng: np.random.Generator, resamples: int = RESAMPLES
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    *,
+    paired: bool,
+    trained: tuple[bool, bool] = (True, True),
+    bounds: Bounds | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """The mean of `ours` minus that of `theirs`, tables [seeds, layouts], seeds resampled separately.
+    """The mean of `ours` minus that of `theirs`, tables [seeds, layouts]; `bounds` says that they hold shares.
 
-    paired: both tables hold the same layouts in the same order, and each resample draws one set of layouts for both,
-    so that what makes a layout hard cancels out. Raises ValueError when paired tables differ in their layouts.
+    paired: both hold the same layouts in the same order, so that what makes a layout hard cancels out.
+    Raises ValueError when paired tables differ in their layouts.
     """
     if paired and ours.shape[1] != theirs.shape[1]:
         raise ValueError(f"paired tables need the same layouts, got {ours.shape[1]} and {theirs.shape[1]}")
-    a, b = _seed_means(ours, rng, resamples), _seed_means(theirs, rng, resamples)
-    columns = rng.integers(ours.shape[1], size=(resamples, ours.shape[1]))
-    others = columns if paired else rng.integers(theirs.shape[1], size=(resamples, theirs.shape[1]))
-    gaps = np.take_along_axis(a, columns, 1).mean(axis=1) - np.take_along_axis(b, others, 1).mean(axis=1)
-    low, high = percentile_interval(gaps)
-    return Estimate(float(ours.mean() - theirs.mean()), float(low), float(high))
+    gap = float(ours.mean() - theirs.mean())
+    if paired and ours.shape[1] > 1:
+        spread = _paired_spread(ours, theirs, trained)
+    else:
+        spread = _spread(ours, trained[0], True) + _spread(theirs, trained[1], True)
+    if not np.isfinite(spread.variance):
+        return Estimate(gap, np.nan, np.nan)
+    least = sum(_doubt_at_a_bound(side, bounds) for side in (ours, theirs)) if bounds else 0.0
+    half = _Spread(max(spread.variance, least), spread.freedom).half_width(confidence)
+    return Estimate(gap, gap - half, gap + half)
 
 
-def ratio_interval(
-    ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Estimate:
-    """The mean of `ours` [seeds] over that of `theirs` [seeds], both resampled; positive values."""
-    means = [each[rng.integers(len(each), size=(resamples, len(each)))].mean(axis=1) for each in (ours, theirs)]
-    low, high = percentile_interval(means[0] / means[1])
-    return Estimate(float(ours.mean() / theirs.mean()), float(low), float(high))
+def _doubt_at_a_bound(table: np.ndarray, bounds: Bounds) -> float:
+    """The variance of a share of episodes that never or always occurred (Agresti and Caffo: one more of each); else 0."""
+    low, high = bounds
+    if table.shape[1] == 1 or not ((table == low).all() or (table == high).all()):
+        return 0.0
+    episodes = table.size + 2
+    return (high - low) ** 2 * (1 / episodes) * (1 - 1 / episodes) / episodes
 
 
-def _seed_means(table: np.ndarray, rng: np.random.Generator, resamples: int) -> np.ndarray:
-    """Layout means over resampled seeds: [resamples, layouts]."""
-    return table[rng.integers(len(table), size=(resamples, len(table)))].mean(axis=1)
+def ratio_interval(ours: np.ndarray, theirs: np.ndarray, confidence: float = CONFIDENCE) -> Estimate:
+    """The mean of `ours` [seeds] over that of `theirs` [seeds], positive values: Welch's interval of the logarithm."""
+    ratio = float(ours.mean() / theirs.mean())
+    relative = [_Spread(each.variance / side.mean() ** 2, each.freedom) for each, side in _seed_spreads(ours, theirs)]
+    spread = relative[0] + relative[1]
+    if not np.isfinite(spread.variance):
+        return Estimate(ratio, np.nan, np.nan)
+    factor = float(np.exp(spread.half_width(confidence)))
+    return Estimate(ratio, ratio / factor, ratio * factor)
+
+
+def band(curves: np.ndarray, bounds: Bounds | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mean, low, high), each [points], of curves [seeds, points]: a t interval at each point, cut off at `bounds`."""
+    middle = curves.mean(axis=0)
+    half = np.array([_over_seeds(points).half_width(CONFIDENCE) for points in curves.T])
+    low, high = middle - half, middle + half
+    return middle, *(np.clip(end, *bounds) if bounds else end for end in (low, high))
+
+
+def permutation_p(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The exact one-sided p of `ours` [seeds] having the higher mean than `theirs` [seeds], by relabelling seeds.
+
+    Three seeds against three cannot go below 1/20, five against five below 1/252.
+    """
+    test = stats.permutation_test(
+        (ours, theirs), _gap, permutation_type="independent", alternative="greater", n_resamples=np.inf, vectorized=True
+    )
+    return float(test.pvalue)
 
 
 def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The chance that a run of ours beats one of theirs on the same task, ties counted half; both [runs, tasks]."""
+    """The chance that a run of ours beats one of theirs on the same task, ties counted half; both [runs, tasks].
+
+    As in Agarwal et al. 2021 and their package rliable.
+    """
     wins = (ours[:, None] > theirs[None]) + 0.5 * (ours[:, None] == theirs[None])
     return float(wins.mean())
 
 
-def improvement_interval(
-    ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Estimate:
-    """`probability_of_improvement` with its interval; runs of both [runs, tasks] are resampled within each task.
+def _gap(ours: np.ndarray, theirs: np.ndarray, axis: int = -1) -> np.ndarray:
+    # Nine decimals: relabellings that tie in the data must tie in binary numbers, too.
+    return np.round(ours.mean(axis=axis) - theirs.mean(axis=axis), 9)
 
-    With few runs the interval is coarse: where each of ours beats each of theirs it is [1, 1], whatever the distance.
+
+def _spread(table: np.ndarray, trained: bool, drawn: bool) -> _Spread:
+    """How well the mean of a table is known."""
+    seeds, layouts = table.shape
+    if not trained:
+        return _over_seeds(table.mean(axis=0)) if drawn else _within_layouts(table)
+    if seeds == 1:
+        return _UNKNOWN
+    if not drawn or layouts == 1:
+        return _over_seeds(table.mean(axis=1))
+    return _crossed([table.mean(axis=1)], table.mean(axis=0), _interaction(table), seeds - 1)
+
+
+def _paired_spread(ours: np.ndarray, theirs: np.ndarray, trained: tuple[bool, bool]) -> _Spread:
+    """Of a difference on shared layouts: seeds of each trained side, and layouts by what they do to the difference."""
+    if any(learnt and len(side) == 1 for side, learnt in zip((ours, theirs), trained, strict=True)):
+        return _UNKNOWN
+    sides = [side for side, learnt in zip((ours, theirs), trained, strict=True) if learnt]
+    least = min((len(side) for side in sides), default=ours.shape[1]) - 1
+    noise = sum(_interaction(side) for side in sides)
+    return _crossed([side.mean(axis=1) for side in sides], ours.mean(axis=0) - theirs.mean(axis=0), noise, least)
+
+
+def _crossed(seed_means: list[np.ndarray], layout_means: np.ndarray, noise: float, least: float) -> _Spread:
+    """Seeds crossed with layouts: the noise of single episodes stands in both means and is taken off once.
+
+    `least` bounds the degrees of freedom from below.
     """
-    tasks = np.arange(ours.shape[1])
-    a, b = (each[rng.integers(len(each), size=(resamples, *each.shape)), tasks] for each in (ours, theirs))
-    wins = (a[:, :, None] > b[:, None]) + 0.5 * (a[:, :, None] == b[:, None])
-    low, high = percentile_interval(wins.mean(axis=(1, 2, 3)))
-    return Estimate(probability_of_improvement(ours, theirs), float(low), float(high))
+    over_layouts = _over_seeds(layout_means)
+    by_seed = [_over_seeds(means) for means in seed_means]
+    over_seeds = sum((each.variance for each in by_seed), 0.0)
+    total = max(over_seeds + over_layouts.variance - noise, over_seeds, over_layouts.variance)
+    parts = sum(each.variance**2 / each.freedom for each in (*by_seed, over_layouts))
+    return _Spread(total, max(total**2 / parts, least) if parts > 0 else max(least, 1.0))
+
+
+def _over_seeds(values: np.ndarray) -> _Spread:
+    """Of the mean of independent values [n]."""
+    if len(values) < 2:
+        return _UNKNOWN
+    return _Spread(float(values.var(ddof=1)) / len(values), len(values) - 1)
+
+
+def _seed_spreads(*sides: np.ndarray) -> list[tuple[_Spread, np.ndarray]]:
+    return [(_over_seeds(side), side) for side in sides]
+
+
+def _within_layouts(table: np.ndarray) -> _Spread:
+    """Of repetitions of one policy on layouts that stand for themselves."""
+    seeds, layouts = table.shape
+    if seeds == 1:
+        return _UNKNOWN
+    return _Spread(float(table.var(axis=0, ddof=1).mean()) / table.size, layouts * (seeds - 1))
+
+
+def _interaction(table: np.ndarray) -> float:
+    """The variance that single episodes leave in the mean of a table: the residual of seed and layout effects."""
+    seeds, layouts = table.shape
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    return float((rest**2).sum()) / ((seeds - 1) * (layouts - 1)) / table.size
+
+
+def _share_interval(value: float, spread: _Spread, episodes: int, bounds: Bounds, confidence: float) -> Estimate:
+    """Clopper-Pearson's interval of a share, with as many episodes as its variance is worth.
+
+    Fewer still for few degrees of freedom, by the square of normal over t quantile, and by 1 + 1/freedom, since the
+    spread of shares near a bound is skewed (the factor that brings the simulated coverage to its level).
+    """
+    low, high = bounds
+    share, variance = (value - low) / (high - low), spread.variance / (high - low) ** 2
+    worth = min(episodes, share * (1 - share) / variance) if variance > 0 else episodes
+    tail = 0.5 + confidence / 2
+    worth *= float(stats.norm.ppf(tail) / stats.t.ppf(tail, spread.freedom)) ** 2 / (1 + 1 / spread.freedom)
+    wins, losses = share * worth, (1 - share) * worth
+    bottom = stats.beta.ppf(1 - tail, wins, losses + 1) if wins > 1e-9 else 0.0
+    top = stats.beta.ppf(tail, wins + 1, losses) if losses > 1e-9 else 1.0
+    return Estimate(value, low + (high - low) * float(bottom), low + (high - low) * float(top))

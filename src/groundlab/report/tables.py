@@ -38,9 +38,11 @@ def number(value: float, metric: str) -> str:
 
 
 def measured(estimate: Estimate | None, metric: str) -> str:
-    """A value with its interval: `25.78 [23.90, 27.71]`."""
+    """A value with its interval: `25.78 [23.90, 27.71]`; one seed has none: `25.78 (one seed)`."""
     if estimate is None:
         return "–"
+    if not estimate.known:
+        return f"{number(estimate.value, metric)} (one seed)"
     decimals = DECIMALS.get(metric, 2)
     return f"{number(estimate.value, metric)} [{estimate.low:.{decimals}f}, {estimate.high:.{decimals}f}]"
 

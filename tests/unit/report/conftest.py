@@ -68,13 +68,13 @@ def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A small results folder at scale quick: two worlds, rules and three trained seeds."""
+    """A small results folder at scale quick: two worlds, rules and five trained seeds."""
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     for world in ("SimpleDoorKey", "RandomBoxKey"):
         store_rule(folder, "hard-coded", world, 2, fails=range(0, 82, 2))
         store_rule(folder, "always", world, 30, fails=FAILS if world == "RandomBoxKey" else ())
         store_rule(folder, "random", world, 14)
         store_rule(folder, "on-change", world, 5)
-        for seed in range(3):
+        for seed in range(5):
             store_trained(folder, world, seed)
     return folder

@@ -9,7 +9,7 @@ import yaml
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims, published_cells, read_claims
-from groundlab.report.judging import judge, judge_claim, on_side, round_as
+from groundlab.report.judging import judge, judge_claim, outcome, round_as
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate
 
@@ -57,19 +57,81 @@ def test_an_interval_claim_needs_the_published_value_inside(results):
 
 
 @pytest.mark.parametrize(
-    ("metric", "direction", "holds"),
+    ("metric", "direction", "expected"),
     [
-        ("interactions", "lower", True),
-        ("interactions", "higher", False),
-        ("success", "not lower", True),
-        ("success", "higher", False),  # a tie is no ordering
-        ("success", "lower", False),
-        ("interactions", "not lower", False),
+        ("interactions", "lower", "ordering holds"),
+        ("interactions", "not higher", "ordering holds"),
+        ("interactions", "higher", "not reproduced"),
+        ("interactions", "not lower", "not reproduced"),
+        ("success", "not lower", "not told apart"),  # nothing is shown, so nothing holds
+        ("success", "higher", "not told apart"),
     ],
 )
-def test_an_ordering_needs_the_difference_on_its_side_of_zero(results, metric, direction, holds):
+def test_an_ordering_needs_the_whole_interval_on_its_side_of_zero(results, metric, direction, expected):
     compare = [{"metric": metric, "direction": direction, "of": OURS, "than": ALWAYS}]
-    assert (verdict(results, "ordering", compare=compare).verdict == "ordering holds") is holds
+    assert verdict(results, "ordering", compare=compare).verdict == expected
+
+
+def without_seeds(results, seeds):
+    for place in results.glob("mediator/runs/mediator-*"):
+        if place.name.split("-s")[1][0] in seeds:
+            shutil.rmtree(place)
+    return results
+
+
+def test_fewer_than_five_trainings_show_a_shape_at_best(results):
+    lower = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
+    higher = [{**lower[0], "direction": "higher"}]
+    inside = {"published": {"interactions": "3.5"}, "select": OURS}
+    assert verdict(results, "interval", **inside).verdict == "within interval"
+    few = without_seeds(results, "34")
+    assert verdict(few, "ordering", compare=lower).verdict == "shape only"
+    assert verdict(few, "ordering", compare=higher).verdict == "not reproduced", "three seeds may show the opposite"
+    assert verdict(few, "interval", **inside).verdict == "shape only"
+    rules = [{**lower[0], "of": {"method": "on-change", "world": "SimpleDoorKey"}}]
+    assert verdict(few, "ordering", compare=rules).verdict == "ordering holds", "rules have no training seeds"
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"), [("30", "equivalent"), ("20", "not reproduced"), ("26", "not told apart")]
+)
+def test_an_equivalence_needs_the_whole_interval_within_its_margin(results, points, expected):
+    """Interactions differ by 26.5, give or take some hundredths."""
+    compare = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
+    margin = {"points": points, "source": "chosen for this test"}
+    if expected == "not told apart":
+        margin["points"] = "26.47"
+    found = verdict(results, "equivalence", compare=compare, margin=margin)
+    assert found.verdict == expected and "chosen for this test" in found.reason
+
+
+def test_a_permutation_of_seeds_takes_the_place_of_a_chance(results):
+    training = {**OURS, "when": "first tenth"}
+    same = [
+        {"metric": "interactions", "direction": "lower", "of": training, "than": training, "measure": "permutation"}
+    ]
+    found = verdict(results, "ordering", compare=same)
+    assert found.verdict == "not told apart" and 0.4 < next(iter(found.fresh.values())).value < 0.7
+
+
+def test_only_the_primary_comparison_of_a_family_keeps_the_level(results):
+    compare = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
+    given = {"compare": compare, "family": "askers"}
+    claims = [
+        claim("ordering", **given, primary=True),
+        *(claim("ordering", **given | {"id": str(n)}) for n in range(4)),
+    ]
+    primary, *others = judge(results, claims=claims)
+    width = {each.claim.id: (found := next(iter(each.fresh.values()))).high - found.low for each in (primary, *others)}
+    assert all(width[str(number)] > width["a"] for number in range(4))
+    assert "98.75 %" in others[0].reason and "98.75 %" not in primary.reason
+
+
+def test_our_own_bars_are_counted_apart_and_print_nothing_as_published(results):
+    with pytest.raises(ValueError, match="our own and has published values"):
+        claim("exact", kind="own", published={"steps": "30"}, select=ALWAYS)
+    verdicts = judge(results)
+    assert len(verdicts.of_kind("paper")) + len(verdicts.of_kind("own")) == len(verdicts)
 
 
 def test_the_least_successful_test_of_training_is_what_counts_as_during_learning(results):
@@ -82,7 +144,15 @@ def test_the_least_successful_test_of_training_is_what_counts_as_during_learning
 @pytest.mark.parametrize(("high", "holds"), [(-1e-14, False), (0.0, False), (-0.01, True)])
 def test_an_end_that_is_zero_but_for_rounding_touches_zero(high, holds):
     sides = Comparison.model_validate({"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS})
-    assert on_side(sides, Estimate(-5.0, -10.0, high)) is holds
+    assert (outcome(sides, Estimate(-5.0, -10.0, high)) == "ordering holds") is holds
+
+
+def test_a_difference_on_its_side_that_is_smaller_than_stated_is_a_miss():
+    sides = Comparison.model_validate(
+        {"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS, "by": "30"}
+    )
+    assert outcome(sides, Estimate(-29.0, -35.0, -20.0)) == "not reproduced"
+    assert outcome(sides, Estimate(-31.0, -35.0, -20.0)) == "ordering holds"
 
 
 def test_a_claim_uses_the_metrics_and_policies_of_its_paper():
@@ -140,6 +210,10 @@ def test_claims_with_slips_are_refused_by_name(tmp_path):
         ([{**stored, "tolerence": "exact"}], "tolerance"),
         ([{**stored, "published": {"steps": 64.9}}], "quoted number"),
         ([{**stored, "select": None}], "needs select"),
+        ([{**stored, "tolerance": "equivalence", "compare": [], "margin": None}], "needs compare"),
+        ([{**stored, "margin": {"points": "5", "source": "s"}}], "needs a margin, and tolerance equivalence"),
+        ([{**stored, "primary": True}], "primary of no family"),
+        ([{**stored, "family": "rules"}], "0 claims of family 'rules' are primary"),
     ]
     for number, (claims, message) in enumerate(slips):
         file = tmp_path / f"claims-{number}.yaml"

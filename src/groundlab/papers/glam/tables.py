@@ -115,7 +115,7 @@ _EFFICIENCY_NOTES = (
     "[95 % interval] over seeds; agents of one seed have none. Short episodes end first and flatter early updates",
     f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
     "first, so early values flatter all agents alike",
-    "times GLAM's: ratio of the mean frames [95 % bootstrap interval over seeds]; a seed that did not get there "
+    "times GLAM's: ratio of the mean frames [95 % interval over seeds]; a seed that did not get there "
     "counts with all of its frames, so that ≥ is a lower bound",
     "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
     "NPAE and DRRN stay below 20 % and symbolic PPO is close to 40 % at 1,500,000",
@@ -139,15 +139,15 @@ def frames_reached(agent: GlamArm) -> tuple[np.ndarray, bool]:
 def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, bool]:
     """(frames that an agent needs, as a multiple of the usual one's; whether that is a lower bound)."""
     (theirs, unfinished), (ours, _) = frames_reached(agent), frames_reached(usual)
-    return ratio_interval(theirs, ours, agent.generator("frames")), unfinished
+    return ratio_interval(theirs, ours), unfinished
 
 
 def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, str]:
-    efficiency, several = agent.efficiency(), len(agent.seeds) > 1
+    efficiency = agent.efficiency()
     return {
         "agent": agent.label,
         "world": short(agent.world),
-        "sample efficiency": measured(efficiency, "success") if several else f"{efficiency.value:.0f} %",
+        "sample efficiency": measured(efficiency, "success"),
         f"frames to {LEVEL} %": frames_cell(agent),
         "times GLAM's": _ratio_cell(*ratio) if ratio else "–",
     }
@@ -163,7 +163,8 @@ def frames_cell(agent: GlamArm) -> str:
 
 
 def _ratio_cell(ratio: Estimate, unfinished: bool) -> str:
-    return f"{'≥ ' if unfinished else ''}{ratio.value:.1f} [{ratio.low:.1f}, {ratio.high:.1f}]"
+    ends = f"[{ratio.low:.1f}, {ratio.high:.1f}]" if ratio.known else "(one seed)"
+    return f"{'≥ ' if unfinished else ''}{ratio.value:.1f} {ends}"
 
 
 def _efficiency_line(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The knowledge paper's figures: how the arms learn, how much more than phi = 0, and where the dataset's agents went.
 
-Seeds are thin lines or small marks, means thick; bands and bars are 95 % bootstrap intervals over seeds (with three
-seeds, close to their range). Controls are dashed.
+Seeds are thin lines or small marks, means thick; bands and bars are 95 % intervals over seeds (with three
+seeds). Controls are dashed.
 """
 
 from pathlib import Path
@@ -95,7 +95,7 @@ def original_network_curves(records: Records) -> Figure | None:
     beside=("rnd",),
 )
 def improvement(records: Records) -> Figure | None:
-    """Arm by arm: the area under the curve, seed by seed, and the chance of more of it than phi = 0 has."""
+    """Arm by arm: the area under the curve, seed by seed, and how far it is from that of phi = 0."""
     shown = usual_arms(knowledge_arms(records))
     base = plain_ppo(shown)
     if base is None or len(shown) < 2:
@@ -106,14 +106,14 @@ def improvement(records: Records) -> Figure | None:
         axes[0, 0].plot(areas, np.full(len(areas), row + 0.22), "|", color=arm.style.colour, markersize=7)
         _interval(axes[0, 0], row, arm.efficiency(), arm.style)
         if over_base:
-            _interval(axes[0, 1], row, over_base.chance, arm.style)
+            _interval(axes[0, 1], row, over_base.gap, arm.style)
     axes[0, 0].axvline(base.efficiency().value, color="#aaaaaa", linewidth=0.8)
-    axes[0, 1].axvline(0.5, color="#aaaaaa", linewidth=0.8)
+    axes[0, 1].axvline(0, color="#aaaaaa", linewidth=0.8)
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
-    axes[0, 1].set(title="chance of more than φ = 0", xlabel="probability of improvement", xlim=(-0.03, 1.03))
+    axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
     axes[0, 0].set_yticks(range(len(shown)), [_two_lines(arm) for arm in shown])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
-    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % bootstrap intervals", fontsize=9.5)
+    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure
 
 

@@ -10,14 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from groundlab.core.seeding import generator
 from groundlab.papers.mediator import WORLDS
 from groundlab.report.claims import Claim, Selector, load_claims, published_cells
 from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import compare_value, estimate, select_rows, why_not_judged
 from groundlab.report.records import Records, iterations, select, table
-from groundlab.report.statistics import Estimate, iqm
+from groundlab.report.statistics import Estimate, bounds_of, iqm
 from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
 
@@ -86,8 +85,8 @@ def table1(records: Records) -> Table:
 
 
 _NOTES = (
-    "mean [95 % interval]: bootstrap over seeds and test layouts, one set of layouts for all seeds of a resample; "
-    "layouts 0-99, for trained methods those of the scale (smoke: 0-9)",
+    "mean [95 % interval] over seeds and test layouts; layouts 0-99, for trained methods those of the scale "
+    "(smoke: 0-9)",
     "✓ and ✗: the published value is met, or not, by the rule that configs/mediator/claims.yaml states for it; "
     "why a row does not reproduce is said there",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",
@@ -199,10 +198,9 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
     if not constant.empty:
-        middle = iqm(_running_mean(table(constant, metric, columns="iteration")).T)
+        middle = _running_mean(table(constant, metric, columns="iteration")).mean(axis=0)
         axis.plot(iterations(constant), middle, **_CONSTANT_STYLE)
-    rng = generator(0, "band", trained(world).key, metric)
-    draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, rng, statistic=iqm)
+    draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, bounds=bounds_of(metric))
 
 
 _CONSTANT_STYLE = {"color": "#8C8C8C", "linewidth": 1.2}
@@ -370,13 +368,13 @@ _POLICY_STYLES = {
 
 def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
     rows = select(records.tests, method="mediator", world=world, policy=policy, settings=_ANNEALED)
-    values, rng = table(rows, metric, columns="iteration"), generator(0, "tests", trained(world, policy).key, metric)
+    values = table(rows, metric, columns="iteration")
     constant = select(records.tests, method="mediator", world=world, policy=policy, settings=_CONSTANT)
     if policy == "argmax" and not constant.empty:
-        middle = iqm(table(constant, metric, columns="iteration").T)
+        middle = table(constant, metric, columns="iteration").mean(axis=0)
         axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_STYLE)
-    line = {"statistic": iqm, "marker": style["marker"], "markersize": 4}
-    draw_seeds(axis, iterations(rows), values, style["colour"], rng, **line)
+    line = {"marker": style["marker"], "markersize": 4}
+    draw_seeds(axis, iterations(rows), values, style["colour"], bounds=bounds_of(metric), **line)
 
 
 def _argmax_legend() -> list[Line2D]:

@@ -67,14 +67,14 @@ def draw_series(axis: Axes, arm: ReasoningArm, metric: str, colour: str, label: 
     series = arm.series(metric)
     if series is not None:
         frames, values = series
-        draw_seeds(axis, frames, factor * values, colour, arm.generator("band", metric), label or arm.label)
+        draw_seeds(axis, frames, factor * values, colour, label or arm.label)
 
 
 def draw_displayed(axis: Axes, arm: ReasoningArm, colour: str) -> None:
     """Success as the report displays it, from the first update with enough before it."""
     series = displayed(arm)
     if series is not None:
-        draw_seeds(axis, *series, colour, arm.generator("band", "displayed"), arm.label)
+        draw_seeds(axis, *series, colour, arm.label)
 
 
 def displayed(arm: ReasoningArm) -> tuple[np.ndarray, np.ndarray] | None:

@@ -122,9 +122,9 @@ def _data(row: Row) -> dict[str, object]:
         "return": row.mean("return"),
         "episodes": len(row.episodes),
         "seeds": row.episodes["seed"].nunique(),
-        **{f"{source}_success": _claimed(row.claim, source, "success") for source in ("published", "reference")},
+        **{f"{source}_success": _claimed(row.claim, source, "success") for source in ("published", "original")},
         "published_error_bar": _claimed(row.claim, "error_bar", "success"),
-        "reference_steps": _claimed(row.claim, "reference", "steps"),
+        "original_steps": _claimed(row.claim, "original", "steps"),
     }
 
 
@@ -140,9 +140,9 @@ def _text(row: Row) -> dict[str, str]:
         "level": row.name,
         "success": f"{success.value:.1f} % [{success.low:.1f}, {success.high:.1f}]",
         "paper's success": _quoted(row.claim, "published", "success", error=True),
-        "re-run's success": _quoted(row.claim, "reference", "success"),
+        "re-run's success": _quoted(row.claim, "original", "success"),
         "steps": number(row.mean("steps"), "steps"),
-        "re-run's steps": _quoted(row.claim, "reference", "steps"),
+        "re-run's steps": _quoted(row.claim, "original", "steps"),
         "return": number(row.mean("return"), "return"),
         "episodes": f"{len(row.episodes):,}",
         "seeds": str(row.episodes["seed"].nunique()),
@@ -210,7 +210,7 @@ def _chance_row(axis: Axes, height: int, row: Row) -> None:
     published, bar = (_claimed(row.claim, source, "success") for source in ("published", "error_bar"))
     if published is not None:
         axis.errorbar(published, height + 0.26, xerr=bar, **_PUBLISHED)
-    if (again := _claimed(row.claim, "reference", "success")) is not None:
+    if (again := _claimed(row.claim, "original", "success")) is not None:
         axis.plot(again, height + 0.26, **_AGAIN)
     axis.plot(row.by_seed, np.full(len(row.by_seed), height - 0.24), color=colour, **_SEED)
     success = row.success
