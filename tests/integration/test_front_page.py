@@ -1,5 +1,6 @@
 """What a visitor of the repository sees first is there, and says what the published results say."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from groundlab import report
 from groundlab.core import storage
-from groundlab.report.readme import claims_page, papers_table, published, with_papers
+from groundlab.report.front_page import BEGIN, END, claims_page, papers_table, published, with_papers
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -38,11 +39,33 @@ def test_published_results_hold_every_run_finished_and_every_exact_claim(paper, 
 
 
 def test_the_front_page_and_the_page_of_claims_are_those_of_the_published_results():
-    judged = list(published(ROOT / "results"))
+    every = list(published(ROOT / "results"))
     claims = (ROOT / "docs" / "claims.md").read_text()
-    assert with_papers(README, papers_table(judged)) == README
-    assert claims_page(judged) == claims
+    assert with_papers(README, papers_table(every)) == README
+    assert claims_page(every) == claims
     assert all(f"Results `{version}`" in claims for _, version in PUBLISHED)
+
+
+@pytest.mark.parametrize(("paper", "version"), PUBLISHED)
+def test_readme_page_of_claims_claims_json_and_review_page_say_what_a_fresh_judgement_says(paper, version):
+    """Four places, one judgement: each is read as it stands, and held against the stored records."""
+    fresh = {each.claim.id: each for each in report.judge(ROOT / "results" / version, paper)}
+    stored = storage.read_json(ROOT / "results" / version / "claims.json")
+    mine = {claim["id"]: claim for claim in stored if claim["paper"] == paper}
+    assert {name: json.loads(json.dumps(each.as_json())) for name, each in fresh.items()} == mine
+
+    page = (ROOT / "results" / version / "review.html").read_text()
+    rows = dict(re.findall(r'<tr id="([^"]+)">(.*?)</tr>', page, re.DOTALL))
+    assert all(f"{each.verdict}</span>" in rows[name] for name, each in fresh.items())
+
+    lines = (ROOT / "docs" / "claims.md").read_text().splitlines()
+    for name, each in fresh.items():
+        assert [each.verdict in line for line in lines if f"(`{name}`)" in line] == [True], name
+
+    row = next(line for line in README.partition(BEGIN)[2].partition(END)[0].splitlines() if f"[{paper}](" in line)
+    words = [each.verdict for each in fresh.values()]
+    assert sum(int(number) for word in set(words) for number in re.findall(rf"(\d+) {word}", row)) == len(words)
+    assert all(f"{word}" in row for word in words)
 
 
 def test_the_front_page_is_short():

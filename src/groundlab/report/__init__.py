@@ -8,12 +8,13 @@ In a notebook:
     report.review(folder)                        # <folder>/review.html and claims.json
 
 What is stored becomes frames (records.py), groups of runs (arms.py), intervals (statistics.py), tables and figures
-(tables.py, curves.py, style.py, exhibits.py), verdicts (claims.py, judging.py) and a page (review.py).
+(tables.py, curves.py, style.py, exhibits.py), verdicts (claims.py, judging.py), a page (review.py) and the front page
+(front_page.py).
 """
 
 from groundlab.report.exhibits import draw, draw_all, exhibits
+from groundlab.report.front_page import publish
 from groundlab.report.judging import judge
-from groundlab.report.readme import publish
 from groundlab.report.records import Records, load
 from groundlab.report.review import Review, review
 

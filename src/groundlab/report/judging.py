@@ -79,7 +79,7 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """The record that claims.json holds."""
         claim = self.claim.model_dump(mode="json", include=_COPIED)
-        fresh = {key: {"value": each.value, "low": each.low, "high": each.high} for key, each in self.fresh.items()}
+        fresh = {key: each.as_json() for key, each in self.fresh.items()}
         own = {"fresh": fresh, "seeds": self.seeds, "verdicts": self.by_metric, "verdict": self.verdict}
         row = readable_row(self)
         return {**claim, **own, "reason": self.reason, "seconds": self.seconds, "readable": row}

@@ -35,6 +35,10 @@ class Estimate:
         """Whether there is an interval."""
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
 
+    def as_json(self) -> dict[str, float | None]:
+        """Value and ends; null for an end that is not known."""
+        return {"value": self.value, **{key: getattr(self, key) if self.known else None for key in ("low", "high")}}
+
     def holds(self, value: float) -> bool:
         """Whether `value` lies inside the interval, its ends included."""
         # Six decimals: the upper end of a share of nearly all episodes is below 100 % by its binary digits only.
@@ -123,7 +127,7 @@ def difference_interval(
 
 
 def _doubt_at_a_bound(table: np.ndarray, bounds: Bounds) -> float:
-    """The variance of a share of episodes that never or always occurred (Agresti and Caffo: one more of each); else 0."""
+    """The variance of a share of episodes that never or always occurred, with one more of each (Agresti and Caffo)."""
     low, high = bounds
     if table.shape[1] == 1 or not ((table == low).all() or (table == high).all()):
         return 0.0

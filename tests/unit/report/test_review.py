@@ -8,7 +8,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.report import review
-from groundlab.report.readme import BEGIN, END, publish, with_papers
+from groundlab.report.front_page import BEGIN, END, publish, with_papers
 
 
 def test_the_page_needs_nothing_from_outside(results):
@@ -64,7 +64,7 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert readme.read_text() == once
     assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
     assert "[mediator](docs/papers/mediator.md)" in once
-    assert "| Table 1, SimpleDoorKey, always |" in (tmp_path / "docs" / "claims.md").read_text()
+    assert "(`mediator-table1-SimpleDoorKey-always`)" in (tmp_path / "docs" / "claims.md").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
 
 
