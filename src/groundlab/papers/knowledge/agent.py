@@ -42,12 +42,16 @@ from groundlab.papers.knowledge.observations import (
     normalise,
 )
 from groundlab.papers.knowledge.potentials import (
+    Adjusted,
     Bonus,
+    Constant,
     OraclePotential,
     Potential,
     RandomPotential,
     Zero,
     measure_scale,
+    play_effect,
+    play_mean,
     targets,
 )
 from groundlab.papers.knowledge.ppo import PPO
@@ -73,12 +77,15 @@ def make_potential(world: str, seed: int, settings: Settings, home: Path) -> Pot
         raise GroundlabError(f"form={settings.form} is a reward, no potential; choose another form")
     if settings.form == "none":
         return Zero()
+    if settings.form == "constant":
+        return Constant()
     if settings.form == "random":
         return RandomPotential(seed)
     if settings.form == "oracle":
         return OraclePotential(targets(world))
     if settings.form == "code":
-        return CodePotential(_source(world, seed, settings, home).read_text(), Sandbox())
+        program = _source(world, seed, settings, home).read_text()
+        return CodePotential(program, Sandbox(), normalised=settings.fidelity.normalised_view)
     if settings.form == "preference":
         return _preference_potential(world, seed, settings, home)
     return _goal_potential(world, seed, settings, home)
@@ -215,24 +222,45 @@ def make_learner(spec: RunSpec, run: Run | None = None) -> "KnowledgeLearner":
     make = make_bonus if settings.form in BONUSES else make_potential
     knowledge = make(spec.world, spec.seed, settings, run.folder / "knowledge")
     try:
+        if isinstance(knowledge, Potential):
+            knowledge = _adjusted(knowledge, spec.world, spec.seed, settings)
         scale = measure_scale(knowledge, spec.world, spec.seed, settings.scale, settings.gamma)
-        return KnowledgeLearner(spec, settings, knowledge, scale)
+        strength = settings.strength
+        if settings.effect is not None and isinstance(knowledge, Potential):
+            effect = play_effect(knowledge, spec.world, spec.seed, settings.gamma)
+            strength = settings.effect * scale / effect if effect else strength
+        return KnowledgeLearner(spec, settings, knowledge, scale, strength)
     except BaseException:
         if isinstance(knowledge, Potential):
             knowledge.close()
         raise
 
 
+def _adjusted(potential: Potential, world: str, seed: int, settings: Settings) -> Potential:
+    """The potential as the settings want it: negated, centred, or as it is."""
+    if settings.negated:
+        potential = Adjusted(potential, negated=True)
+    return Adjusted(potential, offset=play_mean(potential, world, seed)) if settings.centred else potential
+
+
 class KnowledgeLearner(PPO, Learner):
     """PPO on one task, with what its settings name; one record a train step."""
 
-    def __init__(self, spec: RunSpec, settings: Settings, knowledge: Potential | Bonus | None = None, scale: float = 1):
-        super().__init__(spec.world, spec.seed, settings, knowledge, scale)
+    def __init__(
+        self,
+        spec: RunSpec,
+        settings: Settings,
+        knowledge: Potential | Bonus | None = None,
+        scale: float = 1,
+        strength: float | None = None,
+    ):
+        super().__init__(spec.world, spec.seed, settings, knowledge, scale, strength)
         self._spec, self._layouts = spec, settings.layouts
         self.updates = settings.iterations or math.ceil(settings.frames / self.frames_per_update)
 
     def train_step(self, number: int) -> dict[str, Any]:
-        return {"frames": number * self.frames_per_update, "scale": self._scale, **super().train_step(number)}
+        facts = {"frames": number * self.frames_per_update, "scale": self._scale, "strength": self._strength}
+        return {**facts, **super().train_step(number)}
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
         refuse_watch(watch, self._spec.method)

@@ -28,9 +28,13 @@ STYLES = {
     "ellm": PlotStyle("reward in the style of ELLM", "#56B4E9", "P"),
     "motif": PlotStyle("reward in the style of Motif", "#E6AB02", "p"),
     "oracle": PlotStyle("oracle potential (control, knows the task)", "#8C6D31", "*"),
-    "random": PlotStyle("random potential (control, knows nothing)", "#999999", "X"),
+    "random": PlotStyle("random potential (control, knows nothing)", "#B2182B", "X"),
+    "constant": PlotStyle("φ = 1 (control, an offset)", "#B07AA1", "h"),
+    "negated constant": PlotStyle("φ = -1 (control, an offset)", "#76448A", "H"),
+    "negated code": PlotStyle("BK-Code, negated (control)", "#F0A070", "s"),
 }
-FORMS, CONTROLS, REWARDS = ("code", "preference", "goals"), ("oracle", "random"), ("ellm", "motif")
+FORMS, REWARDS = ("code", "preference", "goals"), ("ellm", "motif")
+CONTROLS = ("oracle", "random", "constant", "negated constant", "negated code")
 POLICIES = ("sampled", "argmax")
 WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
 QUIRKS = {
@@ -39,6 +43,7 @@ QUIRKS = {
     "running_scale": "divided by a running deviation (Q4)",
     "carried_twice": "divided again when carried (Q4)",
     "shared_clock": "one clock for all environments (Q5)",
+    "normalised_view": "programs read fractions (Q7)",
     "unclipped_gradients": "gradients not clipped (Q1)",
     "first_action_fills": "first window filled with its action",
 }
@@ -47,6 +52,9 @@ _NAMED = (
     "timeouts",
     "scale",
     "strength",
+    "effect",
+    "centred",
+    "advantage_norm",
     "share",
     "pooling",
     "threshold",
@@ -68,7 +76,7 @@ class KnowledgeArm(Arm):
         """The form of the potential or reward; curiosity on equal terms has the time limits of the other arms."""
         if method == "rnd":
             return "curious" if settings.get("timeouts") == "bootstrap" else "rnd"
-        return settings["form"]
+        return ("negated " if settings.get("negated") else "") + settings["form"]
 
     @classmethod
     def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
@@ -106,6 +114,8 @@ class KnowledgeArm(Arm):
         """`late`, `without late`, `own model quick-t5-s0`, `pairs 200`, `frames 2000`."""
         if name in QUIRKS:
             return name if value else f"without {name}"
+        if name == "centred":
+            return name if value else f"not {name}"
         return value if name == _SOURCE else f"{name.removeprefix(_LABELS)} {value}"
 
     @property
@@ -143,6 +153,7 @@ def _flat(settings: Settings) -> dict[str, str]:
 
 def source_of(kind: str, settings: Settings) -> str:
     """`hand-written knowledge`, `scripted labeller, error 10 %`, `own model quick-t5-s0`, or the source's name."""
+    kind = kind.removeprefix("negated ")
     if kind not in (*FORMS, *REWARDS):
         return ""
     maker = settings.get("maker")

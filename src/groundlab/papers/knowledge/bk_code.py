@@ -12,7 +12,7 @@ labelling that was stopped, and no reply is paid for twice. Source: docs/papers/
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -51,6 +51,8 @@ class Settings(Strict):
     """How replies are read (`parse_program`; quirk Q12)."""
     forgets_request: bool = False
     """Q6: the oldest message left out is the request itself."""
+    normalised_view: bool = False
+    """Q7: programs read fractions, where their prompt promises whole codes."""
 
 
 class Program(NamedTuple):
@@ -197,7 +199,7 @@ def _write_program(
         source = parse_program(reply, settings.strict)
         if source is None:
             continue
-        views, actions = _arrays(segments)
+        views, actions = _arrays(segments, settings.normalised_view)
         result = sandbox.evaluate(source, views, actions, details=True)
         answer = {"role": "assistant", "content": reply}
         if result.fault is not None:
@@ -210,18 +212,21 @@ def _write_program(
     return None, messages
 
 
-def _arrays(segments: list[Segment]) -> tuple[np.ndarray, np.ndarray]:
-    """Views [N, 6, 3, 7, 7] and actions [N, 5], as programs take them."""
-    views = np.stack([channels_first(segment.views) for segment in segments])
+def _arrays(segments: list[Segment], normalised: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Views [N, 6, 3, 7, 7], whole codes or fractions, and actions [N, 5], as programs take them."""
+    read = normalise if normalised else channels_first
+    views = np.stack([read(segment.views) for segment in segments])
     return views, np.stack([segment.actions for segment in segments])
 
 
-def choose_program(programs: list[Program], data: Dataset, sandbox: Sandbox, seed: int) -> Program:
+def choose_program(
+    programs: list[Program], data: Dataset, sandbox: Sandbox, seed: int, normalised: bool = False
+) -> Program:
     """The newest program that works on 200 windows and does not give all of them one value; the original has no choice
-    but the newest. Raises GroundlabError when there is none."""
+    but the newest. normalised: as in `CodePotential`. Raises GroundlabError when there is none."""
     rng = generator(seed, "program choice")
     segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(_CHOICE_WINDOWS)]
-    views, actions = _arrays(segments)
+    views, actions = _arrays(segments, normalised)
     for program in reversed(programs):
         result = sandbox.evaluate(program.source, views, actions)
         if result.fault is None and np.ptp(result.values) > 0:
@@ -253,17 +258,17 @@ class CodePotential(Potential):
         source: str,
         sandbox: Sandbox,
         most_failures: float = 0.05,
-        observation: Literal["codes", "normalised"] = "codes",
+        normalised: bool = False,
     ):
-        """observation: integers as the prompt says; "normalised" are the original's fractions (quirk Q7)."""
+        """normalised: the program reads the original's fractions (quirk Q7), not whole codes as the prompt says."""
         self.source, self.sha256 = source, digest_bytes(source.encode())
-        self._sandbox, self._most, self._observation = sandbox, most_failures, observation
+        self._sandbox, self._most, self._normalised = sandbox, most_failures, normalised
         self.windows, self.failures = 0, 0
         self.faults: list[Fault] = []
 
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi [N]. Raises GroundlabError when more than `most_failures` of all windows have failed."""
-        views = channels_first(windows.views) if self._observation == "codes" else normalise(windows.views)
+        views = normalise(windows.views) if self._normalised else channels_first(windows.views)
         result = self._sandbox.evaluate(self.source, views, windows.actions)
         self.windows, self.failures = self.windows + len(result.values), self.failures + int(result.failed.sum())
         if result.fault:

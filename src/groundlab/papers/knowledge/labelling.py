@@ -260,7 +260,7 @@ def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
     with Sandbox() as sandbox:
         settings, sampling = labelling.settings, labelling.chat.sampling
         programs = bk_code.write_programs(chat, sampling, data, sandbox, settings, labelling.seed)
-        final = bk_code.choose_program(programs, data, sandbox, labelling.seed)
+        final = bk_code.choose_program(programs, data, sandbox, labelling.seed, settings.normalised_view)
     bk_code.store(labelling.out, programs, final)
     faults = sum(program.faults for program in programs)
     return f"{len(programs)} working programs, {faults} faulty ones; code-final.py is number {programs.index(final)}"

@@ -3,12 +3,15 @@
     potential = OraclePotential(targets(world))
     phi = potential(windows)                                       float64 [N] of `Windows` of its `horizon`
     scale = measure_scale(potential, world, seed, "range", 0.99)   what it is divided by
+    centred = Adjusted(potential, offset=play_mean(potential, world, seed))
+    effect = play_effect(potential, world, seed, 0.99)             mean |F| a step, before any division
 
 A potential becomes shaping terms (learning/shaping.py), which leave optimal policies alone. A bonus is added to rewards
 and changes them. Here are the controls; knowledge is in `bk_code.py`, `bk_pref.py` and `bk_goal.py`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +26,7 @@ from groundlab.worlds import rules
 from groundlab.worlds.codes import COLOURS, TYPES
 
 _RANDOM_PLAY = (128, 16)  # steps of random play, and environments, on which sizes are measured
+_PLAYS = 4  # as much play, for means and effects: sizes need less
 
 
 class Potential(ABC):
@@ -64,6 +68,29 @@ class Zero(Potential):
 
     def __call__(self, windows: Windows) -> np.ndarray:
         return np.zeros(len(windows.actions))
+
+
+class Constant(Potential):
+    """phi = 1: what an offset alone does to learning."""
+
+    horizon = 1
+
+    def __call__(self, windows: Windows) -> np.ndarray:
+        return np.ones(len(windows.actions))
+
+
+class Adjusted(Potential):
+    """Another potential, negated on request, less a constant."""
+
+    def __init__(self, potential: Potential, negated: bool = False, offset: float = 0.0):
+        self._potential, self._sign, self._offset = potential, -1.0 if negated else 1.0, offset
+        self.horizon = potential.horizon
+
+    def __call__(self, windows: Windows) -> np.ndarray:
+        return self._sign * self._potential(windows) - self._offset
+
+    def close(self) -> None:
+        self._potential.close()
 
 
 class RandomPotential(Potential):
@@ -108,9 +135,9 @@ def targets(world: str) -> list[tuple[str, str]]:
     return [(TYPES[kind], COLOURS[colour]) for kind, colour in fixed]
 
 
-def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int) -> Windows:
-    """Windows of uniformly random actions, step after step [steps * num_envs]."""
-    rng = generator(seed, "random play")
+def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int, *part: int) -> Windows:
+    """Windows of uniformly random actions, step after step [steps * num_envs]. part: its number, of several."""
+    rng = generator(seed, "random play", *part)
     adapter = adapter_for(world)
     envs = adapter.make(world, num_envs, "same-step")
     history = History(num_envs, horizon, adapter.padding)
@@ -147,3 +174,21 @@ def measure_scale(
     if measure == "sums":
         return scale_of(torch.from_numpy(phi).reshape(_RANDOM_PLAY), gamma)
     return float(np.ptp(phi)) or 1.0
+
+
+def play_mean(potential: Potential, world: str, seed: int) -> float:
+    """The mean of phi in random play of the world."""
+    return float(np.mean([phi.mean() for phi, _ in _played(potential, world, seed)]))
+
+
+def play_effect(potential: Potential, world: str, seed: int, gamma: float) -> float:
+    """The mean |gamma phi' - phi| of the steps of random play that end no episode."""
+    terms = [np.abs(gamma * phi[1:] - phi[:-1])[~starts[1:]] for phi, starts in _played(potential, world, seed)]
+    return float(np.concatenate(terms).mean())
+
+
+def _played(potential: Potential, world: str, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(phi, whether an episode begins there), both [T, B], of each part of some random play."""
+    for part in range(_PLAYS):
+        windows = random_play(world, potential.horizon, seed, *_RANDOM_PLAY, part)
+        yield potential(windows).reshape(_RANDOM_PLAY), (windows.times[:, -1] == 0).reshape(_RANDOM_PLAY)

@@ -119,9 +119,12 @@ class PPO:
         settings: PPOSettings,
         knowledge: Potential | Bonus | None = None,
         scale: float = 1,
+        strength: float | None = None,
     ):
-        """scale: what potentials and bonuses are divided by (`potentials.measure_scale`)."""
+        """scale: what potentials and bonuses are divided by (`potentials.measure_scale`); strength: what they are
+        multiplied by then, instead of the settings' own."""
         self._seed, self._settings, self._scale = seed, settings, scale
+        self._strength = settings.strength if strength is None else strength
         self._bonus = knowledge if isinstance(knowledge, Bonus) else None
         self._potential = knowledge if knowledge and not isinstance(knowledge, Bonus) else Zero()
         fidelity, count = settings.fidelity, settings.num_envs
@@ -191,8 +194,9 @@ class PPO:
             gamma, values = settings.curiosity_gamma, rollout.intrinsic_values
             intrinsic, intrinsic_returns = gae(novelty, values, never, last.curiosity_value, gamma, settings.lam)
             advantages = advantages + settings.curiosity * intrinsic
-            self._advantages.update(advantages)
-            advantages = (advantages - self._advantages.mean) / (self._advantages.variance.sqrt() + 1e-8)
+            if settings.advantage_norm == "running":
+                self._advantages.update(advantages)
+                advantages = (advantages - self._advantages.mean) / (self._advantages.variance.sqrt() + 1e-8)
             self._intrinsic.observations.update(rollout.observations)
         decisions = (rollout.observations, rollout.actions, rollout.log_probs, rollout.values)
         fields = (*decisions, returns, intrinsic_returns, advantages.float())
@@ -270,13 +274,13 @@ class PPO:
         if self._settings.timeouts == "bootstrap":
             truncation_phi = torch.zeros_like(phi[1:])
             truncation_phi[torch.from_numpy(np.stack([limited for limited, _ in cut]))] = values[phi.numel() :]
-        return phi, self._shaper.terms(phi, ends, truncation_phi).float() * self._settings.strength
+        return phi, self._shaper.terms(phi, ends, truncation_phi).float() * self._strength
 
     def _pay(self, cut: list[tuple[np.ndarray, Windows]], ends: Tensor) -> tuple[Tensor, Tensor]:
         """(bonuses [T, B], what each step is paid [T, B]). cut: with the windows after each step."""
         assert self._bonus is not None, "`_collect` asks only where there is one"
         bonuses = torch.from_numpy(self._bonus(stack([after for _, after in cut]), ends.numpy()))
-        return bonuses, (bonuses / self._scale).float() * self._settings.strength
+        return bonuses, (bonuses / self._scale).float() * self._strength
 
     # --- The update
 
@@ -302,7 +306,7 @@ class PPO:
         entropy = -(log_all.exp() * log_all).sum(-1).mean()
         log_probs = log_all.gather(1, part.actions[:, None])[:, 0]
         credit = part.advantages
-        if not self._intrinsic:  # with curiosity they are normalised by their running moments
+        if not self._intrinsic or settings.advantage_norm == "minibatch":
             credit = (credit - credit.mean()) / (credit.std() + 1e-8)
         policy = policy_loss(log_probs, part.log_probs, credit, settings.clip)
         value = 0.5 * value_loss(output.value, part.values, part.returns, settings.clip)

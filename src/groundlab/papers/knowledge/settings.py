@@ -57,6 +57,8 @@ class Fidelity(Strict):
     """Q4."""
     shared_clock: bool = False
     """Q5."""
+    normalised_view: bool = False
+    """Q7: programs of BK-Code read the network's fractions, where their prompt promises whole codes."""
     first_action_fills: bool = False
     """An episode's first window is filled with the action that is only then chosen, so phi(s_0) depends on it."""
 
@@ -103,6 +105,9 @@ class PPOSettings(Strict):
     curiosity_gamma: float = Field(default=0.99, gt=0, le=1)
     predicted_share: float = Field(default=0.25, gt=0, le=1)
     """Which share of samples the predictor of curiosity learns from."""
+    advantage_norm: Literal["running", "minibatch"] = "running"
+    """How advantages are normalised where there is curiosity: by running moments over all rollouts, as in the original,
+    or within each minibatch, as they are without curiosity."""
     fidelity: Fidelity = Fidelity()
 
 
@@ -120,7 +125,15 @@ class KnowledgeSettings(PPOSettings):
     layouts: Layouts = "0-99"
     """Test layouts, "first-last"."""
     timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
-    form: Literal["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
+    form: Literal["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
+    negated: bool = False
+    """Whether phi is taken with the opposite sign: a control, since the negative of knowledge should do harm."""
+    centred: bool = False
+    """Whether phi has its mean in some random play taken off. A constant changes no optimal policy, but learning: it is
+    another start for the value function."""
+    effect: float | None = Field(default=None, gt=0)
+    """The mean |F| of a step in some random play before training. Where it is set, `strength` follows from it, so that
+    potentials of different sizes pay equally much; without it `strength` counts."""
     source: str | None = None
     """A program's file, or the folder of a preference network or a library of goals."""
     maker: Literal["recorded", "scripted", "local"] | None = None
@@ -171,8 +184,11 @@ class KnowledgeSettings(PPOSettings):
             raise ValueError("has a source and a maker; leave one of them out")
         if self.maker and self.form not in LABELS:
             raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
-        if self.form in ("ellm", "motif") and self.scale == "sums":
-            raise ValueError(f"has scale=sums, which measures potentials; form={self.form} is none, leave scale out")
+        if self.form in ("ellm", "motif"):
+            given = {"scale=sums": self.scale == "sums", "centred": self.centred, "negated": self.negated}
+            given["effect"] = self.effect is not None
+            if wrong := [name for name, is_set in given.items() if is_set]:
+                raise ValueError(f"has {wrong[0]}, which is for potentials; form={self.form} is a reward, leave it out")
         return self
 
 

@@ -98,7 +98,7 @@ def test_a_program_sees_whole_codes_by_default_and_the_originals_fractions_on_re
     walls = (windows.views[:, -1, ..., 0] == 2).sum((1, 2))
     assert walls.any()
     np.testing.assert_array_equal(CodePotential(source, sandbox)(windows), walls)
-    assert not CodePotential(source, sandbox, observation="normalised")(windows).any()
+    assert not CodePotential(source, sandbox, normalised=True)(windows).any()
 
 
 def test_a_program_sees_the_actions_before_the_present_view(windows, sandbox):
