@@ -72,9 +72,9 @@ def reproduce(
     tracking.ask_for(track)
     methods = None
     if figure is not None:
-        if only:
-            raise GroundlabError(f"--figure {figure} names its paper already; leave out --only")
         paper, methods = _needed_by(figure)
+        if only not in ([], [paper]):
+            raise GroundlabError(f"--figure {figure} belongs to {paper}; leave out --only")
         only = [paper]
     cluster = {"executor": executor, "slurm_file": slurm, "wait": wait}
     raise typer.Exit(

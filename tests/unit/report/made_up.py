@@ -283,9 +283,11 @@ def _both_ways(rng: Random, asks: bool) -> list[Record]:
 
 def _shaped(spec: Record, rng: Random) -> Made:
     shapes, world = spec["method"] == "knowledge", spec["world"]
+    sizes = {"scale": 1.0} if shapes else {}
+    sizes |= {"strength": 1.0} if spec["settings"].get("effect") is not None else {}
     metrics = []
     for update, first in _frames(spec):
-        record = {**first, **({"scale": 1.0} if shapes else {}), "episodes": 0}
+        record = {**first, **sizes, "episodes": 0}
         record |= ended(rng, update) if update > 1 else {}  # in the first update no episode ends
         metrics.append(record | numbers(rng, "potential", "shaping", "novelty", *_LOSSES, "prediction"))
     lives = {"achievements": ["collect_drink"]} if world.startswith("Crafter") else {}

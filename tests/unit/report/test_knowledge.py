@@ -123,7 +123,7 @@ def test_the_error_that_is_told_without_a_setting_is_the_scripted_judges_own():
 
 
 def test_every_quirk_of_the_settings_has_words():
-    assert set(arms.QUIRKS) == set(Fidelity.model_fields)
+    assert set(arms.QUIRKS) == {*Fidelity.model_fields, "unscaled_attention"}
 
 
 def test_final_success_is_compared_layout_by_layout(folder):
@@ -206,6 +206,19 @@ def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
         "φ = 0": "30.0 %",
     }
     assert len(table.readable) == 2
+
+
+def test_the_quirk_of_the_labelling_is_a_quirk_and_no_other_labelling(folder):
+    store(folder, "preference", 0, [0.5] * 4, labelling={"train": {"scaled_attention": False}})
+    (quirky,) = [arm for arm in arms.knowledge_arms(load(folder)) if arm.quirks]
+    assert (quirky.quirks, quirky.variant) == (["unscaled_attention"], "unscaled_attention")
+
+
+def test_a_negated_potential_is_a_control_that_says_whose_knowledge_it_negates(folder):
+    store(folder, "code", 0, [0.1] * 4, negated=True)
+    table = tables.improvement_table(load(folder)).readable.set_index("arm")
+    assert table.loc["BK-Code, negated (control)", "knowledge"] == "hand-written knowledge"
+    assert table.loc["BK-Code", "seeds"] == "3"
 
 
 def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):

@@ -255,11 +255,13 @@ class KnowledgeLearner(PPO, Learner):
         strength: float | None = None,
     ):
         super().__init__(spec.world, spec.seed, settings, knowledge, scale, strength)
-        self._spec, self._layouts = spec, settings.layouts
+        self._spec, self._layouts, self._effect = spec, settings.layouts, settings.effect
         self.updates = settings.iterations or math.ceil(settings.frames / self.frames_per_update)
 
     def train_step(self, number: int) -> dict[str, Any]:
-        facts = {"frames": number * self.frames_per_update, "scale": self._scale, "strength": self._strength}
+        facts = {"frames": number * self.frames_per_update, "scale": self._scale}
+        if self._effect is not None:
+            facts["strength"] = self._strength
         return {**facts, **super().train_step(number)}
 
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:

@@ -46,6 +46,7 @@ QUIRKS = {
     "normalised_view": "programs read fractions (Q7)",
     "unclipped_gradients": "gradients not clipped (Q1)",
     "first_action_fills": "first window filled with its action",
+    "unscaled_attention": "attention not scaled (Q16)",
 }
 _NAMED = (
     "network",
@@ -91,7 +92,7 @@ class KnowledgeArm(Arm):
         def tie(each: Settings) -> tuple[bool, int, int]:
             shared = sum(each.get(key) == other.get(key) for other in of_world for key in _NAMED)
             differing = sum(len(dict(_flat(each).items() ^ other.items())) for other in flat)
-            return not any(each.get("fidelity", {}).values()), shared, -differing
+            return not _quirks_of(each), shared, -differing
 
         return most_common(own, tie)
 
@@ -99,13 +100,11 @@ class KnowledgeArm(Arm):
     def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
         """Quirks, source of knowledge, labelling and named settings that are not those of the baseline."""
         pair = settings, baseline
-        quirks, usual_quirks = ({name: bool(each.get("fidelity", {}).get(name)) for name in QUIRKS} for each in pair)
-        overrides: Settings = {name: on for name, on in quirks.items() if on != usual_quirks[name]}
+        quirks, usual_quirks = (_quirks_of(each) for each in pair)
+        overrides: Settings = {name: name in quirks for name in QUIRKS if (name in quirks) != (name in usual_quirks)}
         source, usual_source = (source_of(each.get("form", "none"), each) for each in pair)
         overrides |= {_SOURCE: source} if source != usual_source else {}
-        labels, usual_labels = (
-            {**each.get("labelling", {}), "error": None} for each in pair
-        )  # errors are the source's
+        labels, usual_labels = (_labelling_of(each) for each in pair)
         overrides |= {f"{_LABELS}{key}": value for key, value in labels.items() if usual_labels.get(key) != value}
         return overrides | {key: settings.get(key) for key in _NAMED if settings.get(key) != baseline.get(key)}
 
@@ -141,7 +140,21 @@ class KnowledgeArm(Arm):
     @property
     def quirks(self) -> list[str]:
         """The original's deviations that are switched on, in the order of `QUIRKS`."""
-        return [name for name in QUIRKS if self.settings.get("fidelity", {}).get(name)]
+        return _quirks_of(self.settings)
+
+
+def _quirks_of(settings: Settings) -> list[str]:
+    """The names of `QUIRKS` that settings switch on, in its order; one of them belongs to the labelling."""
+    on = [name for name in QUIRKS if settings.get("fidelity", {}).get(name)]
+    scaled = settings.get("labelling", {}).get("train", {}).get("scaled_attention", True)
+    return on if scaled else [*on, "unscaled_attention"]
+
+
+def _labelling_of(settings: Settings) -> Settings:
+    """Settings of the labelling, without its errors, which are the source's, and its quirk."""
+    labels = settings.get("labelling", {})
+    train = {key: value for key, value in labels.get("train", {}).items() if key != "scaled_attention"}
+    return {**labels, "error": None, "train": train}
 
 
 def _flat(settings: Settings) -> dict[str, str]:

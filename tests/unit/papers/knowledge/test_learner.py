@@ -11,6 +11,7 @@ from groundlab.core.run import Run, RunSpec
 from groundlab.learning.running_stats import RunningMoments
 from groundlab.papers import registry
 from groundlab.papers.knowledge import rnd
+from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.potentials import OraclePotential
@@ -157,6 +158,27 @@ def test_a_potential_goes_on_over_a_time_limit_only_where_the_learner_does():
         over = sum(episode["success"] if timeouts == "bootstrap" else 1.0 for episode in episodes)
         expected = (over * 1.0 + (steps - over) * 0.1) / steps  # |0 - 1| where phi ends, |0.9 - 1| elsewhere
         assert figures["shaping"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_curiosity_on_equal_terms_without_weight_has_the_advantages_of_plain_ppo():
+    curious = {"curiosity": 1e-9, "advantage_norm": "minibatch"}
+    plain, equal, running = (
+        PPO(WORLD, 0, small(**given))._collect(np.random.default_rng(0))[0].advantages
+        for given in ({}, curious, {"curiosity": 1e-9})
+    )
+    torch.testing.assert_close(plain, equal)
+    assert not torch.allclose(plain, running), "by running moments they are normalised before the minibatches"
+
+
+def test_a_shared_clock_changes_what_the_papers_preference_network_pays_and_the_small_one_reads_no_clock():
+    for size in ("paper", "small"):
+        torch.manual_seed(0)
+        potential, paid = PreferencePotential(PreferenceTransformer((3, 7, 7), 7, size=size)), []
+        for shared in (False, True):
+            settings = small(network="small", frames_per_env=48, fidelity={"shared_clock": shared})
+            learner = PPO(WORLD, 0, settings, potential)
+            paid.append([learner.train_step(number)["shaping"] for number in (1, 2)])
+        assert (paid[0] == paid[1]) == (size == "small")
 
 
 def test_time_is_told_by_what_it_went_into():

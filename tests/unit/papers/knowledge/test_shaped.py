@@ -13,7 +13,18 @@ from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.bk_goal import GoalLibrary
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
-from groundlab.papers.knowledge.potentials import Bonus, OraclePotential, Zero, measure_scale, random_play, targets
+from groundlab.papers.knowledge.potentials import (
+    Adjusted,
+    Bonus,
+    Constant,
+    OraclePotential,
+    Zero,
+    measure_scale,
+    play_effect,
+    play_mean,
+    random_play,
+    targets,
+)
 from groundlab.papers.method import Request
 
 WORLD = "BabyAI-GoToRedBallNoDists-v0"
@@ -60,7 +71,7 @@ def records(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("form", ["none", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
+@pytest.mark.parametrize("form", ["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0}
     registry.execute(run_of(tmp_path / "run", **given))
@@ -137,8 +148,10 @@ def test_a_run_has_one_source_of_knowledge():
         agent.Settings(form="code", source="code-final.py", maker="scripted")
     with pytest.raises(ValueError, match="is not labelled"):
         agent.Settings(form="oracle", maker="scripted")
-    with pytest.raises(ValueError, match="measures potentials"):
+    with pytest.raises(ValueError, match="is for potentials"):
         agent.Settings(form="motif", source="labels", scale="sums")
+    with pytest.raises(ValueError, match="has effect, which is for potentials"):
+        agent.Settings(form="ellm", source="labels", effect=0.2)
 
 
 def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
@@ -162,6 +175,24 @@ def test_potentials_are_divided_by_their_size_in_random_play():
     for scale, expected in (("range", 1.0), ("sums", size), (3.0, 3.0)):
         assert measure_scale(oracle, WORLD, 0, scale, 0.99) == pytest.approx(expected)
     assert measure_scale(Zero(), WORLD, 0, "range", 0.99) == 1.0
+
+
+@pytest.mark.parametrize("form", ["oracle", "random"])
+@pytest.mark.parametrize("scale", ["range", "sums"])
+def test_potentials_pay_the_same_in_random_play_and_have_no_mean_there(tmp_path, form, scale):
+    run = run_of(tmp_path, form=form, scale=scale, centred=True, effect=0.25)
+    learner = agent.make_learner(run.spec, run)
+    potential = learner._potential
+    assert play_mean(potential, WORLD, 0) == pytest.approx(0, abs=1e-9)
+    paid = learner._strength * play_effect(potential, WORLD, 0, 0.99) / learner._scale
+    assert paid == pytest.approx(0.25)
+    assert learner.train_step(1)["strength"] == learner._strength
+
+
+def test_a_constant_pays_for_each_step_and_at_the_end_and_its_negative_the_opposite():
+    assert play_effect(Constant(), WORLD, 0, 0.9) == pytest.approx(0.1)
+    assert play_mean(Adjusted(Constant(), negated=True), WORLD, 0) == -1
+    assert play_mean(Adjusted(Constant(), offset=1.0), WORLD, 0) == 0
 
 
 def test_windows_of_random_play_follow_each_other():

@@ -1,0 +1,132 @@
+"""Every command that a config, a claim, the README or docs/ tells people to type is understood, up to its plan."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import typer
+import yaml
+
+from groundlab import cli
+from groundlab.cli import options, runs
+from groundlab.lab import run_hash
+from groundlab.language.chat import connection
+from groundlab.papers import registry
+from groundlab.papers.knowledge import labelling
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", "artifact.md", "cluster.md"))]
+PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
+PROGRAM = typer.main.get_command(cli.app)
+UNDER_NOX = ("reproduce", "smoke", "figures", "review", "bench")  # sessions that are a command of `groundlab`
+STANDING_FOR = {"my-cluster.yaml": str(ROOT / "configs" / "slurm.yaml")}
+
+
+def _joined(text: str) -> str:
+    """Commands that go on in the next line, which may be a comment, in one line."""
+    return re.sub(r"\\\n[ #]*", " ", text)
+
+
+def _commands() -> dict[str, str]:
+    """Where each command stands, by the command; without a virtual environment's folder."""
+    found: dict[str, str] = {}
+    for file in sorted(ROOT.glob("configs/*/*.yaml")):
+        text, where = _joined(file.read_text()), str(file.relative_to(ROOT))
+        comments = re.findall(r"^ *#\s+((?:groundlab|nox) .+)$", text, re.MULTILINE)
+        claims = yaml.safe_load(text).get("claims", []) if file.stem == "claims" else []
+        found |= dict.fromkeys([*comments, *(claim["command"] for claim in claims if "command" in claim)], where)
+    for page in PAGES:
+        text, where = _joined(page.read_text()), str(page.relative_to(ROOT))
+        blocks, prose = text.split("```")[1::2], "".join(text.split("```")[0::2])
+        spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if " --" in span and "..." not in span]
+        lines = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+        found |= dict.fromkeys([*lines, *spans], where)
+    names = {command.removeprefix(".venv/bin/"): where for command, where in found.items()}
+    return {command: where for command, where in names.items() if re.match(r"(groundlab|nox) ", command)}
+
+
+COMMANDS = _commands()
+
+
+@pytest.fixture(autouse=True)
+def quick_plans(monkeypatch):
+    """Plans without the hashes of their runs, and no trace in the environment."""
+    module = sys.modules["groundlab.lab.plan"]
+    monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
+    monkeypatch.setattr(module, "hash_run", lambda spec, code: spec.label)
+    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK"):
+        monkeypatch.setitem(os.environ, name, "")
+
+
+def understood(words: list[str]) -> None:
+    """Go as far as a command goes before it opens a file or starts anything. Raises what the command line raises."""
+    command, name, rest = PROGRAM, "groundlab", words
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name, rest = rest[0], rest[1:]
+        assert name in command.commands, f"there is no command {name}"
+        command = command.commands[name]
+    if rest == ["--help"]:
+        return
+    context = command.make_context(name, list(rest))
+    given = context.params
+    if name == "reproduce":
+        context.params["dry_run"] = True
+        with pytest.raises((click.exceptions.Exit, SystemExit)) as end, context:
+            command.invoke(context)
+        assert getattr(end.value, "exit_code", getattr(end.value, "code", 1)) == 0
+    elif name in ("run", "evaluate"):
+        agent = {key: given[key] for key in ("plans", "epsilon", "planner", "model", "ledger")}
+        settings = runs._agent_settings(
+            given["set_"], **agent, **{key: given[key] for key in ("base_url", "prices", "budget")}
+        )
+        settings |= {"layouts": given["layouts"]} if "layouts" in given else {}
+        if name == "run":
+            run_hash.resolve(given["method"], given["world"], given["seed"], settings)
+        else:
+            registry.check_world(given["method"], given["world"])
+            registry.resolve_settings(given["method"], given["world"], settings)
+        connection.budget()
+    elif name == "label":
+        options.connect(given["base_url"], given["prices"], given["budget"])
+        overrides = options.parse_settings(given["set_"], error=given["error"])
+        wanted = labelling.Labelling(given["form"], given["out"], given["maker"], given["model"], overrides=overrides)
+        assert wanted.settings and wanted.chat
+        connection.budget()
+
+
+def _nox_words(words: list[str]) -> list[str] | None:
+    """The words of `groundlab` under a session; None where the session is no such command."""
+    sessions = re.findall(
+        r'^@(?:nox\.)?session(?:\(.*name="([\w-]+)"\))?\ndef (\w+)', (ROOT / "noxfile.py").read_text(), re.MULTILINE
+    )
+    if words[:1] != ["-s"]:
+        return None
+    assert words[1] in {name or function for name, function in sessions}, f"nox has no session {words[1]}"
+    if words[1] not in UNDER_NOX:
+        return None
+    command = ["reproduce", "--scale", "smoke"] if words[1] == "smoke" else [words[1]]
+    return [*command, *words[3:]]
+
+
+@pytest.mark.parametrize("line", sorted(COMMANDS), ids=lambda line: line[:60])
+def test_a_documented_command_is_understood(line):
+    words = [STANDING_FOR.get(word, word) for word in shlex.split(line, comments=True)]
+    program, rest = words[0], words[1:]
+    if program == "nox":
+        rest = _nox_words(rest)
+    if rest is not None:
+        try:
+            understood(rest)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the page has to be mended
+            pytest.fail(f"{COMMANDS[line]}: {line}: {error or type(error)}")
+
+
+def test_commands_were_found_everywhere_they_stand():
+    places = set(COMMANDS.values())
+    assert len(COMMANDS) > 60
+    assert places >= {"README.md", "docs/commands.md", "configs/knowledge/paper.yaml", "configs/glam/claims.yaml"}
+    assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7
