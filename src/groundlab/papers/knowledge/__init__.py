@@ -5,7 +5,7 @@ from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 _HERE = "groundlab.papers.knowledge"
 _WORLDS = ("!Crafter-Reward",)  # of Crafter, the text variants
 _PROMPTS = ("prompts/knowledge/*.txt",)
-_FORMS = ("code", "preference", "goals", "ellm", "motif", "oracle", "random")
+_FORMS = ("code", "preference", "goals", "ellm", "motif", "oracle", "random", "constant")
 
 PAPER = Paper(
     name="knowledge",
@@ -34,6 +34,6 @@ PAPER = Paper(
         ),
     ),
     policies=("sampled", "argmax"),
-    short_names={"form=none": "phi = 0"} | {f"form={form}": form for form in _FORMS},
+    short_names={"negated=True": "negated", "form=none": "phi = 0"} | {f"form={form}": form for form in _FORMS},
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables"),
 )

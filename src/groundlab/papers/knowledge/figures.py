@@ -1,7 +1,7 @@
 """The knowledge paper's figures: how the arms learn, how much more than phi = 0, and where the dataset's agents went.
 
-Seeds are thin lines or small marks, means thick; bands and bars are 95 % intervals over seeds (with three
-seeds). Controls are dashed.
+Seeds are thin lines or small marks, means thick; bands and bars are 95 % intervals over seeds. Controls are dashed; the
+random potential, which an arm must leave behind before it is knowledge that helped, stands in every panel.
 """
 
 from pathlib import Path
@@ -44,7 +44,8 @@ from groundlab.report.style import PlotStyle, new_figure
     beside=("rnd",),
 )
 def curves(records: Records) -> Figure | None:
-    """Success while learning: the potentials of knowledge, the controls and other rewards, phi = 0 in every panel.
+    """Success while learning: the potentials of knowledge, the controls and other rewards, phi = 0 and the random
+    potential in every panel.
 
     None where no run finished as many episodes as a point needs.
     """
@@ -58,7 +59,7 @@ def curves(records: Records) -> Figure | None:
     panels = panels or {"": ()}  # phi = 0 alone
     figure, axes = new_figure(1.2 + 3.6 * len(panels), 4.4, 1, len(panels), sharey=True)
     for axis, (title, kinds) in zip(axes[0], panels.items(), strict=True):
-        for arm in [arm for arm in shown if arm.kind in ("none", *kinds)]:
+        for arm in [arm for arm in shown if arm.kind in ("none", "random", *kinds)]:
             dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
             draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
         axis.set(title=title, xlabel="environment steps [thousands]", xlim=(0, None), ylim=(0, 103))
@@ -90,14 +91,14 @@ def original_network_curves(records: Records) -> Figure | None:
 
 @exhibit(
     "knowledge-improvement",
-    "How much more is learnt than with φ = 0: area under the curve, and the chance of more",
+    "Area under the learning curve, beside φ = 0 and the random potential",
     methods=("knowledge",),
     beside=("rnd",),
 )
 def improvement(records: Records) -> Figure | None:
     """Arm by arm: the area under the curve, seed by seed, and how far it is from that of phi = 0."""
     shown = usual_arms(knowledge_arms(records))
-    base = plain_ppo(shown)
+    base, noise = plain_ppo(shown), next((arm for arm in shown if arm.kind == "random"), None)
     if base is None or len(shown) < 2:
         return None
     figure, axes = new_figure(9.6, 1.5 + 0.42 * len(shown), 1, 2, sharey=True)
@@ -107,8 +108,12 @@ def improvement(records: Records) -> Figure | None:
         _interval(axes[0, 0], row, arm.efficiency(), arm.style)
         if over_base:
             _interval(axes[0, 1], row, over_base.gap, arm.style)
-    axes[0, 0].axvline(base.efficiency().value, color="#aaaaaa", linewidth=0.8)
-    axes[0, 1].axvline(0, color="#aaaaaa", linewidth=0.8)
+    for axis, zero in zip(axes[0], (base.efficiency().value, 0), strict=True):
+        axis.axvline(zero, color=base.style.colour, linewidth=0.8, label=base.style.label)
+        if noise:
+            distance = noise.efficiency().value - base.efficiency().value
+            axis.axvline(zero + distance, color=noise.style.colour, linestyle="--", label=noise.style.label)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
     axes[0, 0].set_yticks(range(len(shown)), [_two_lines(arm) for arm in shown])
@@ -176,7 +181,7 @@ def label_errors(records: Records) -> Figure | None:
     names = [f"{_judge(arm).lstrip(',')}\n({_seed_counts([arm])})" for arm in shown]
     axis.set_xticks(range(len(shown)), names)
     axis.set(
-        title=f"{base.world}, first {frames:,.0f} steps; φ = 0: {_seed_counts([base])}",
+        title=f"{base.world}, first {frames:,.0f} steps\n{_seeds_of_labels(shown)}; φ = 0: {_seed_counts([base])}",
         xlabel="wrong labels of the scripted judge [%], or other judges",
         ylabel="area under the learning curve [%]",
         xlim=(-0.5, len(shown) - 0.5),
@@ -184,6 +189,12 @@ def label_errors(records: Records) -> Figure | None:
     axis.margins(y=0.25)
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
+
+
+def _seeds_of_labels(shown: list[KnowledgeArm]) -> str:
+    """`5 seeds a column`, or that columns of one seed show no trend."""
+    single = any(len(arm.seeds) == 1 for arm in shown)
+    return "columns of one seed: a shape, no trend" if single else f"{_seed_counts(shown)} a column"
 
 
 # --- Where the agents of the dataset went

@@ -16,6 +16,7 @@ from groundlab.core.paths import repository_root
 from groundlab.papers.knowledge.arms import (
     POLICIES,
     QUIRKS,
+    REWARDS,
     Gain,
     KnowledgeArm,
     gain,
@@ -37,7 +38,7 @@ from groundlab.report.tables import Table, measured
     "knowledge-efficiency", "Sample efficiency of every arm against φ = 0", methods=("knowledge",), beside=("rnd",)
 )
 def improvement_table(records: Records) -> Table:
-    """Arm by arm: the area under the curve, its distance from phi = 0, and the chance of having more of it."""
+    """Arm by arm: the area under the curve, and its distance from phi = 0 and from the random potential."""
     shown = usual_arms(knowledge_arms(records))
     base, noise = plain_ppo(shown), next((arm for arm in shown if arm.kind == "random"), None)
     gains = [(arm, gain(arm, base)) for arm in shown]
@@ -54,15 +55,22 @@ _IMPROVEMENT_NOTES = (
     "controls: the oracle potential is 1 while the mission's thing is in view, which background knowledge cannot know; "
     "the random potential is a number drawn for each view",
     "rewards in the style of ELLM (Du et al. 2023) and of Motif (Klissarov et al. 2023) are paid as they are, once a "
-    "goal and less at each visit, so they can change which policy is best. RND: as in collection, or with the rewards "
-    "and time limits of the other arms",
+    "goal and less at each visit, so they can change which policy is best; each has one weight, which was not tuned",
+    "RND: as in collection, or with the rewards, time limits and normalised advantages of the other arms, its weights "
+    "not tuned",
+    "the hand-written program pays half a point for facing a thing for the first time, which is what ends a GoTo task, "
+    "but for the colour; its authors knew this family of tasks",
 )
+
+
+def _row_name(arm: KnowledgeArm) -> str:
+    return f"{arm.name}, one weight, not tuned" if arm.kind in REWARDS else arm.name
 
 
 def _improvement_row(arm: KnowledgeArm, over_base: Gain | None, over_noise: Gain | None) -> dict[str, str]:
     area = arm.efficiency()
     return {
-        "arm": arm.name,
+        "arm": _row_name(arm),
         "knowledge": arm.source or "–",
         "seeds": str(len(arm.seeds)),
         "area under the curve": measured(area, "success"),
@@ -110,6 +118,7 @@ def final_table(records: Records) -> Table:
 
 _FINAL_NOTES = (
     "success on the test layouts after the last update, mean [95 % interval] over seeds and layouts",
+    "argmax: the likeliest action, by which the original evaluates; an agent without memory may turn for ever then",
     "minus φ = 0: of sampled actions, paired by layout. Correct shaping leaves the optimal policy alone, so what "
     "differs here is how far learning got",
 )
@@ -118,7 +127,7 @@ _FINAL_NOTES = (
 def _final_row(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, str]:
     gap = difference((arm, "sampled"), (base, "sampled")) if base and base is not arm else None
     estimates = {policy: measured(arm.estimate(policy), "success") for policy in POLICIES}
-    row = {"arm": arm.name, "knowledge": arm.source or "–", "seeds": str(len(arm.seeds))}
+    row = {"arm": _row_name(arm), "knowledge": arm.source or "–", "seeds": str(len(arm.seeds))}
     return row | estimates | {"minus φ = 0": signed(gap)}
 
 
@@ -159,8 +168,8 @@ def quirks_table(records: Records) -> Table | None:
 
 
 _QUIRK_NOTES = (
-    "area under the curve, in percent, with the quirk and without it, over the frames and seeds that both have; spec "
-    "background-knowledge 6 and 11",
+    "area under the curve, in percent, with the quirk and without it, over the frames and seeds that both have; "
+    "docs/papers/knowledge.md#s11 says what each is",
     "one seed shows a shape: what differs may be chance. Late payment, episodes that are not kept apart and a "
     "scale that drifts break the guarantee that shaping leaves the optimal policies alone",
 )
@@ -283,7 +292,10 @@ def one_seed_table(records: Records) -> Table:
 _ONE_SEED_NOTES = (
     "one seed an arm and a fiftieth of the paper's steps: a shape, no result",
     "quarters: success of training episodes in each quarter of the updates; area: their mean over all steps",
-    "test: success and return on the test layouts, by drawn actions and by the likeliest ones",
+    "test: success and return on the test layouts, by drawn actions and by the likeliest ones; area and test need not "
+    "agree: the one is about the way, the other about its end",
+    "BK-Goal pays most for seeing nothing here: its threshold was set on the dataset, and an empty view is what such a "
+    "room shows most",
 )
 
 
@@ -310,10 +322,18 @@ def quarters(arm: KnowledgeArm) -> list[float]:
     return [total / count if count else np.nan for total, count in zip(won, ended, strict=True)]
 
 
+def _source_and_network(arm: KnowledgeArm) -> str:
+    """Whose knowledge, and which preference network stands between it and the agent; the small one is ours."""
+    if arm.kind not in ("preference", "motif"):
+        return arm.source or "–"
+    size = arm.settings.get("labelling", {}).get("train", {}).get("network", "small")
+    return f"{arm.source}, {'our small' if size == 'small' else 'the published'} preference network"
+
+
 def _one_seed_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
     return {
         "arm": arm.name,
-        "knowledge": arm.source or "–",
+        "knowledge": _source_and_network(arm),
         "episodes": str(line["episodes"]),
         "quarters": ", ".join(f"{line[f'quarter {number}']:.0f}" for number in range(1, _PARTS + 1)) + " %",
         "area": f"{line['area']:.1f} %",

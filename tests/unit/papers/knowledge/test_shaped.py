@@ -71,7 +71,9 @@ def records(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("form", ["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"])
+@pytest.mark.parametrize(
+    "form", ["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"]
+)
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0}
     registry.execute(run_of(tmp_path / "run", **given))
