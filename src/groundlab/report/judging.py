@@ -292,7 +292,7 @@ def _comparison_name(comparison: Comparison, names: Mapping[str, str]) -> str:
     """`success: mediator - random`, or `success: knowledge above phi = 0, permutation of seeds`."""
     of, than = comparison.of.short(names), comparison.than.short(names)
     if comparison.measure == "permutation":
-        side = "below" if comparison.direction == "lower" else "above"
+        side = "below" if comparison.direction.endswith("lower") else "above"
         return f"{comparison.metric}: {of} {side} {than}, permutation of seeds"
     return f"{comparison.metric}: {of} - {than}"
 
@@ -302,7 +302,7 @@ def difference(comparison: Comparison, records: Records, confidence: float = CON
     sides = comparison.of, comparison.than
     if comparison.measure == "permutation":
         ours, theirs = (_values(records, side, comparison.metric).mean(axis=1) for side in sides)
-        p = permutation_p(*((theirs, ours) if comparison.direction == "lower" else (ours, theirs)))
+        p = permutation_p(*((theirs, ours) if comparison.direction.endswith("lower") else (ours, theirs)))
         return Estimate(p, np.nan, np.nan)
     if all(side.when == "end" for side in sides):
         ours, theirs, paired = tables_of_both(*(select_rows(records, side) for side in sides), comparison.metric)
@@ -333,7 +333,8 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None,
     forms are only told apart where the difference itself is shown.
     """
     if comparison.measure == "permutation":
-        return HOLDS if gap.value <= level else MISSED if gap.value >= 1 - level else NOT_TOLD
+        shown, opposite = (MISSED, HOLDS) if comparison.direction.startswith("not") else (HOLDS, MISSED)
+        return shown if gap.value <= level else opposite if gap.value >= 1 - level else NOT_TOLD
     if not gap.known:
         return NOT_TOLD
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
@@ -357,7 +358,7 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None,
 def _leans(comparison: Comparison, gap: Estimate, margin: Margin | None) -> bool:
     """Whether the measured value itself is as stated, shown or not."""
     if comparison.measure == "permutation":
-        return gap.value < 0.5
+        return gap.value >= 0.5 if comparison.direction.startswith("not") else gap.value < 0.5
     up = comparison.direction in ("higher", "not lower")
     value, slack = gap.value if up else -gap.value, float(margin.points) if margin else 0.0
     if comparison.direction.startswith("not"):

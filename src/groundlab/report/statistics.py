@@ -157,8 +157,10 @@ def band(curves: np.ndarray, bounds: Bounds | None = None) -> tuple[np.ndarray, 
 def permutation_p(ours: np.ndarray, theirs: np.ndarray) -> float:
     """The exact one-sided p of `ours` [seeds] having the higher mean than `theirs` [seeds], by relabelling seeds.
 
-    Three seeds against three cannot go below 1/20, five against five below 1/252.
+    Three seeds against three cannot go below 1/20, five against five below 1/252; NaN where a side has one seed.
     """
+    if min(len(ours), len(theirs)) < 2:
+        return float("nan")
     test = stats.permutation_test(
         (ours, theirs), _gap, permutation_type="independent", alternative="greater", n_resamples=np.inf, vectorized=True
     )

@@ -154,12 +154,12 @@ def comparison(direction: str, by: str = "0", **of) -> Claim:
 
 def test_agents_are_ordered_by_the_success_of_their_training(glam_results):
     verdict = judge_claim(comparison("higher", when="training"), load(glam_results))
-    assert verdict.verdict == "ordering holds"
+    assert verdict.verdict == "shape only", "two seeds"
     (gap,) = verdict.fresh.values()
     assert gap.value == pytest.approx((20 + 70 + 90 + 90) / 4 - 35)
 
 
-@pytest.mark.parametrize(("by", "verdict"), [("40", "ordering holds"), ("41", "not reproduced")])
+@pytest.mark.parametrize(("by", "verdict"), [("40", "shape only"), ("41", "not reproduced")])
 def test_an_ordering_can_demand_a_margin(glam_results, by, verdict):
     assert judge_claim(comparison("higher", by), load(glam_results)).verdict == verdict
 

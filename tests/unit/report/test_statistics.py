@@ -105,6 +105,7 @@ def test_a_permutation_test_is_exact():
     low, high = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
     assert s.permutation_p(high, low) == pytest.approx(1 / 20)
     assert s.permutation_p(low, high) == 1.0
+    assert np.isnan(s.permutation_p(high[:1], low))
     five = np.arange(5.0)
     assert s.permutation_p(five + 9, five) == pytest.approx(1 / 252)
 

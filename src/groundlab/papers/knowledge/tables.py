@@ -75,7 +75,7 @@ def _improvement_row(arm: KnowledgeArm, over_base: Gain | None, over_noise: Gain
         "seeds": str(len(arm.seeds)),
         "area under the curve": measured(area, "success"),
         "minus φ = 0": signed(over_base.gap) if over_base else "–",
-        "p of more than φ = 0": f"{over_base.p:.3f}" if over_base else "–",
+        "p of more than φ = 0": f"{over_base.p:.3f}" if over_base and over_base.p == over_base.p else "–",
         "minus random potential": signed(over_noise.gap) if over_noise else "–",
         "mean |F| a step": _shaping_cell(arm),
     }
