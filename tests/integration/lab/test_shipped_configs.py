@@ -114,16 +114,54 @@ def test_language_models_at_scale_paper_are_tuned_with_the_published_values():
         assert settings["frames"] == (1_500_000 if mixed else 500_000 if variants else 400_000)
 
 
-def test_scale_paper_has_the_originals_quirks_beside_what_was_meant():
+def test_scale_paper_has_the_originals_quirks_and_on_the_mixed_task_what_was_meant_beside():
     entries = [entry for entry in config.load("glam", "paper").runs if "as-published" in entry.experiments]
-    quirks = {entry.method: entry.settings.get("fidelity") for entry in entries}
+    quirks = {(entry.method, *sorted(entry.settings.get("fidelity", {}))) for entry in entries}
     assert quirks == {
-        "glam": {"value_loss_broadcast": True},
-        "npae": {"value_loss_broadcast": True, "dropout": True},
-        "drrn": {"prompt_drift": True},
-        "cloning": {"pad_loss": True, "in_order": True, "stale_first_observation": True},
+        ("glam", "value_loss_broadcast"),
+        ("aflan", "value_loss_broadcast"),
+        *((method, "dropout", "value_loss_broadcast") for method in ("npae", "npa", "npe")),
+        ("drrn", "prompt_drift"),
+        ("zero-shot",),
+        ("cloning", "in_order", "pad_loss", "stale_first_observation"),
+        ("cloning", "in_order", "pad_loss"),
     }
-    assert {entry.settings["rule"] for entry in entries if entry.method in ("glam", "cloning")} == {"prob_softmax"}
+    assert {entry.settings["rule"] for entry in entries if entry.method != "drrn"} == {"prob_softmax"}
+    mixed = [entry for entry in config.load("glam", "paper").runs if entry.worlds == ["BabyAI-MixedTrainLocal-v0"]]
+    for method in ("glam", "npae", "drrn", "zero-shot"):
+        assert ["as-published" in each.experiments for each in mixed if each.method == method] == [False, True]
+
+
+def test_untuned_reasoning_agents_at_scale_paper_are_drawn_and_counted_as_published_too():
+    """docs/papers/reasoning.md#s5, #q1, #q7 and #q8; the trained agents are compared with draws like their own."""
+    entries = [each for each in config.load("reasoning", "paper").runs if each.method.endswith("zero-shot")]
+    drawn = [
+        {key: settings[key] for key in ("temperature", "top_p", "top_k", "num_envs", "first_finished")}
+        for settings in (registry.resolve_settings(each.method, each.worlds[0], each.settings) for each in entries)
+    ]
+    published = {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "num_envs": 6, "first_finished": 50}
+    own = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "num_envs": 32, "first_finished": 0}
+    assert drawn == [published] * 6 + [own] * 6
+
+
+def test_learners_at_scale_full_have_the_rates_that_won_the_trials_of_quick():
+    rates = [
+        {
+            entry.method: registry.resolve_settings(entry.method, entry.worlds[0], entry.settings)["lr"]
+            for entry in config.load("glam", scale).runs
+            if entry.method in ("glam", "npae", "npe", "drrn", "symbolic")
+        }
+        for scale in ("quick", "full")
+    ]
+    assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize("name", ["bias", "window", "tokens"])
+def test_a_study_of_the_reasoning_agents_at_full_has_its_control_in_the_same_world(name):
+    defaults = {"context_window": 2, "max_new_tokens": 16, "fidelity": None}
+    entries = [each for each in config.load("reasoning", "full").runs if name in each.experiments]
+    usual = [each for each in entries if defaults | each.settings == each.settings | defaults]
+    assert len({world for each in entries for world in each.worlds}) == 1 and len(usual) == 1
 
 
 def test_a_misspelt_key_of_shared_settings_is_refused_where_it_is_taken_over(laboratory):
