@@ -144,6 +144,8 @@ def evaluate(
     budget: Budget = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
+    from groundlab.core.run import RunSpec
+    from groundlab.lab.devices import check_devices
     from groundlab.papers import registry
     from groundlab.papers.mediator.recording import Dialogue, Recorder
 
@@ -163,6 +165,7 @@ def evaluate(
         checkpoint=trained,
         watch=(lambda policy, episodes: [watch(policy, episodes) for watch in watchers]) if watchers else None,
     )
+    check_devices([RunSpec(method=method, world=world, seed=request.seed, settings=request.settings)])
     results = registry.evaluate(request)
     if dialogue:
         console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)

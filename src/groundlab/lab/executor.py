@@ -21,6 +21,7 @@ from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import launcher, machine, run_store
 from groundlab.lab.config import Estimate
+from groundlab.lab.devices import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.run_hash import hash_run
@@ -50,13 +51,14 @@ class Outcome:
 def run(plan: Plan, workers: int | None = None) -> Outcome:
     """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
 
-    Raises GroundlabError when `workers` is not positive.
+    Raises GroundlabError when `workers` is not positive, and for runs that want a GPU where there is none.
     """
     if workers is not None and workers < 1:
         raise GroundlabError(f"workers must be at least 1, not {workers}")
     pending = {each.hash: each for each in plan.pending()}
     if not pending or os.environ.get(EXECUTED_VARIABLE):
         return outcome_of(plan, {})
+    check_devices(each.spec for each in pending.values())
     compile_worlds()
     longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
     with stop_on_signals() as asked, progress_view(longest_first) as view:

@@ -94,7 +94,7 @@ def hardware() -> dict[str, Any]:
         "blas": _blas_kernels(),
         "cores": core_count(),
         "memory_gib": round(memory, 1),
-        "gpu": _gpu_name(),
+        "gpu": ", ".join(gpu_names()) or None,
     }
 
 
@@ -130,12 +130,14 @@ def _blas_kernels() -> list[str]:
     )
 
 
-def _gpu_name() -> str | None:
+@cache
+def gpu_names() -> tuple[str, ...]:
+    """The GPUs of this machine, one name each."""
     if not shutil.which("nvidia-smi"):
-        return None
+        return ()
     query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     answer = subprocess.run(query, capture_output=True, text=True, check=False)
-    return ", ".join(answer.stdout.split("\n")).strip(", ") if answer.returncode == 0 else None
+    return tuple(answer.stdout.splitlines()) if answer.returncode == 0 else ()
 
 
 @dataclass

@@ -25,6 +25,7 @@ from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 from groundlab.lab import config, machine, run_store
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
+from groundlab.lab.devices import needs_gpu
 from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of, resolve
 
 # Set by `reproduce` for its notebooks: their plan is the one it executed, and their run cell starts nothing.
@@ -50,6 +51,11 @@ class PlannedRun:
     def label(self) -> str:
         """`mediator-SimpleDoorKey-s0`."""
         return self.spec.label
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it asks for a GPU; its estimate is then for one."""
+        return needs_gpu(self.spec.settings)
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,14 @@ class Plan:
         return [run for run in self.runs if run_store.status_of(self.folder_of(run)) != "finished"]
 
     def estimated_seconds(self, workers: int | None = None) -> float:
-        """Wall time of what is pending on so many workers (default: one a core)."""
-        seconds = [run.estimate.seconds for run in self.pending()]
-        return max(sum(seconds) / (workers or machine.core_count()), max(seconds, default=0.0))
+        """Wall time of what is pending on so many workers (default: one a core), runs for a GPU one after the other
+        on each GPU of this machine, or on one if it has none."""
+        pending = self.pending()
+        on_gpu = sum(run.estimate.seconds for run in pending if run.needs_gpu)
+        on_cpu = sum(run.estimate.seconds for run in pending) - on_gpu
+        longest = max((run.estimate.seconds for run in pending), default=0.0)
+        gpus = max(1, len(machine.gpu_names())) if on_gpu else 1
+        return max(on_cpu / (workers or machine.core_count()), on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
         return Group(_table(self), *self.notes)
@@ -110,7 +121,8 @@ class Plan:
         """What the configs say below the table: settings that many entries share, and what this scale leaves out."""
         blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
         shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
-        return [*shared, *(f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)]
+        left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
+        return [*shared, *_note_on_gpus(self), *left_out]
 
 
 def results_folder(given: str | Path | None = None) -> Path:
@@ -225,12 +237,27 @@ def _totals(the_plan: Plan) -> list[str]:
     left = [run.estimate for run in the_plan.runs if run.status != "finished"]
     return [
         "total",
-        f"{machine.core_count()} cores",
+        f"{machine.core_count()} cores" + _gpus_of(the_plan),
         str(len(the_plan.runs)),
         str(len(the_plan.runs) - len(left)),
         duration(the_plan.estimated_seconds()),
         _size(sum(cost.megabytes for cost in left)),
     ]
+
+
+def _gpus_of(the_plan: Plan) -> str:
+    """`, 1 GPU`, `, no GPU`, or nothing where no run asks for one."""
+    count = len(machine.gpu_names()) if any(run.needs_gpu for run in the_plan.runs) else None
+    return "" if count is None else f", {count or 'no'} GPU{'s' * (count > 1)}"
+
+
+def _note_on_gpus(the_plan: Plan) -> list[str]:
+    """What a machine without a GPU cannot run, and what the estimates mean there."""
+    asking = [run for run in the_plan.runs if run.needs_gpu and run.status != "finished"]
+    if not asking or machine.gpu_names():
+        return []
+    hours = duration(sum(run.estimate.seconds for run in asking))
+    return [f"{len(asking)} runs want a GPU, which this machine does not have; their {hours} are for one GPU elsewhere"]
 
 
 def _table(the_plan: Plan) -> Table:

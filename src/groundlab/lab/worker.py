@@ -26,6 +26,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab import run_store, tracking
+from groundlab.lab.devices import check_devices
 from groundlab.lab.launcher import PrimaryRun, ReplicaRun, stop_together
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
@@ -112,6 +113,7 @@ def _loaded_code(method: str, world: str) -> str:
 
 def _execute(run: Run, record: run_store.ManifestWriter) -> None:
     try:
+        check_devices([run.spec])
         with storage.clear_disk_errors(run.folder):
             registry.execute(run)
         record.write("finished")

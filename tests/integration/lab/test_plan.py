@@ -11,7 +11,7 @@ import yaml
 import groundlab
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import run_hash
+from groundlab.lab import machine, run_hash
 
 
 def _hashes(plan: lab.Plan) -> list[str]:
@@ -163,3 +163,24 @@ def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule
         [{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}]
     )
     assert all(run.estimate.seconds < 100 for run in lab.plan("mediator", scale="smoke").runs)
+
+
+@pytest.mark.parametrize(("gpus", "told"), [((), ", no GPU"), (("H200",), ", 1 GPU"), (("H200", "H200"), ", 2 GPUs")])
+def test_runs_for_a_gpu_are_not_divided_by_cores_and_a_machine_without_one_is_told(tmp_path, monkeypatch, gpus, told):
+    monkeypatch.setattr(machine, "gpu_names", lambda: gpus)
+    plan = lab.plan("glam", scale="full", results=tmp_path, experiments=["E7"])
+    hours = sum(run.estimate.seconds for run in plan.runs) / 3600
+    assert all(run.needs_gpu for run in plan.runs)
+    assert plan.estimated_seconds(workers=64) == pytest.approx(3600 * hours / max(1, len(gpus)))
+    assert told in str(plan) and ("runs want a GPU" in str(plan)) == (not gpus)
+    assert "GPU" not in str(lab.plan("mediator", scale="quick", results=tmp_path))
+
+
+def test_runs_that_want_a_gpu_are_refused_in_one_line_before_anything_is_run(tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    plan = lab.plan("glam", scale="full", results=tmp_path, experiments=["E7"])
+    with pytest.raises(GroundlabError, match=r"^glam-BabyAI-GoToLocal-v0-s0 and \d+ other runs want device cuda, and"):
+        lab.run(plan)
+    assert not list(tmp_path.iterdir())
