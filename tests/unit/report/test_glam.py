@@ -69,6 +69,30 @@ def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
     assert tables.frames_to(learning, 90) is None
 
 
+def test_a_curve_that_begins_above_the_level_tells_only_that_it_was_reached_by_then(tmp_path):
+    assert not tables.starts_there(curve((200, 10.0), (200, 85.0)))
+    assert tables.starts_there(curve((50, 90.0), (50, 85.0), (200, 70.0))), "the first 100 episodes end in two updates"
+    assert not tables.starts_there(curve((50, 100.0))), "no point at all"
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    for seed in range(2):
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.9, 0.9])
+        store(folder, "npae", seed, {"sampled": 0.5}, [0.2, 0.3])
+        store(folder, "drrn", seed, {"sampled": 0.5}, [0.85, 0.9])
+    table = tables.efficiency_table(load(folder)).readable.set_index("agent")
+    assert table.loc["pretrained LM, PPO (GLAM)", "frames to 80 %"] == "≤ 1.0k, ≤ 1.0k"
+    assert table.loc["embeddings only, action head (NPAE)", "times GLAM's"].startswith("≥ 2.0 ")
+    assert table.loc["DRRN", "times GLAM's"].startswith("≶ 1.0 ")
+
+
+def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp_path):
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    store(folder, "glam", 0, {"sampled": 0.9}, [0.9])
+    store(folder, "zero-shot", 0, {"sampled": 0.6, "first-finished": 0.75})
+    table = tables.agents_table(load(folder)).readable.set_index("agent")
+    assert table.loc["LM without tuning", "sampled"].startswith("60 %")
+    assert table.loc["LM without tuning", "as they finish"].startswith("75 %")
+
+
 def test_the_agents_table_tells_what_the_control_costs(glam_results):
     table = tables.agents_table(load(glam_results)).readable.set_index("agent")
     ours = table.loc["pretrained LM, PPO (GLAM)"]

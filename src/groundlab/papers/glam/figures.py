@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from groundlab.papers.glam.arms import GlamArm, glam_arms
 from groundlab.report.curves import RUNNING_SUCCESS, draw_running_success
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records
+from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.style import new_figure
 
 _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its variants
@@ -48,13 +48,14 @@ def curves(records: Records) -> Figure:
 
 
 def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
-    """What the untuned model and random actions reach."""
+    """What the untuned model and random actions reach, counted as the curves are where that was recorded."""
     for agent in every:
         if agent.kind in ("zero-shot", "random") and agent.world == world and not agent.overrides:
-            level = agent.estimate(agent.policy)
-            if level:
+            counted, listed = agent.estimate(FIRST_FINISHED), agent.estimate(agent.policy)
+            if level := counted or listed:
                 style = {"color": agent.style.colour, "linestyle": (0, (5, 3)), "linewidth": 1.1}
-                axis.axhline(level.value, label=agent.label, **style)
+                label = agent.label if counted else f"{agent.label} (fixed list)"
+                axis.axhline(level.value, label=label, **style)
 
 
 # --- Probes: the policy on fixed prompts

@@ -5,11 +5,11 @@ a policy loses by it tells whether its other scores mean anything. Published val
 from the paper's figures (docs/papers/glam.md#env-5-3); they are of Flan-T5-large on MixedTrainLocal.
 
 Sample efficiency is the paper's: the mean of the training success over all frames. The frames to a level stand seed by
-seed, and as a ratio to the pretrained agent's. A seed that never gets there counts with all frames that it had, so a
-ratio with such seeds is a lower bound.
+seed, and as a ratio to the pretrained agent's. They may be bounds: a seed that never gets there counts with all frames
+that it had, and one that is there where its curve begins, after 100 finished episodes, may have got there earlier (≤).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pandas as pd
 from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
 from groundlab.report.curves import WINDOW, running_success
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records
+from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import Estimate, ratio_interval
 from groundlab.report.tables import Table, measured
 
@@ -43,6 +43,8 @@ def agents_table(records: Records) -> Table:
 
 _AGENT_NOTES = (
     "success in percent, mean [95 % interval] over seeds and layouts; sampled: actions are drawn from the policy",
+    "as they finish: the first episodes that end among restarting environments, as in training and in the paper's "
+    "figures; short ones come first, so it is the column to hold training success against, and an untuned model's",
     "one mission: the same evaluation when every prompt names one fixed mission; lost: the points that this costs. "
     "A policy that loses nothing does not read its goal",
 )
@@ -54,6 +56,7 @@ def _agent_row(agent: GlamArm, on_eight: GlamArm | None) -> dict[str, str]:
         "agent": agent.label,
         "world": short(agent.world),
         "sampled": _success(agent.estimate(policy)),
+        "as they finish": _success(agent.estimate(FIRST_FINISHED)),
         "one mission": _success(agent.estimate(f"{policy} {CONTROL}")),
         "lost": _success(agent.cost(policy, f"{policy} {CONTROL}")),
         "greedy": _success(agent.estimate("greedy")),
@@ -114,9 +117,10 @@ _EFFICIENCY_NOTES = (
     "sample efficiency: the mean over updates of the success of the episodes that ended in them, as in the paper, "
     "[95 % interval] over seeds; agents of one seed have none. Short episodes end first and flatter early updates",
     f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
-    "first, so early values flatter all agents alike",
-    "times GLAM's: ratio of the mean frames [95 % interval over seeds]; a seed that did not get there "
-    "counts with all of its frames, so that ≥ is a lower bound",
+    f"first, so early values flatter all agents alike. ≤: the curve begins there, with the first {WINDOW} episodes, so "
+    "it may have been earlier",
+    "times GLAM's: ratio of the mean frames [95 % interval over seeds]; a seed that did not get there counts with all "
+    "of its frames. ≥: at least so many times; ≤: at most; ≶: bounded on neither side",
     "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
     "NPAE and DRRN stay below 20 % and symbolic PPO is close to 40 % at 1,500,000",
 )
@@ -129,20 +133,40 @@ def frames_to(curve: pd.DataFrame, level: float = LEVEL) -> float | None:
     return float(frames[reached[0]]) if len(reached) else None
 
 
-def frames_reached(agent: GlamArm) -> tuple[np.ndarray, bool]:
-    """(frames to the level [seeds], whether some seed never got there and counts with all of its frames)."""
+def starts_there(curve: pd.DataFrame, level: float = LEVEL) -> bool:
+    """Whether a run is at a level at the first point of its running success: it may have got there earlier."""
+    success = running_success(curve)[1]
+    return len(success) > 0 and bool(success[0] >= level)
+
+
+class Reached(NamedTuple):
+    """The frames to the level, one a seed, and what they bound."""
+
+    frames: np.ndarray
+    """float [seeds]; of a seed that never got there, all of its frames."""
+    unfinished: bool
+    """Some seed never got there."""
+    earlier: bool
+    """Some seed may have got there earlier than its curve can show."""
+
+
+def frames_reached(agent: GlamArm) -> Reached:
+    """The frames that each seed of an agent needed."""
     curves = [curve for _, curve in agent.curves.groupby("seed")]
     frames, last = [frames_to(curve) for curve in curves], [float(curve["frames"].to_numpy().max()) for curve in curves]
-    return np.array([each or end for each, end in zip(frames, last, strict=True)]), None in frames
+    counted = np.array([each or end for each, end in zip(frames, last, strict=True)])
+    return Reached(counted, None in frames, any(starts_there(curve) for curve in curves))
 
 
-def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, bool]:
-    """(frames that an agent needs, as a multiple of the usual one's; whether that is a lower bound)."""
-    (theirs, unfinished), (ours, _) = frames_reached(agent), frames_reached(usual)
-    return ratio_interval(theirs, ours), unfinished
+def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, str]:
+    """(frames that an agent needs, as a multiple of the usual one's; the sign of what that bounds, if it does)."""
+    theirs, ours = frames_reached(agent), frames_reached(usual)
+    at_least, at_most = theirs.unfinished or ours.earlier, theirs.earlier or ours.unfinished
+    sign = "≶" if at_least and at_most else "≥" if at_least else "≤" if at_most else ""
+    return ratio_interval(theirs.frames, ours.frames), sign
 
 
-def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, str]:
+def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, str] | None) -> dict[str, str]:
     efficiency = agent.efficiency()
     return {
         "agent": agent.label,
@@ -154,25 +178,26 @@ def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict
 
 
 def frames_cell(agent: GlamArm) -> str:
-    """`5.1k, 6.1k, not in 16.4k`: one entry a seed."""
+    """`≤ 5.1k, 6.1k, not in 16.4k`: one entry a seed; ≤ where the curve begins there."""
     cells = []
     for _, curve in agent.curves.groupby("seed"):
         frames, last = frames_to(curve), float(curve["frames"].to_numpy().max())
-        cells.append(f"{frames / 1000:.1f}k" if frames else f"not in {last / 1000:.1f}k")
+        sign = "≤ " if starts_there(curve) else ""
+        cells.append(f"{sign}{frames / 1000:.1f}k" if frames else f"not in {last / 1000:.1f}k")
     return ", ".join(cells)
 
 
-def _ratio_cell(ratio: Estimate, unfinished: bool) -> str:
+def _ratio_cell(ratio: Estimate, sign: str) -> str:
     ends = f"[{ratio.low:.1f}, {ratio.high:.1f}]" if ratio.known else "(one seed)"
-    return f"{'≥ ' if unfinished else ''}{ratio.value:.1f} {ends}"
+    return f"{sign} {ratio.value:.1f} {ends}".strip()
 
 
-def _efficiency_line(agent: GlamArm, ratio: tuple[Estimate, bool] | None) -> dict[str, Any]:
-    efficiency, (frames, _) = agent.efficiency(), frames_reached(agent)
+def _efficiency_line(agent: GlamArm, ratio: tuple[Estimate, str] | None) -> dict[str, Any]:
+    efficiency, reached = agent.efficiency(), frames_reached(agent)
     line: dict[str, Any] = {"agent": agent.label, "method": agent.kind, "world": agent.world}
     line |= {"seeds": len(agent.seeds)}
     line |= {"efficiency": efficiency.value, "efficiency_low": efficiency.low, "efficiency_high": efficiency.high}
-    line |= {f"frames_to_{LEVEL}": frames.mean()}
+    line |= {f"frames_to_{LEVEL}": reached.frames.mean(), "unfinished": reached.unfinished, "earlier": reached.earlier}
     if ratio:
         line |= {"ratio": ratio[0].value, "ratio_low": ratio[0].low, "ratio_high": ratio[0].high, "bound": ratio[1]}
     return line
