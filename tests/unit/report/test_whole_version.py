@@ -1,7 +1,7 @@
 """The first command in one piece: a version of all papers is drawn, judged and shown, and as each paper alone would be.
 
-The plans are the real ones, their records are made up (`made_up.py`): nothing is trained. Intervals of verdicts take
-fewer resamples here and figures fewer dots; both sides of a comparison take the same.
+The plans are the real ones, their records are made up (`made_up.py`): nothing is trained. Figures have fewer dots here;
+both sides of a comparison have the same.
 """
 
 import ast
@@ -18,7 +18,7 @@ import yaml
 from groundlab import lab, report
 from groundlab.core.paths import repository_root
 from groundlab.lab import results
-from groundlab.report import Review, exhibits, judging, style
+from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
 
@@ -34,7 +34,6 @@ NOTHING_TO_SHOW = {
 
 @pytest.fixture(autouse=True)
 def _coarse(monkeypatch):
-    monkeypatch.setattr(judging, "_RESAMPLES", 200)
     monkeypatch.setattr(style, "DPI", 40)
     monkeypatch.setitem(style._RC, "pdf.fonttype", 3)  # no subsets of fonts, which take as long as the drawing
 
@@ -70,24 +69,6 @@ def test_made_up_records_have_the_shape_of_published_ones():
         assert shape(*made_up.records_of(spec)) == theirs, run
         compared.add(spec["method"])
     assert len(compared) > 15
-
-
-# --- Claims and plans
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_claim_selects_the_runs_of_one_choice_of_settings(scale, tmp_path):
-    runs = lab.plan(scale=scale, results=tmp_path).runs
-    for claim in (each for each in load_claims() if scale in each.scales and each.not_run is None):
-        for selector in claim.selectors:
-            asked = selector.settings.items()
-            matching = [
-                json.dumps(run.spec.settings, sort_keys=True)
-                for run in runs
-                if (run.paper, run.spec.method, run.spec.world) == (claim.paper, selector.method, selector.world)
-                and all(run.spec.settings.get(key) == value for key, value in asked)
-            ]
-            assert len(set(matching)) == 1, (claim.id, str(selector))
 
 
 # --- The whole version
