@@ -215,15 +215,16 @@ def coverage(records: Records) -> Figure | None:
     if not rooms:
         return None
     figure, axes = new_figure(3.7 * len(rooms), 3.9, 1, len(rooms))
+    colours = LogNorm(1, max(counts.max() for *_, counts in rooms))  # one scale, so that rooms can be compared
     for axis, room in zip(axes[0], rooms, strict=True):
-        _draw_room(axis, *room)
+        _draw_room(axis, *room, colours)
         figure.colorbar(axis.images[0], ax=axis, label="steps on a cell (logarithmic)", shrink=0.8)
     return figure
 
 
-def _draw_room(axis: Axes, card: dict[str, Any], snapshot: int, counts: np.ndarray) -> None:
+def _draw_room(axis: Axes, card: dict[str, Any], snapshot: int, counts: np.ndarray, colours: LogNorm) -> None:
     facts, share = card["snapshots"][str(snapshot)], card["cells_visited"][str(snapshot)]
-    axis.imshow(np.where(counts > 0, counts, np.nan), cmap="viridis", norm=LogNorm())
+    axis.imshow(np.where(counts > 0, counts, np.nan), cmap="viridis", norm=colours)
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
     axis.spines[:].set_visible(True)
