@@ -148,3 +148,15 @@ def test_the_original_as_released_has_its_slips_in_play_and_in_labelling():
     text = (repository_root() / "configs" / "knowledge" / "paper.yaml").read_text()
     for slip in ("normalised_view=true", "forgets_request=true", "strict=false", "train.scaled_attention=false"):
         assert slip in text
+
+
+def test_at_quick_the_potentials_of_the_comparison_differ_in_form_and_knowledge_alone():
+    knowledge = {"form", "maker", "labelling", "pooling", "share"}
+    compared = [
+        {name: value for name, value in entry.settings.items() if name not in knowledge}
+        for entry in config.load("knowledge", "quick").runs
+        if "forms" in entry.experiments and entry.settings.get("form", "none") not in ("none", "ellm", "motif")
+        if entry.method == "knowledge"
+    ]
+    assert len(compared) == 5 and all(each == compared[0] for each in compared)
+    assert compared[0]["centred"] and compared[0]["effect"]
