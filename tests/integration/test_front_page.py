@@ -8,7 +8,7 @@ import pytest
 
 from groundlab import report
 from groundlab.core import storage
-from groundlab.report.front_page import BEGIN, END, claims_page, papers_table, published, with_papers
+from groundlab.report.front_page import between_markers, claims_page, papers_table, published, results_block
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -41,9 +41,16 @@ def test_published_results_hold_every_run_finished_and_every_exact_claim(paper, 
 def test_the_front_page_and_the_page_of_claims_are_those_of_the_published_results():
     every = list(published(ROOT / "results"))
     claims = (ROOT / "docs" / "claims.md").read_text()
-    assert with_papers(README, papers_table(every)) == README
+    assert between_markers(ROOT / "README.md", "papers", papers_table(every)) == README
     assert claims_page(every) == claims
     assert all(f"Results `{version}`" in claims for _, version in PUBLISHED)
+
+
+@pytest.mark.parametrize("paper", REFERENCE)
+def test_the_page_of_a_paper_shows_the_tables_of_its_published_results(paper):
+    page = ROOT / "docs" / "papers" / f"{paper}.md"
+    mine = [each for each in published(ROOT / "results") if each.paper == paper]
+    assert between_markers(page, "results", results_block(mine)) == page.read_text()
 
 
 @pytest.mark.parametrize(("paper", "version"), PUBLISHED)
@@ -62,7 +69,11 @@ def test_readme_page_of_claims_claims_json_and_review_page_say_what_a_fresh_judg
     for name, each in fresh.items():
         assert [each.verdict in line for line in lines if f"(`{name}`)" in line] == [True], name
 
-    row = next(line for line in README.partition(BEGIN)[2].partition(END)[0].splitlines() if f"[{paper}](" in line)
+    row = next(
+        line
+        for line in README.partition("<!-- papers:begin -->")[2].partition("<!-- papers:end -->")[0].splitlines()
+        if f"[{paper}](" in line
+    )
     words = [each.verdict for each in fresh.values()]
     assert sum(int(number) for word in set(words) for number in re.findall(rf"(\d+) {word}", row)) == len(words)
     assert all(f"{word}" in row for word in words)

@@ -54,6 +54,8 @@ class Paper:
     """How its agents are played, as patterns (`sampled *`): the policies that its claims may name."""
     short_names: Mapping[str, str] = field(default_factory=dict)
     """What verdicts call a side of a comparison, by its method or by `setting=value`; others by their method."""
+    page_tables: tuple[str, ...] = ()
+    """The tables (ids of exhibits) that its page in docs shows, from its published results."""
     configs: Path | None = None
     """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
     notebooks: Path | None = None

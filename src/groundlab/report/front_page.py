@@ -1,8 +1,9 @@
-"""What the front page shows of the published results: a row a paper in README.md, every claim in docs/claims.md.
+"""What README and docs show of the published results: a row a paper, every claim, and the tables of each paper's page.
 
     publish("results/0.1.0-quick-20261122-ab12cd3", root)     # what `groundlab figures --publish` calls
 
-There is one judgement: `review` writes claims.json beside its page, and both files here are made from claims.json.
+There is one judgement: `review` writes claims.json beside its page, and README and docs/claims.md are made from it.
+The tables in docs/papers/<paper>.md are copies of those in the results, between two markers.
 Publishing reviews every version that results/reference.json names, so that all of them are judged by the same rules;
 doing it twice changes nothing.
 """
@@ -16,13 +17,13 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.report.exhibits import draw_all
+from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import counted
 from groundlab.report.records import load
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
 
-BEGIN, END = "<!-- papers:begin -->", "<!-- papers:end -->"
+_MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
 
 Every claim of the papers, as judged from the [published results](../results/reference.json). Made by
@@ -35,20 +36,26 @@ _OWN = "Our own bars, controls and findings"
 
 
 def publish(folder: str | Path, root: Path) -> list[Path]:
-    """Copy the figures of `folder` to `<root>/figures`, renew README.md and docs/claims.md; returns the files.
+    """Copy the figures of `folder` to `<root>/figures`, renew README.md and docs; returns the files.
 
-    The claims are those of all published results, which `results/reference.json` names; each version gets its review
-    page anew. Raises GroundlabError for smoke results, and for a README without its two markers.
+    The claims and tables are those of all published results, which `results/reference.json` names; each version gets
+    its review page anew. Raises GroundlabError for smoke results, and for a page without its two markers.
     """
     records = load(folder)
     if records.scale == "smoke":
         raise GroundlabError(f"{folder} holds smoke results, which are never published; reproduce at scale quick")
     readme, claims = root / "README.md", root / "docs" / "claims.md"
-    with_papers(_read(readme), "")  # before anything is written
+    between_markers(readme, "papers", "")  # before anything is written
     for version in _versions(root / "results"):
         review(root / "results" / version)
     every = list(published(root / "results"))
-    pages = {readme: with_papers(_read(readme), papers_table(every)), claims: claims_page(every)}
+    pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
+    for paper in {each.paper for each in every}:
+        page = root / "docs" / "papers" / f"{paper}.md"
+        if page.is_file():
+            pages[page] = between_markers(
+                page, "results", results_block([each for each in every if each.paper == paper])
+            )
     figures = [path for drawn in draw_all(records) for path in drawn.paths if path.parent.name == "figures"]
     copies = [root / "figures" / path.name for path in figures]
     for path, copy in zip(figures, copies, strict=True):
@@ -58,10 +65,16 @@ def publish(folder: str | Path, root: Path) -> list[Path]:
     return [*copies, *pages]
 
 
-def _read(readme: Path) -> str:
-    if not readme.is_file():
-        raise GroundlabError(f"{readme} does not exist; restore it (git checkout README.md)")
-    return readme.read_text()
+def between_markers(page: Path, name: str, block: str) -> str:
+    """The text of a page with the part between its two markers replaced. Raises GroundlabError when one is missing."""
+    if not page.is_file():
+        raise GroundlabError(f"{page} does not exist; restore it (git checkout {page.name})")
+    first, last = (marker.format(name=name) for marker in _MARKERS)
+    before, begin, rest = page.read_text().partition(first)
+    _, end, after = rest.partition(last)
+    if not begin or not end:
+        raise GroundlabError(f"{page.name} has lost its markers; put {first} and {last} where the {name} belong")
+    return f"{before}{first}\n{block}\n{last}{after}"
 
 
 @dataclass(frozen=True)
@@ -98,15 +111,6 @@ def published(results: Path) -> Iterator[Published]:
             yield Published(paper, scale, results / version, claims)
 
 
-def with_papers(text: str, block: str) -> str:
-    """A README with the part between its markers replaced. Raises GroundlabError when a marker is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise GroundlabError(f"README.md has lost its markers; put {BEGIN} and {END} where the papers belong")
-    return f"{before}{BEGIN}\n{block}\n{END}{after}"
-
-
 def papers_table(every: Sequence[Published]) -> str:
     """One row a paper: its page, its question, the command, what the runs took, and its claims by verdict."""
     rows = ["| paper | question | command | CPU minutes | its claims | our own |", "|---|---|---|---|---|---|"]
@@ -118,6 +122,22 @@ def papers_table(every: Sequence[Published]) -> str:
         cells = page, offered[each.paper].question, command, f"{minutes:.0f}", each.counts("paper"), each.counts("own")
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
+
+
+def results_block(every: Sequence[Published]) -> str:
+    """What docs/papers/<paper>.md shows of one paper's published results: how they were made, and its tables."""
+    offered, registered = plugins.load(plugins.PAPERS), exhibits()
+    parts = []
+    for each in every:
+        records = load(each.folder)
+        runs, hardware = records.of_paper(each.paper).runs, records.manifest.get("hardware", {})
+        made = f"{len(runs)} runs, {runs['cpu_seconds'].sum():,.0f} CPU-seconds, {hardware.get('cpu', 'CPU not named')}"
+        parts.append(f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Claims: {each.counts('paper')}.")
+        for name in offered[each.paper].page_tables:
+            file = each.folder / each.paper / "tables" / f"{name}.md"
+            if file.is_file():
+                parts.append(f"**{registered[name].title}**\n\n{file.read_text().rstrip()}")
+    return "\n\n".join(parts)
 
 
 def claims_page(every: Sequence[Published]) -> str:

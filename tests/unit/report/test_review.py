@@ -8,7 +8,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.report import review
-from groundlab.report.front_page import BEGIN, END, publish, with_papers
+from groundlab.report.front_page import between_markers, publish
 
 
 def test_the_page_needs_nothing_from_outside(results):
@@ -57,7 +57,10 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     shutil.copytree(results, published)
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
     readme = tmp_path / "README.md"
-    readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    readme.write_text("# Title\n\n<!-- papers:begin -->\nold\n<!-- papers:end -->\n\nafter\n")
+    page = tmp_path / "docs" / "papers" / "mediator.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("<!-- results:begin -->\n<!-- results:end -->\n")
     publish(published, tmp_path)
     once = readme.read_text()
     publish(published, tmp_path)
@@ -66,11 +69,14 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert "[mediator](docs/papers/mediator.md)" in once
     assert "(`mediator-table1-SimpleDoorKey-always`)" in (tmp_path / "docs" / "claims.md").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
+    assert (published / "mediator" / "tables" / "mediator-table1.md").read_text().rstrip() in page.read_text()
 
 
-def test_a_readme_without_markers_is_left_alone(results):
-    with pytest.raises(GroundlabError, match="markers"):
-        with_papers("# Title\n", "| row |")
+def test_a_page_without_markers_is_left_alone(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("# Title\n")
+    with pytest.raises(GroundlabError, match=r"README\.md has lost its markers; put <!-- papers:begin -->"):
+        between_markers(page, "papers", "| row |")
 
 
 def test_smoke_results_are_never_published(results, tmp_path):

@@ -9,6 +9,7 @@ PAPER = Paper(
     name="glam",
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
+    page_tables=("glam-agents", "glam-efficiency", "glam-generalization", "glam-doses"),
     methods=(
         Method(
             "glam",

@@ -11,6 +11,7 @@ PAPER = Paper(
     name="knowledge",
     title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
     question="Does knowledge given once, before training, save samples?",
+    page_tables=("knowledge-efficiency", "knowledge-final", "knowledge-quirks"),
     methods=(
         Method(
             "knowledge",

@@ -10,6 +10,7 @@ PAPER = Paper(
     name="reasoning",
     title="Grounding and reasoning: thinking in words before acting, under nested PPO (rl-llm 2025)",
     question="Does thinking in words before each action help?",
+    page_tables=("reasoning-agents", "reasoning-collapse", "reasoning-swaps"),
     methods=(
         Method(
             "reasoning",
