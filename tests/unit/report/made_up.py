@@ -298,7 +298,9 @@ def _shaped(spec: Record, rng: Random) -> Made:
 _ASKERS: dict[str, Callable[[Record, Random], Made]] = {
     "mediator": _asking,
     "never": _asking,
-    **dict.fromkeys(("hard-coded", "always", "random", "on-change"), _rule),
+    **dict.fromkeys(
+        ("hard-coded", "always", "random", "on-change", "nothing-changed", "new-object", "untrained"), _rule
+    ),
 }
 _METHODS: dict[str, Callable[[Record, Random], Made]] = {
     **dict.fromkeys(("glam", "npae", "npe", "npa", "aflan"), _LANGUAGE_MODEL),
