@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
-HEAD = {"plans": "head", "ask_lambda": 0.01}
+from groundlab.papers.mediator.settings import Fidelity
+
+HEAD = {"plans": "head", "ask_lambda": 0.01, "epsilon": 0.0, "fidelity": Fidelity().model_dump(mode="json")}
 TRAINED = {**HEAD, "anneal_from": 0.75}
 FAILS = (3, 61, 63, 76, 84, 95)
 
@@ -68,7 +70,7 @@ def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A small results folder at scale quick: two worlds, rules and five trained seeds."""
+    """A small results folder at scale quick: two worlds, rules and five trained seeds; once the planner errs."""
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     for world in ("SimpleDoorKey", "RandomBoxKey"):
         store_rule(folder, "hard-coded", world, 2, fails=range(0, 82, 2))
@@ -77,4 +79,8 @@ def results(tmp_path: Path) -> Path:
         store_rule(folder, "on-change", world, 5)
         for seed in range(5):
             store_trained(folder, world, seed)
+    rows = [row(layout, 40, True, 6) for layout in range(100)]
+    store_run(
+        folder, "on-change", "KeyInBox", 0, [evaluation("rule", rows)], [{"iteration": 1}], {**HEAD, "epsilon": 0.1}
+    )
     return folder

@@ -24,8 +24,8 @@ from groundlab.report.exhibits import Drawn
 
 SCALES = ("quick", "full", "paper")
 NOTHING_TO_SHOW = {
-    # no study of limits with a tuned agent; one room only
-    "quick": {"reasoning-limits", "knowledge-worlds"},
+    # no study of limits with a tuned agent; one room only; nothing varied
+    "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants"},
     "full": set(),
     # models of other makers, of whose pretraining nothing is known; labels by one language model
     "paper": {"glam-dose-curves", "glam-doses", "knowledge-labels"},
