@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from groundlab.papers.glam import arms, pretraining_exhibits, tables
+from groundlab.papers.glam import arms, figures, pretraining_exhibits, tables
 from groundlab.report.claims import Claim
 from groundlab.report.curves import running_success
 from groundlab.report.exhibits import draw_all
@@ -82,6 +82,21 @@ def test_a_curve_that_begins_above_the_level_tells_only_that_it_was_reached_by_t
     assert table.loc["pretrained LM, PPO (GLAM)", "frames to 80 %"] == "≤ 1.0k, ≤ 1.0k"
     assert table.loc["embeddings only, action head (NPAE)", "times GLAM's"].startswith("≥ 2.0 ")
     assert table.loc["DRRN", "times GLAM's"].startswith("≶ 1.0 ")
+
+
+def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(tmp_path):
+    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+    for seed in (0, 1):
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9])
+    for seed, observations in enumerate((3, 6, 9), start=2):
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], nbr_obs=observations)
+    for seed, actions in enumerate((3, 9), start=5):
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], action_space=actions)
+    store(folder, "npae", 0, {"sampled": 0.5}, [0.2, 0.9])
+    panels = figures._panels(arms.glam_arms(load(folder)))
+    assert [(world, varied) for world, varied, _ in panels] == [(WORLD, "action_space"), (WORLD, "nbr_obs")]
+    kinds = [[each.kind for each in agents] for _, _, agents in panels]
+    assert [(each.count("glam"), each.count("npae")) for each in kinds] == [(3, 1), (4, 1)], "the usual agents in both"
 
 
 def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp_path):

@@ -1,11 +1,12 @@
-"""A corpus of grid-world language and common sense, generated: no demonstration of any policy.
+"""A corpus of grid-world language and common sense, generated: no whole action where a goal and a scene are given.
 
     sample(generator(0, "corpus"), ["places", "affordances"])   # -> Sample(input, target, topic)
 
-What a model learns here: words for things, places
-and directions, which word turns you where, what each verb does, synonyms, French. What it cannot learn here: what to do
-when a goal and a scene are given; `leaks` states that rule. One long input in `HELD_OUT` never trains, by a hash of its
-text, so probes ask about scenes that were not seen; short ones are facts, to be known rather than inferred.
+What a model learns here: words for things, places and directions, which word turns you where, what each verb does,
+synonyms, French. What no pair says is an action where a goal and a scene are given; `leaks` states that rule. It is
+kept to the letter: `sides` answers a goal and a scene by left, right or forward, which decide a turn
+(docs/papers/glam.md#brings). One long input in `HELD_OUT` never trains, by a hash of its text, so probes ask about
+scenes that were not seen; short ones are facts, to be known rather than inferred.
 """
 
 import re

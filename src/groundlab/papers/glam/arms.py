@@ -4,7 +4,7 @@ The usual settings of a method are those of most of its runs, in any world; othe
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from groundlab.report import arms
 from groundlab.report.arms import Arm, Run, Settings, most_common
@@ -57,6 +57,13 @@ class GlamArm(Arm):
     def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
         """The named settings that are not those of the baseline."""
         return {key: settings.get(key) for key in _NAMED if settings.get(key) != baseline.get(key)}
+
+    @classmethod
+    def phrase(cls, name: str, value: Any) -> str:
+        """`nbr_obs 3`; of the original's quirks those that are on."""
+        if name != "fidelity":
+            return super().phrase(name, value)
+        return ", ".join(key.replace("_", " ") for key, on in (value or {}).items() if on) or "no quirks"
 
     @property
     def policy(self) -> str:

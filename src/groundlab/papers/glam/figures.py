@@ -14,6 +14,7 @@ from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.style import new_figure
 
 _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its variants
+_COLUMNS = 4  # panels beside each other
 
 # --- Curves
 
@@ -25,26 +26,50 @@ _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its var
     beside=("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
 )
 def curves(records: Records) -> Figure:
-    """Running success over frames, one panel a world: seeds thin, their mean thick, the band their 95 % interval.
+    """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
 
     Other amounts of pretraining have a figure of their own, `glam-dose-curves`.
     """
     every = glam_arms(records)
-    learners = [each for each in every if each.learns and "model" not in each.overrides]
-    worlds = list(dict.fromkeys(each.world for each in learners))
-    figure, axes = new_figure(1.6 + 4.8 * len(worlds), 4.4, 1, len(worlds), sharey=True)
-    for axis, world in zip(axes[0], worlds, strict=True):
+    panels = _panels([each for each in every if each.learns and "model" not in each.overrides])
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
+    figure, axes = new_figure(1.6 + 4.8 * columns, 0.6 + 3.8 * rows, rows, columns, sharey=True)
+    for axis, (world, varied, agents) in zip(axes.flat, panels, strict=False):
         variants = Counter[str]()
-        for agent in [each for each in learners if each.world == world]:
+        for agent in agents:
             dashes = _DASHES[min(variants[agent.kind], len(_DASHES) - 1)]
             draw_running_success(axis, agent, agent.style.colour, linestyle=dashes)
             variants[agent.kind] += 1
         _reference_lines(axis, every, world)
-        axis.set(title=world, xlabel="frames", xlim=(0, None), ylim=(0, 103))
-    axes[0, 0].set_ylabel(RUNNING_SUCCESS)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        axis.set(title=f"{world}: {varied}" if varied else world, xlabel="frames", xlim=(0, None), ylim=(0, 103))
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[:, 0]:
+        axis.set_ylabel(RUNNING_SUCCESS)
+    drawn = [axis.get_legend_handles_labels() for axis in axes.flat]
+    legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2)
     return figure
+
+
+def _panels(learners: list[GlamArm]) -> list[tuple[str, str, list[GlamArm]]]:
+    """(world, which settings vary, agents) of each panel.
+
+    One panel a world; where a method has more variants there than there are dashes, one for each choice of settings
+    that vary, with the usual agents in all of them.
+    """
+    panels = []
+    for world in dict.fromkeys(each.world for each in learners):
+        agents = [each for each in learners if each.world == world]
+        if max(Counter(each.kind for each in agents).values()) <= len(_DASHES):
+            panels.append((world, "", agents))
+            continue
+        usual = [each for each in agents if not each.overrides]
+        for names in dict.fromkeys(", ".join(sorted(each.overrides)) for each in agents if each.overrides):
+            others = [each for each in agents if each.overrides and ", ".join(sorted(each.overrides)) == names]
+            panels.append((world, names, [*usual, *others]))
+    return panels
 
 
 def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
