@@ -26,12 +26,12 @@ from typing import NamedTuple
 
 import torch
 
+from groundlab.assets import resolve_model
 from groundlab.bench.measurement import Measurement
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab.worker import ONE_THREAD
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.language.shipped_models import resolve_model
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers import registry
 from groundlab.papers.knowledge import bk_goal, scripted

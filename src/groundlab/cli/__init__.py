@@ -4,7 +4,7 @@
     groundlab evaluate always --world SimpleDoorKey --layouts 0-99 --json always.json
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
-again". The commands are in runs.py, model.py, label.py, methods.py and play.py, the options that they share in
+again". The commands are in runs.py, model.py, methods.py and play.py, the options that they share in
 options.py. What a command needs is imported when it runs, so that `--help` and the lists come at once.
 """
 
@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 
 from groundlab import __version__
-from groundlab.cli import label, methods, model, play, runs
+from groundlab.cli import methods, model, play, runs
 from groundlab.core.errors import GroundlabError, Unfinished
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for command in (
     *(runs.reproduce, runs.run, runs.evaluate, runs.figures, runs.compare, runs.review, runs.bench),
-    *(play.worlds, methods.methods, play.play, model.pretrain, label.label, model.ledger),
+    *(play.worlds, methods.methods, play.play, model.pretrain, model.label, model.ledger),
 ):
     app.command()(command)
 app.add_typer(model.app, name="model")

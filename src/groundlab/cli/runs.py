@@ -243,7 +243,7 @@ def compare(
     reference: Annotated[Path, typer.Argument(help="What it is compared with.")],
 ) -> None:
     """Compare the runs of two results folders byte for byte; exit code 1 when any pair differs."""
-    from groundlab.lab.compare import compare as compare_runs
+    from groundlab.lab.results import compare as compare_runs
 
     comparison = compare_runs(fresh, reference)
     for line in comparison.lines():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 from numba import njit
 
-from groundlab.core.hashing import digest_files
+from groundlab.core.storage import digest_files
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.hashing import digest_bytes, digest_json
+from groundlab.core.storage import digest_bytes, digest_json
 
 CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
 Files = dict[str, bytes]

@@ -1,13 +1,14 @@
 """Files that are whole or absent: atomic writes, and JSON lines that survive a kill in mid-line.
 
 A file is written beside its place and renamed into it, so a reader never sees half of one, and a full disk
-loses nothing that was there before.
+loses nothing that was there before. `digest_json` and its like name runs by content and recognise broken files.
 """
 
 import errno
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,19 @@ def truncate(path: Path, size: int) -> None:
     if have > size:
         with clear_disk_errors(path):
             os.truncate(path, size)
+
+
+def digest_bytes(data: bytes) -> str:
+    """SHA-256 of bytes, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_json(value: Any) -> str:
+    """SHA-256 of the canonical JSON text of `value` (sorted keys, no spaces)."""
+    return digest_bytes(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
+
+
+def digest_files(files: Iterable[Path], root: Path) -> str:
+    """SHA-256 over the names (relative to `root`) and contents of `files`, whatever their order."""
+    entries = sorted((file.relative_to(root).as_posix(), digest_bytes(file.read_bytes())) for file in files)
+    return digest_json(entries)

@@ -19,7 +19,7 @@ import numba
 import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab import launcher, machine, run_store
+from groundlab.lab import machine, run_store, worker
 from groundlab.lab.config import Estimate
 from groundlab.lab.devices import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
@@ -79,10 +79,10 @@ def compile_worlds() -> None:
 def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
 
-    Returns its manifest, or None where a launcher started several processes and this is not the first (launched.py).
+    Returns its manifest, or None where a launcher started several processes and this is not the first (worker.py).
     Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
-    group = launcher.join(spec)
+    group = worker.join_group(spec)
     if group.rank > 0:
         return follow(spec, folder, group)
     compile_worlds()

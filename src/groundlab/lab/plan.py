@@ -20,9 +20,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from groundlab.core.errors import unknown_name
-from groundlab.core.hashing import digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
+from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_store
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.devices import needs_gpu

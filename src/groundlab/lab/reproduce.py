@@ -2,6 +2,9 @@
 
 `reproduce` can be killed anywhere: the same command finds the finished runs by their hashes and continues the started
 ones; a version that is already there is reused. What executes runs is imported after the plan, which is then quick.
+
+Notebooks are run as pages by papermill. It takes a misspelt parameter silently and runs with the defaults, so names are
+checked before it starts.
 """
 
 import os
@@ -22,6 +25,16 @@ from groundlab.lab.run_store import RESULTS_VARIABLE
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome
     from groundlab.lab.slurm.executor import SlurmSettings
+
+import logging
+import time
+import warnings
+from typing import Any
+
+from groundlab.core.errors import GroundlabError
+from groundlab.lab.plan import duration
+from groundlab.lab.progress import say
+from groundlab.lab.worker import output_to
 
 EXECUTORS = ("local", "slurm")
 Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
@@ -101,14 +114,14 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict
 
 def _check_pages(plan: Plan) -> None:
     """Report a missing notebook or a misspelt parameter before hours of training, not after."""
-    from groundlab.lab.notebooks import check_parameters
+    from groundlab.lab.reproduce import check_parameters
 
     for notebook, parameters, _ in _pages(plan, plan.results, None):
         check_parameters(notebook, parameters)
 
 
 def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
-    from groundlab.lab.notebooks import run_notebook
+    from groundlab.lab.reproduce import run_notebook
 
     with _environment_of_pages(plan, part):
         for notebook, parameters, output in _pages(plan, folder, seeds):
@@ -162,3 +175,53 @@ def _command(papers: Sequence[str], scale: str, seeds: int | None, experiments: 
     parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
     parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
     return " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
+
+
+def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> Path:
+    """Execute a notebook with parameters and write the executed copy to `output`.
+
+    Raises GroundlabError for a missing notebook, an unknown parameter (naming the nearest) and a failing cell.
+    """
+    check_parameters(notebook, parameters)
+    storage.make_folder(output.parent)
+    say(f"notebook {notebook.name}")
+    began = time.monotonic()
+    log = output.with_suffix(".log")
+    with output_to(log):
+        _execute_notebook(notebook, parameters, output)
+    log.unlink(missing_ok=True)  # what kernels print about themselves matters only when something failed
+    say(f"finished {notebook.name} after {duration(time.monotonic() - began)}")
+    return output
+
+
+def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
+    """Refuse parameters that the notebook's `parameters` cell does not name."""
+    import papermill  # imports half of Jupyter: only when a notebook is run
+
+    if not notebook.is_file():
+        raise GroundlabError(f"notebook {notebook} does not exist; restore it (git checkout notebooks)")
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    known = papermill.inspect_notebook(str(notebook))
+    for name in parameters:
+        if name not in known:
+            raise unknown_name(f"parameter of {notebook.name}", name, known, "its cell tagged `parameters` lists all")
+
+
+def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    try:
+        with storage.clear_disk_errors(output), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zmq and nbformat talk about their own futures
+            papermill.execute_notebook(
+                str(notebook), str(output), parameters, progress_bar=False, kernel_name="python3"
+            )
+    except PapermillExecutionError as error:
+        cause = f"{error.ename}: {(error.evalue.strip().splitlines() or [''])[0]}"
+        raise GroundlabError(f"{notebook.name} failed in cell {error.cell_index} ({cause}); see {output}") from None
+    except DeadKernelError:
+        raise GroundlabError(
+            f"{notebook.name}: its kernel died; see {output} and {output.with_suffix('.log')}"
+        ) from None

@@ -21,9 +21,9 @@ from typing import Any
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes, digest_files, digest_json
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
+from groundlab.core.storage import digest_bytes, digest_files, digest_json
 from groundlab.lab import import_closure
 from groundlab.papers import registry
 

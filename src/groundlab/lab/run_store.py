@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_json
 from groundlab.core.run import RunSpec
+from groundlab.core.storage import digest_json
 from groundlab.lab import machine
 from groundlab.lab.config import Estimate
 from groundlab.lab.run_hash import input_digests

@@ -3,6 +3,15 @@
 `execute_run` is all there is to a run outside its method: the lock, the manifest, the log, the stop signal.
 `groundlab run` calls it in its own process; `executor.py` starts processes that call `serve`.
 A stop (SIGTERM, Ctrl-C) saves a checkpoint and raises Unfinished; the same call continues there.
+
+A launcher may start a run as several processes:
+
+    accelerate launch --multi_gpu --num_processes 2 --module groundlab run glam --world ... --out DIR
+
+The first process does what a lone one does. The others follow: they restore the checkpoint that it names, write nothing
+but what their libraries print (`log-1.txt`, ...), and stop when any process was asked to. All must see the folder. The
+number of processes is no part of what a run is: another number may continue it, with the same figures up to rounding
+(learning/distributed.py shares work and gradients).
 """
 
 import os
@@ -24,11 +33,11 @@ import torch
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
-from groundlab.core.run import Progress, Run, RunSpec
+from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.lab import run_store, tracking
 from groundlab.lab.devices import check_devices
-from groundlab.lab.launcher import PrimaryRun, ReplicaRun, stop_together
 from groundlab.lab.run_hash import code_digest, hash_run
+from groundlab.learning import distributed
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
@@ -80,7 +89,7 @@ def execute_run(
 
 
 def follow(spec: RunSpec, folder: Path, group: Group) -> None:
-    """The whole run of a process that is not the first of its group (`launched.py`). Raises as `execute_run` does."""
+    """The whole run of a process that is not the first of its group (`ReplicaRun`). Raises as `execute_run` does."""
     wanted = group.broadcast()
     if wanted is None:
         return  # it was finished
@@ -253,3 +262,66 @@ class _Reporter:
             self._pipe.send(("progress", progress))
         except OSError:
             self._stop.set()
+
+
+def join_group(spec: RunSpec) -> Group:
+    """The group of processes that this one was launched in; alone where there is no launcher.
+
+    Raises GroundlabError for a method that one process trains.
+    """
+    if not distributed.launched():
+        return SINGLE_PROCESS
+    if not getattr(registry.load(spec.method, spec.world), "DISTRIBUTED", False):
+        raise GroundlabError(f"{spec.method} is trained by one process; start it without accelerate launch")
+    return distributed.join(spec.settings["device"])
+
+
+class PrimaryRun(Run):
+    """A run as the first process of a group sees it, or a lone one."""
+
+    def __init__(self, folder: Path, spec: RunSpec, group: Group, **options: Any):
+        super().__init__(folder, spec, **options)
+        self._group = group
+
+    def restore(self) -> Checkpoint | None:
+        checkpoint = super().restore()
+        self._group.broadcast(checkpoint.step if checkpoint else None)
+        return checkpoint
+
+
+class ReplicaRun(Run):
+    """A run as all processes but the first see it."""
+
+    def __init__(self, folder: Path, spec: RunSpec, group: Group, stop: Callable[[], bool]):
+        super().__init__(folder, spec, stop=stop)
+        self._group = group
+
+    def _claim_folder(self) -> None:
+        """The first process has."""
+
+    def restore(self) -> Checkpoint | None:
+        step = self._group.broadcast()
+        return None if step is None else load_checkpoint(self.folder / "checkpoint" / str(step))
+
+    def say(self, line: str) -> None:
+        """The first process says it."""
+
+    def log(self, record: dict) -> None:
+        """The first process does."""
+
+    def advance(self, step: int, total: int, state: Callable[[], Files], **figures: float) -> None:
+        if self._stop() and step < total:
+            raise Unfinished(f"{self.spec.label} stopped at iteration {step} of {total}")
+
+    def write_evaluation(self, evaluations: list) -> None:
+        """The first process does."""
+
+
+@contextmanager
+def stop_together(group: Group) -> Iterator[None]:
+    """After a stop, wait for the first process to save: the launcher ends all as soon as one has left."""
+    try:
+        yield
+    except Unfinished:
+        group.broadcast()
+        raise

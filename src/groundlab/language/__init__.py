@@ -1,4 +1,1 @@
-"""Text in, numbers or text out. So far: chat clients, the one interface through which advice is asked for.
-
-Start at `chat.py`.
-"""
+"""Text in, numbers or text out: models, prompts, scoring, generation, pretraining, and `chat/` for advice."""

@@ -2,7 +2,7 @@
 
     decoding = Decoding(max_new_tokens=16, temperature=0.7, top_k=50, top_p=0.9)
 
-`sampling.py` draws tokens by it, `vllm_backend.py` hands it to vLLM.
+`generation.py` draws tokens by it, `vllm_backend.py` hands it to vLLM.
 """
 
 from dataclasses import dataclass

@@ -23,16 +23,16 @@ from pydantic import Field
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from groundlab.assets import MODELS, known_recipes
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
-from groundlab.core.hashing import digest_json
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.core.schema import Strict, parse
 from groundlab.core.seeding import generator
+from groundlab.core.storage import digest_json
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
-from groundlab.language.shipped_models import MODELS, known_recipes
 from groundlab.learning import checkpoints
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding

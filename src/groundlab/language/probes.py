@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from groundlab.core.seeding import generator
 from groundlab.language import corpus
 from groundlab.language.corpus import Breadth, Sample, scenes
-from groundlab.language.corpus.words import ACTIONS, CORE_COLOURS, CORE_THINGS, one_of
+from groundlab.language.corpus.scenes import ACTIONS, CORE_COLOURS, CORE_THINGS, one_of
 from groundlab.language.scoring import score_actions
 
 IGNORED = -100  # a label that does not count

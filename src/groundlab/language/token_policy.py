@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language.cpu_inference import onednn_linears
 from groundlab.language.models import base_of
-from groundlab.language.onednn_linear import onednn_linears
 from groundlab.language.prefix_batching import batches, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 from groundlab.learning.checkpoints import seeded_construction

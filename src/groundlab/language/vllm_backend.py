@@ -31,10 +31,9 @@ import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.cpu_inference import version
 from groundlab.language.decoding import Decoding, vllm_logprobs
-from groundlab.language.generation import Replies
-from groundlab.language.onednn_linear import version
-from groundlab.language.sampling import uniform
+from groundlab.language.generation import Replies, uniform
 from groundlab.language.token_policy import token_log_probs
 
 PYTHON_VARIABLE = "GROUNDLAB_VLLM_PYTHON"

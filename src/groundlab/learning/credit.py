@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from groundlab.core.errors import GroundlabError
-from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
+from groundlab.learning.options import CRITIC_FREE, WHOLE_EPISODES, Estimator, OuterValue
 from groundlab.learning.returns import bandit, bilevel, discounted, nested, token_gae
 
 _SMALLEST_SPREAD = 1e-6

@@ -3,7 +3,8 @@
     losses = update(policy, optimizer, batch, settings, rng)
 
 `policy` maps inputs [N, ...] to (logits [N, A], values [N]). Which inputs, and how returns were made, is the caller's
-business.
+business. `sample_actions` is the one way in which actions are drawn: the inverse of the cumulative distribution, one
+number a row.
 """
 
 from collections.abc import Iterator
@@ -105,3 +106,10 @@ def update(
             optimizer.step()
             history.append(torch.stack([loss.detach() for loss in losses]))
     return Losses._make(torch.stack(history).mean(0).tolist())
+
+
+def sample_actions(logits: Tensor, rng: np.random.Generator) -> np.ndarray:
+    """Actions int64 [N] from logits [N, A], normalised or not; takes N uniform numbers from `rng`."""
+    cumulative = logits.double().softmax(-1).cumsum(-1).numpy()
+    numbers = rng.random(len(cumulative))
+    return np.minimum((cumulative <= numbers[:, None]).sum(1), cumulative.shape[1] - 1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class RunningMoments:
+class RunningMeanStd:
     """Of tensors of one shape; they begin at 0 and 1 with the weight of a ten-thousandth of a sample."""
 
     def __init__(self, *shape: int):

@@ -14,28 +14,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groundlab.learning.quirks import Quirks
-from groundlab.learning.running_stats import RunningMoments
+from groundlab.learning.options import Quirks
+from groundlab.learning.running_stats import RunningMeanStd
 
 
-def shaping(potentials: Tensor, ends: Tensor, gamma: float, cut_off: Tensor | None = None) -> Tensor:
+def shaping(potentials: Tensor, ends: Tensor, gamma: float, truncation_values: Tensor | None = None) -> Tensor:
     """The terms [T, B] of a rollout.
 
     potentials: [T + 1, B], of the observations acted on, and of those after the last step. ends: bool [T, B], step t
-    ended its episode, so that row t + 1 belongs to the next one. cut_off: [T, B], for learners that bootstrap after a
-    time limit: the potentials of the observations that it cut off, 0 where an episode ended otherwise.
+    ended its episode, so that row t + 1 belongs to the next one. truncation_values: [T, B], for learners that
+    bootstrap after a time limit: the potentials of the observations that it cut off, 0 where it ended otherwise.
     Raises ValueError when shapes differ.
     """
-    _check(potentials, ends, cut_off)
-    after_end = torch.zeros_like(potentials[1:]) if cut_off is None else cut_off
+    _check(potentials, ends, truncation_values)
+    after_end = torch.zeros_like(potentials[1:]) if truncation_values is None else truncation_values
     return gamma * torch.where(ends.bool(), after_end, potentials[1:]) - potentials[:-1]
 
 
-def _check(potentials: Tensor, ends: Tensor, cut_off: Tensor | None) -> None:
+def _check(potentials: Tensor, ends: Tensor, truncation_values: Tensor | None) -> None:
     steps = (len(potentials) - 1, *potentials.shape[1:])
-    if ends.shape != steps or (cut_off is not None and cut_off.shape != steps):
-        shapes = [tuple(x.shape) for x in (potentials, ends, cut_off) if x is not None]
-        raise ValueError(f"potentials must be [T + 1, B], ends and cut_off [T, B], not {shapes}")
+    if ends.shape != steps or (truncation_values is not None and truncation_values.shape != steps):
+        shapes = [tuple(x.shape) for x in (potentials, ends, truncation_values) if x is not None]
+        raise ValueError(f"potentials must be [T + 1, B], ends and truncation_values [T, B], not {shapes}")
 
 
 def scale_of(potentials: Tensor, gamma: float) -> float:
@@ -54,17 +54,17 @@ class Shaper:
     def __init__(self, num_envs: int, gamma: float, scale: float = 1.0, quirks: Quirks | None = None):
         """scale: what potentials are divided by (`scale_of`), unless quirks say running_scale."""
         self._gamma, self._scale, self._quirks = gamma, scale, quirks or Quirks()
-        self.running = RunningMoments()
+        self.running = RunningMeanStd()
         self._sums = torch.zeros(num_envs, dtype=torch.float64)
         self._carried = torch.zeros(num_envs, dtype=torch.float64)
         self._ended = torch.ones(num_envs, dtype=torch.bool)
 
-    def terms(self, potentials: Tensor, ends: Tensor, cut_off: Tensor | None = None) -> Tensor:
+    def terms(self, potentials: Tensor, ends: Tensor, truncation_values: Tensor | None = None) -> Tensor:
         """The terms [T, B] of the next rollout, as the function `shaping` takes its arguments, in its precision.
 
-        With quirk `late` the last row of `potentials` and `cut_off` are not read.
+        With quirk `late` the last row of `potentials` and `truncation_values` are not read.
         """
-        _check(potentials, ends, cut_off)
+        _check(potentials, ends, truncation_values)
         ends, given = ends.bool(), potentials.double()
         late = self._quirks.late
         rows = torch.cat([self._carried[None], given[:-1]]) if late else given
@@ -76,7 +76,9 @@ class Shaper:
         elif self._quirks.no_boundaries:
             terms = self._gamma * scaled[1:] - scaled[:-1]
         else:
-            terms = shaping(scaled, ends, self._gamma, None if cut_off is None else cut_off.double() / scale)
+            terms = shaping(
+                scaled, ends, self._gamma, None if truncation_values is None else truncation_values.double() / scale
+            )
         self._ended = ends[-1].clone()
         return terms.to(potentials.dtype)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError
-from groundlab.learning.estimators import KLEstimator
+from groundlab.learning.options import KLEstimator
 from groundlab.learning.ppo import minibatches
 
 _WHITENING_EPSILON = 1e-8

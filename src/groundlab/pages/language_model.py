@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
+from groundlab.assets import MODELS
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, models, pretraining, probes
 from groundlab.language.corpus import Breadth
-from groundlab.language.corpus.words import ACTIONS
+from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import score_actions
-from groundlab.language.shipped_models import MODELS
 from groundlab.pages.worlds import Page, table
 
 _PLAIN, _WIDE = Breadth(most=4), Breadth(rare=0.25, styles=0.25)

@@ -117,7 +117,7 @@ class CrafterFamily(WorldFamily):
 
     def describe(self, world: Any, observations: dict[str, Any]) -> list[list[str]]:
         """The knowledge paper's caption, one sentence or more in one string."""
-        from groundlab.worlds.crafter.captions import describe
+        from groundlab.worlds.crafter.view import describe
 
         return [[describe(codes)] for codes in observations["codes"]]
 

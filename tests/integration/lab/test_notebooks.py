@@ -3,7 +3,7 @@
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.lab.notebooks import run_notebook
+from groundlab.lab.reproduce import run_notebook
 
 
 def test_a_misspelt_parameter_is_refused_with_the_nearest_name(laboratory, tmp_path):

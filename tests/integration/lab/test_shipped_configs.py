@@ -7,7 +7,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.lab import config, run_hash
 from groundlab.papers import registry
-from groundlab.papers.glam import evaluation
+from groundlab.papers.glam import episodes
 from groundlab.papers.glam.settings import ReadingSettings
 
 GLAM = [f"E{number}" for number in range(1, 12)]
@@ -30,7 +30,7 @@ def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper
             spec = run_hash.resolve(entry.method, world, 0, entry.settings)
             settings = registry.schema_of(registry.get(entry.method, world))(**spec.settings)
             if isinstance(settings, ReadingSettings):
-                assert len(evaluation.plan_tests(settings)) == 4 + len(settings.tests)
+                assert len(episodes.plan_tests(settings)) == 4 + len(settings.tests)
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])

@@ -26,7 +26,7 @@ COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
 import json, sys
-from groundlab.lab.slurm.task import Task
+from groundlab.lab.slurm.queue import Task
 Task(*json.loads(sys.argv[1]))()
 """
 

@@ -7,7 +7,7 @@ import pytest
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
-from groundlab.language.corpus import TOPICS, Breadth, scenes, words
+from groundlab.language.corpus import TOPICS, Breadth, scenes
 from groundlab.language.corpus.topics import UNSEEN
 
 WIDE = Breadth(rare=0.3, styles=0.3)
@@ -46,7 +46,7 @@ def test_the_rule_allows_what_single_words_mean():
 
 def test_the_words_that_test_invented_words_are_in_no_sample():
     text = " ".join(f"{sample.input} {sample.target}" for sample in drawn(20_000, breadth=Breadth(rare=1.0)))
-    assert not words.RESERVED & set(re.findall(r"\w+", text))
+    assert not scenes.RESERVED & set(re.findall(r"\w+", text))
 
 
 def test_every_answer_about_a_scene_is_what_the_scene_says():
@@ -159,7 +159,7 @@ def test_no_text_of_the_corpus_has_an_unknown_token(our_tokenizer):
 
 
 def test_actions_are_words_that_captions_share(our_tokenizer):
-    assert [our_tokenizer.tokenize(action) for action in words.ACTIONS] == [
+    assert [our_tokenizer.tokenize(action) for action in scenes.ACTIONS] == [
         ["turn", "left"],
         ["turn", "right"],
         ["go", "forward"],
@@ -171,9 +171,9 @@ def test_actions_are_words_that_captions_share(our_tokenizer):
 
 
 def test_invented_words_fall_into_pieces_and_none_is_unknown(our_tokenizer):
-    whole = {word for word in words.RESERVED if len(our_tokenizer.tokenize(word)) == 1}
+    whole = {word for word in scenes.RESERVED if len(our_tokenizer.tokenize(word)) == 1}
     assert whole <= {"sil"}  # the beginning of "silver", no word of the corpus
-    assert our_tokenizer.unk_token not in our_tokenizer.tokenize(" ".join(words.RESERVED))
+    assert our_tokenizer.unk_token not in our_tokenizer.tokenize(" ".join(scenes.RESERVED))
 
 
 def test_digits_newlines_and_the_blank_are_tokens_of_their_own(our_tokenizer):

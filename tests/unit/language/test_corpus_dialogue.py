@@ -10,7 +10,7 @@ import pytest
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining
 from groundlab.language.corpus import ALL_TOPICS, DIALOGUE, OPEN, TOPICS, WARM_UP, Breadth, dialogue
-from groundlab.language.corpus.words import ACTIONS
+from groundlab.language.corpus.scenes import ACTIONS
 
 COUNT = 20_000
 TURN = re.compile(r"<(system|user|assistant)>(.*?)(?:</s>|$)", re.DOTALL)

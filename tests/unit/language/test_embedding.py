@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from groundlab.assets import MODELS
 from groundlab.core.errors import GroundlabError
 from groundlab.language.sentence_embedding import Embedder, load_encoder, pooled
-from groundlab.language.shipped_models import MODELS
 
 OURS = MODELS / "quick-t5-s0"
 TEXTS = ["go to the red ball", "you see a wall 2 steps left", "go to the red ball", "look"]

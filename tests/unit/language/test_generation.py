@@ -19,9 +19,8 @@ from transformers import (
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.decoding import Decoding
-from groundlab.language.generation import ReplyGenerator
+from groundlab.language.generation import ReplyGenerator, draw
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.sampling import draw
 from groundlab.learning.checkpoints import seeded_construction
 
 ENDS, BUDGET = (1, 2), 12

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+from groundlab.assets import resolve_model
+from groundlab.language.cpu_inference import serves
 from groundlab.language.decoding import Decoding
-from groundlab.language.fast_llama import serves
 from groundlab.language.generation import ReplyGenerator
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.shipped_models import resolve_model
 from groundlab.learning.checkpoints import seeded_construction
 
 SHAPE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 64}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from groundlab.language.onednn_linear import onednn_linears, pack
+from groundlab.language.cpu_inference import onednn_linears, pack
 
 
 def layer(bias: bool) -> nn.Linear:

@@ -19,8 +19,7 @@ from transformers import AutoModelForCausalLM
 from groundlab.core.errors import GroundlabError
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.decoding import Decoding, vllm_logprobs
-from groundlab.language.generation import ReplyGenerator
-from groundlab.language.sampling import draw
+from groundlab.language.generation import ReplyGenerator, draw
 from groundlab.language.token_policy import token_log_probs
 from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs
 from groundlab.learning.checkpoints import seeded_construction

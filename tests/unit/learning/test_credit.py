@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groundlab.core.errors import GroundlabError
 from groundlab.learning.credit import Episode, assign, grpo, outer_values, rloo
-from groundlab.learning.estimators import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES
+from groundlab.learning.options import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.returns import bandit, bilevel, nested
 
 

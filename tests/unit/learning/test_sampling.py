@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from groundlab.learning.sampling import sample_actions
+from groundlab.learning.ppo import sample_actions
 
 
 def test_actions_are_drawn_with_their_probabilities():

@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from groundlab.learning.quirks import ORIGINAL, Quirks
+from groundlab.learning.options import ORIGINAL, Quirks
 from groundlab.learning.returns import gae
-from groundlab.learning.running_stats import RunningMoments
+from groundlab.learning.running_stats import RunningMeanStd
 from groundlab.learning.shaping import Shaper, scale_of, shaping
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())["train"]
@@ -68,8 +68,8 @@ def test_it_makes_no_difference_where_rollouts_are_cut(rollout, gamma, length):
 @given(rollouts(), GAMMAS, FLOATS)
 def test_an_episode_that_is_cut_off_ends_with_the_potential_that_its_bootstrap_begins_with(rollout, gamma, last):
     potentials, ends = rollout
-    cut_off = torch.where(ends, torch.tensor(last, dtype=torch.float64), 0.0)
-    terms = shaping(potentials, ends, gamma, cut_off)
+    truncation_values = torch.where(ends, torch.tensor(last, dtype=torch.float64), 0.0)
+    terms = shaping(potentials, ends, gamma, truncation_values)
     for first, end, env in episodes(ends):
         total = discounted_sum(terms[first : end + 1, env], gamma)
         expected = gamma ** (end - first + 1) * last - float(potentials[first, env])
@@ -170,7 +170,7 @@ def test_late_terms_are_the_correct_ones_a_step_later_but_for_the_last_of_each_e
 
 
 def test_the_running_variance_is_the_originals():
-    running, before = RunningMoments(), torch.zeros(2).double()
+    running, before = RunningMeanStd(), torch.zeros(2).double()
     for case in GOLDEN["filter_rms"]:
         sums = []
         for row in torch.tensor(case["in"], dtype=torch.float64):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError
 from groundlab.learning import token_ppo
-from groundlab.learning.estimators import KLController
+from groundlab.learning.options import KLController
 from groundlab.learning.token_ppo import Batch, kl_estimate, select, tokens_of, whitened
 
 

@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
+from groundlab.assets import MODELS, known_recipes
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.pretraining import Recipe, Stage, load_recipe, pretrain
-from groundlab.language.shipped_models import MODELS, known_recipes
 
 TINY = {"family": "t5", "width": 16, "feed_forward": 32, "heads": 2, "head_width": 8, "layers": 1}
 SHIPPED = sorted(path.parent for path in MODELS.glob("*/recipe.json"))

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from groundlab import worlds
-from groundlab.core.hashing import digest_json
+from groundlab.core.storage import digest_json
 
 EPISODES = 12  # of an evaluation
 UPDATES = 12  # of a training: the reasoning agents' curves show means of ten

@@ -10,10 +10,9 @@ from rich.console import Console
 from groundlab import worlds
 from groundlab.cli.play import list_worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds.crafter import picture, rules, state
-from groundlab.worlds.crafter.captions import describe
+from groundlab.worlds.crafter import rules, state, view
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, CRAFTER_WORLDS, ITEMS, NAMES
-from groundlab.worlds.crafter.scores import crafter_score
+from groundlab.worlds.crafter.view import describe
 
 VERBS = tuple(rules.VERBS)
 TASKS = {
@@ -104,9 +103,9 @@ def test_recorded_maps_are_captioned_to_the_letter(golden):
         lives.objects[0, 0, [state.X, state.Y]] = case["pos"]
         lives.objects[0, 0, [state.WAY_X, state.WAY_Y]] = case["facing"]
         lives.inventory[0] = list(case["inventory"].values())
-        codes = np.zeros(picture.CODES, np.uint8)
+        codes = np.zeros(view.CODES, np.uint8)
         arrays = (lives.materials, lives.occupants, lives.objects, lives.inventory, lives.body)
-        picture.draw_codes(*(array[0] for array in arrays), codes)
+        view.draw_codes(*(array[0] for array in arrays), codes)
         assert describe(codes) == case["description"], case["tag"]
 
 
@@ -292,14 +291,6 @@ def test_without_autoreset_a_finished_life_stands_still():
     assert same(before[0], after[0]) and after[3].all() and not after[1].any()
     env.reset(options={"reset_mask": np.array([True, False])})
     assert env.lives.steps.tolist() == [1, 10]
-
-
-def test_the_score_is_the_geometric_mean_of_success_rates():
-    """Of the scoreboard's own formula: all never 0, all always 100, half of them always about 9."""
-    always, never = np.ones((7, 22), bool), np.zeros((7, 22), bool)
-    assert crafter_score(never) == 0.0
-    assert crafter_score(always) == pytest.approx(100.0)
-    assert crafter_score(np.concatenate([always[:, :11], never[:, :11]], 1)) == pytest.approx(101**0.5 - 1)
 
 
 def test_crafters_worlds_are_listed_with_the_others(capsys):

@@ -30,7 +30,7 @@ from groundlab.lab.executor import Outcome
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.slurm import queue
-from groundlab.lab.slurm.task import PROGRESS_FILE, Task
+from groundlab.lab.slurm.queue import PROGRESS_FILE, Task
 from groundlab.lab.worker import ONE_THREAD, stop_on_signals
 
 _ARRAY_SIZE = 1000  # Slurm's MaxArraySize is 1001 unless a site says otherwise

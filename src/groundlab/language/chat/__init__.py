@@ -2,12 +2,12 @@
 
     interface.py   what a question, a reply and a chat model are; `Scripted`, which answers by a stated rule
     ledger.py      replies on disk, shared by processes: `Recorded` replays, `Recording` fills, within a budget
-    reach.py       how this machine reaches a server: address, key, patience, prices, budget; from the environment only
-    server.py      the `openai` maker: any OpenAI-compatible server, with bounded patience for its faults
-    local.py       the `local` maker: a transformers model in this process
-    making.py      start here: the settings that name a model, and the chat model that they ask for
+    connection.py  how this machine reaches a server: address, key, patience, prices, budget; from the environment only
+    openai_client  the `openai` backend: any OpenAI-compatible server, with bounded patience for its faults
+    local_client   the `local` backend: a transformers model in this process
+    factory.py     start here: the settings that name a model, and the chat model that they ask for
 
-A method asks `making.chat_model`. Used by: `methods/mediator/ledger.py`.
+A method asks `factory.chat_model`.
 """
 
 from groundlab.language.chat.interface import ChatModel, Messages, Reply, Sampling, Scripted, Tokens, Unanswered

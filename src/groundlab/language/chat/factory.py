@@ -16,7 +16,7 @@ from groundlab.language.chat.connection import budget, connection
 from groundlab.language.chat.interface import ChatModel, Sampling
 from groundlab.language.chat.ledger import Ledger, Recorded, Recording
 
-Maker = Literal["openai", "local", "recorded"]
+Backend = Literal["openai", "local", "recorded"]
 
 
 class ChatSettings(BaseModel):
@@ -48,7 +48,7 @@ class ChatSettings(BaseModel):
         return Sampling(self.temperature, seed, self.max_tokens)
 
 
-def chat_model(maker: Maker, settings: ChatSettings, ledger: Path | None) -> ChatModel:
+def chat_model(maker: Backend, settings: ChatSettings, ledger: Path | None) -> ChatModel:
     """The chat model that the settings ask for. Raises GroundlabError where a name, a ledger or a server is missing."""
     if settings.model is None:
         raise GroundlabError(f"{maker} needs a model; give --model NAME")

@@ -23,7 +23,7 @@ from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_json
+from groundlab.core.storage import digest_json
 from groundlab.language.chat.interface import ChatModel, Messages, Sampling
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_json
+from groundlab.core.storage import digest_json
 from groundlab.language import models
 from groundlab.language.chat.interface import Messages, Reply, Sampling, Tokens
 

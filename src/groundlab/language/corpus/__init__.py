@@ -20,8 +20,8 @@ from numpy.random import Generator
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.corpus.dialogue import DIALOGUE, OPEN, WARM_UP
+from groundlab.language.corpus.scenes import ACTION_PHRASES
 from groundlab.language.corpus.topics import TOPICS, Breadth
-from groundlab.language.corpus.words import ACTION_PHRASES
 
 __all__ = [
     "ACTION_PHRASES",

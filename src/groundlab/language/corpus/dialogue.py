@@ -18,10 +18,9 @@ from numpy.random import Generator
 
 from groundlab.assets import read_text
 from groundlab.language.chat_format import FORMATS
-from groundlab.language.corpus import scenes, topics, words
-from groundlab.language.corpus.scenes import Scene, Thing, steps
+from groundlab.language.corpus import scenes, topics
+from groundlab.language.corpus.scenes import ACTIONS, Scene, Thing, one_of, steps
 from groundlab.language.corpus.topics import Breadth
-from groundlab.language.corpus.words import ACTIONS, one_of
 
 OPEN = "<open>"
 """At the end of a target: the reply goes on, and neither how nor its end is taught."""
@@ -70,7 +69,7 @@ def _told(rng: Generator, scene: Scene) -> str:
 
 
 def _anything(rng: Generator) -> str:
-    return f"{one_of(rng, words.CORE_COLOURS)} {one_of(rng, words.CORE_THINGS)}"
+    return f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
 
 
 def _mission(rng: Generator, name: str) -> str:

@@ -1,4 +1,7 @@
-"""Random scenes, abstract: things at relative positions in a walled room, and the sentences that tell them.
+"""The words of the corpus, and random scenes: things at relative positions in a walled room, and sentences of them.
+
+Core words are those of the grid worlds; rare ones widen the vocabulary. The invented words of GLAM's tests
+(docs/papers/glam.md#env-4-4) are reserved: they appear in no sample, so those tests stay meaningful.
 
 A scene is what an agent sees from one cell: `right` cells to the right (negative: left) and `ahead` cells forward.
 Sentences follow the captions of the worlds (docs/papers/glam.md#env-1-3 to #env-1-6: walls on the three rays first,
@@ -10,8 +13,99 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from groundlab.language.corpus import words
-from groundlab.language.corpus.words import one_of
+CORE_COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+RARE_COLOURS = ("orange", "pink", "brown", "white", "black")
+CORE_THINGS = ("key", "ball", "box")
+RARE_THINGS = ("door", "chair", "table", "car", "lamp", "cup")
+
+SYNONYMS = {
+    "red": ("vermilion", "scarlet"),
+    "green": ("jade", "emerald"),
+    "blue": ("cyan", "azure"),
+    "purple": ("violet", "mauve"),
+    "yellow": ("golden", "amber"),
+    "grey": ("silver", "gray"),
+    "box": ("crate", "chest"),
+    "ball": ("sphere", "orb"),
+    "left": ("leftward",),
+    "right": ("rightward",),
+    "forward": ("ahead", "in front"),
+    "turn left": ("rotate left", "shift left"),
+    "turn right": ("rotate right", "shift right"),
+    "go forward": ("move ahead", "go ahead", "walk forward"),
+    "pick up": ("take", "grab"),
+    "drop": ("release", "put down"),
+    "toggle": ("switch",),
+    "go to": ("walk to", "reach"),
+    "see": ("notice", "observe"),
+}
+FRENCH = {
+    "red": "rouge",
+    "green": "verte",
+    "blue": "bleue",
+    "purple": "violette",
+    "yellow": "jaune",
+    "grey": "grise",
+    "key": "clef",
+    "ball": "balle",
+    "box": "boîte",
+    "door": "porte",
+    "wall": "mur",
+    "left": "gauche",
+    "right": "droite",
+    "forward": "devant",
+    "step": "pas",
+    "turn left": "tourner à gauche",
+    "turn right": "tourner à droite",
+    "go forward": "aller tout droit",
+    "pick up": "attraper",
+    "drop": "lâcher",
+    "toggle": "basculer",
+    "go to": "aller à",
+    "open": "ouverte",
+    "closed": "fermée",
+}
+RESERVED = frozenset(["dax", "xolo", "afze", "faze", "jatu", "croh", "vurst", "gakul", "sil"])
+
+ACTIONS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
+"""GLAM's six actions."""
+
+ACTION_PHRASES = frozenset(phrase for action in ACTIONS for phrase in (action, *SYNONYMS[action], FRENCH[action])) | {
+    "turn",
+    "sleep",
+    "do nothing",
+    "think",
+    "eat",
+    "dance",
+    "cut",
+    "done",
+}
+"""Every way in which the project says an action: what no target may be beside a goal and a scene."""
+
+_ONSETS = ("b", "br", "d", "f", "g", "gl", "k", "l", "m", "n", "p", "pl", "r", "s", "t", "tr", "v", "w", "z")
+_VOWELS = ("a", "e", "i", "o", "u", "oo", "ai")
+_CODAS = ("", "", "k", "l", "m", "n", "p", "r", "t", "x")
+
+
+def one_of(rng: Generator, options):
+    """One of `options` with equal chances (much cheaper than `rng.choice` on short tuples)."""
+    return options[int(rng.random() * len(options))]
+
+
+def invented(rng: Generator) -> str:
+    """A word of one to three syllables that means nothing; never a reserved one."""
+    syllables = 1 + int(rng.random() * 3)
+    word = "".join(one_of(rng, _ONSETS) + one_of(rng, _VOWELS) for _ in range(syllables)) + one_of(rng, _CODAS)
+    return invented(rng) if word in RESERVED else word
+
+
+def several_invented(rng: Generator, count: int) -> tuple[str, ...]:
+    """`count` different invented words."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[invented(rng)] = None
+    return tuple(found)
+
 
 SIGHT_AHEAD, SIGHT_ASIDE = 6, 3  # cells; the partial view of the worlds
 
@@ -47,8 +141,8 @@ class Scene:
 class Vocabulary:
     """The colours and nouns that a scene draws from."""
 
-    colours: Sequence[str] = words.CORE_COLOURS
-    nouns: Sequence[str] = words.CORE_THINGS
+    colours: Sequence[str] = CORE_COLOURS
+    nouns: Sequence[str] = CORE_THINGS
 
 
 def steps(count: int) -> str:
@@ -115,7 +209,7 @@ def captions(scene: Scene, opening: str = "You see a") -> list[str]:
 
 
 def captions_french(scene: Scene) -> list[str]:
-    """The sentences of a scene in French; its words must be in `words.FRENCH`."""
+    """The sentences of a scene in French; its words must be in `FRENCH`."""
     sides = zip(scene.walls, ("devant", "à gauche", "à droite"), strict=True)
     told = [f"Tu vois un mur à {distance} pas {side}" for distance, side in sides if distance]
     return told + [
@@ -124,4 +218,4 @@ def captions_french(scene: Scene) -> list[str]:
 
 
 def name_french(thing: Thing) -> str:
-    return f"{words.FRENCH[thing.noun]} {words.FRENCH[thing.colour]}"
+    return f"{FRENCH[thing.noun]} {FRENCH[thing.colour]}"

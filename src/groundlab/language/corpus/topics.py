@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from groundlab.language.corpus import scenes, words
-from groundlab.language.corpus.scenes import Scene, Thing, Vocabulary, steps
-from groundlab.language.corpus.words import FRENCH, SYNONYMS, one_of
+from groundlab.language.corpus import scenes
+from groundlab.language.corpus.scenes import FRENCH, SYNONYMS, Scene, Thing, Vocabulary, one_of, steps
 
 BLANK = "<blank>"
 UNSEEN = "not in sight"
@@ -36,9 +35,9 @@ class Breadth:
 def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
     draw = rng.random()
     if draw < breadth.rare / 2:
-        return Vocabulary(words.several_invented(rng, 4), words.several_invented(rng, 4))
+        return Vocabulary(scenes.several_invented(rng, 4), scenes.several_invented(rng, 4))
     if draw < breadth.rare:
-        return Vocabulary(words.CORE_COLOURS + words.RARE_COLOURS, words.CORE_THINGS + words.RARE_THINGS)
+        return Vocabulary(scenes.CORE_COLOURS + scenes.RARE_COLOURS, scenes.CORE_THINGS + scenes.RARE_THINGS)
     return Vocabulary()
 
 
@@ -85,7 +84,7 @@ def _asked(rng: Generator, wish: str, told: str, question: str) -> str:
 def _kind_in_question(rng: Generator, scene: Scene, thing: Thing) -> tuple[str, bool]:
     """The name of the thing asked for, or, one time in eight, of a kind that is not in the scene."""
     if rng.random() < 0.125:
-        absent = f"{one_of(rng, words.CORE_COLOURS)} {one_of(rng, words.CORE_THINGS)}"
+        absent = f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
         if all(other.name != absent for other in scene.things):
             return absent, False
     return thing.name, True
@@ -136,7 +135,7 @@ def affordances(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     return f"{one_of(rng, _SIGHTINGS).format(where)}, \n {one_of(rng, _MOVES)}", _FACING[side]
 
 
-_NAMED = {action: (action, *SYNONYMS[action]) for action in words.ACTIONS}
+_NAMED = {action: (action, *SYNONYMS[action]) for action in scenes.ACTIONS}
 _MEANINGS = {
     "turn left": ("you face what was on your left", "you turn to your left"),
     "turn right": ("you face what was on your right", "you turn to your right"),
@@ -156,7 +155,7 @@ def _moved(action: str, right: int, ahead: int) -> tuple[int, int]:
 
 def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """What each verb does: in words, and to the place of one thing."""
-    action = one_of(rng, words.ACTIONS)
+    action = one_of(rng, scenes.ACTIONS)
     said, which = one_of(rng, _NAMED[action]), int(rng.random() * 2)
     meaning = _MEANINGS[action][which]
     draw = rng.random()
@@ -169,7 +168,7 @@ def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     ahead = int(rng.random() * 7) if right else 1 + int(rng.random() * 6)
     after = _moved(action, right, ahead)
     seen = after[1] >= 0 and after != (0, 0)
-    name = f"{one_of(rng, words.CORE_COLOURS)} {one_of(rng, words.CORE_THINGS)}"
+    name = f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
     told = f"a {name} is {scenes.place(right, ahead)}"
     if draw < 0.8 or not seen:
         asked = one_of(rng, ("where is it now?", "now it is:", "place:"))

@@ -5,7 +5,7 @@
     teacher    BabyAI's bot; with `demonstrations: agent` a GLAM agent that the run trains first, inside its own folder
     learning   cross-entropy of the action's words and the end token, AdamW, all weights; a rate that rises shortly and
                then falls to nothing along a cosine
-    test       as the agent that learnt by PPO: the softmax over actions of how likely their words are (evaluation.py)
+    test       as the agent that learnt by PPO: the softmax over actions of how likely their words are (episodes.py)
 
 The file reads from the top: the learner, the demonstrations and their makers, the files that keep them.
 Source: docs/papers/glam.md#agents-5 and #env-7-3.
@@ -27,16 +27,16 @@ from torch import Tensor
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
+from groundlab.core.storage import digest_bytes
 from groundlab.language.prompts import text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.papers import training
 from groundlab.papers.episodes import Player, play_layouts
 from groundlab.papers.glam import ppo
-from groundlab.papers.glam.evaluation import evaluate_scorer, plan_tests
+from groundlab.papers.glam.episodes import evaluate_scorer, plan_tests
 from groundlab.papers.glam.policy import (
     VARIANTS,
     CachedPolicy,

@@ -29,12 +29,12 @@ from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import History, env_actions, text_actions
 from groundlab.learning import checkpoints
+from groundlab.learning.ppo import sample_actions
 from groundlab.learning.replay import Replay, Sequences
-from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
 from groundlab.papers.episodes import select_env
-from groundlab.papers.glam import evaluation, unigram
-from groundlab.papers.glam.env_stream import episode_stats, training_stream
+from groundlab.papers.glam import episodes, unigram
+from groundlab.papers.glam.episodes import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer
 from groundlab.papers.glam.settings import DRRNSettings, ReadingSettings
 
@@ -110,7 +110,7 @@ class DRRNLearner(training.Learner):
         self._spec = spec
         self.settings = settings = Settings(**spec.settings)
         self.updates = math.ceil(settings.frames / settings.frames_per_iteration)
-        evaluation.plan_tests(settings)  # so that a misspelt test is refused before training
+        episodes.plan_tests(settings)  # so that a misspelt test is refused before training
         self._stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
         reader = DriftingReader if settings.fidelity.prompt_drift else Reader
         self._reader = reader(settings.num_envs, spec.world, settings)
@@ -170,7 +170,7 @@ class DRRNLearner(training.Learner):
             q = QFunction(self.network, text_actions(space, worlds.find(world).language), settings.temperature)
             return TextPlayer(lambda prompts: q.policy(q.numbers(prompts)), num_envs, world, settings, alteration, rng)
 
-        return evaluation.evaluate(self._spec.world, self._spec.seed, settings, player_for)
+        return episodes.evaluate(self._spec.world, self._spec.seed, settings, player_for)
 
     def state(self) -> Files:
         """The files of a checkpoint, memory included."""

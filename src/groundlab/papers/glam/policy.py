@@ -19,15 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from groundlab import worlds
+from groundlab.assets import MODELS, known_recipes
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.prompts import History, env_actions, modify, text_actions
 from groundlab.language.scoring import ActionScorer, Scored
-from groundlab.language.shipped_models import MODELS, known_recipes
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
-from groundlab.learning.sampling import sample_actions
+from groundlab.learning.ppo import sample_actions
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
 from groundlab.worlds.text import describe_batch

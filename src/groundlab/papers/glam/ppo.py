@@ -5,7 +5,7 @@
     policy     the softmax, over actions, of how likely their words are after the prompt (or an action head's)
     value      a head on the state that predicts an action's first word
     learning   rollouts of 32 environments, generalised advantages, a few epochs of clipped updates
-    test       a fixed list of layouts, sampled and greedy, as it is and with one mission for all (evaluation.py)
+    test       a fixed list of layouts, sampled and greedy, as it is and with one mission for all (episodes.py)
 
 The file reads from the top: the learner and its `train_step`, the rollout that it collects, the update it makes of it.
 The five variants of the pretraining study are five method names (`policy.VARIANTS`); they share every line and every
@@ -31,14 +31,20 @@ from groundlab.language.prompts import env_actions, probe_prompts, text_actions
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
-from groundlab.learning.ppo import Batch, minibatches, normalised
+from groundlab.learning.ppo import Batch, minibatches, normalised, sample_actions
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
-from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
 from groundlab.papers.episodes import select_env
-from groundlab.papers.glam.env_stream import EnvStream, Episode, StreamStep, episode_stats, training_stream
-from groundlab.papers.glam.evaluation import evaluate_scorer, plan_tests
+from groundlab.papers.glam.episodes import (
+    EnvStream,
+    Episode,
+    StreamStep,
+    episode_stats,
+    evaluate_scorer,
+    plan_tests,
+    training_stream,
+)
 from groundlab.papers.glam.policy import (
     VARIANTS,
     CachedPolicy,

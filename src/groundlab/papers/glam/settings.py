@@ -10,10 +10,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from groundlab.assets import model_files, resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.prompts import ACTION_SPACES, text_actions
-from groundlab.language.shipped_models import model_files, resolve_model
 
 PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"  # the files of stored demonstrations
 FRAMES_PER_RECORD = 1024  # of a DRRN, at most
@@ -49,7 +49,7 @@ class ReadingSettings(Strict):
     fixed_mission: str = "go to the red ball"
     """The control: what every prompt names as goal, whatever the mission is; empty: not measured."""
     tests: list[str] = Field([])
-    """Generalisation tests after training, in words of `evaluation.py`, e.g. "adj_synonym"."""
+    """Generalisation tests after training, in words of `episodes.py`, e.g. "adj_synonym"."""
     test_layouts: Layouts | None = None
     """Layouts of those tests, where they are not `layouts`."""
     first_finished: int = Field(0, ge=0)

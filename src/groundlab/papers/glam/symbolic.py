@@ -27,11 +27,11 @@ from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.prompts import env_actions, text_actions
 from groundlab.learning import checkpoints, ppo
+from groundlab.learning.ppo import sample_actions
 from groundlab.learning.returns import gae
-from groundlab.learning.sampling import sample_actions
 from groundlab.papers import training
-from groundlab.papers.glam import evaluation
-from groundlab.papers.glam.env_stream import episode_stats, training_stream
+from groundlab.papers.glam import episodes
+from groundlab.papers.glam.episodes import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration
 from groundlab.papers.glam.settings import SymbolicSettings
 
@@ -145,7 +145,7 @@ def check(settings: Settings) -> None:
             f"recurrence {settings.recurrence} does not divide frames_per_env {settings.frames_per_env}; "
             f"set recurrence to a divisor"
         )
-    for test, _ in evaluation.plan_tests(settings):
+    for test, _ in episodes.plan_tests(settings):
         if test.alteration.action_space or test.alteration.modifier != Alteration.modifier:
             raise GroundlabError(f"the symbolic agent reads no prompt, so {test.name!r} changes nothing; test a world")
 
@@ -228,7 +228,7 @@ class SymbolicLearner(training.Learner):
         def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None):
             return SymbolicPlayer(self.network, num_envs, alteration.mission, rng)
 
-        return evaluation.evaluate(self._spec.world, self._spec.seed, self.settings, player_for)
+        return episodes.evaluate(self._spec.world, self._spec.seed, self.settings, player_for)
 
     def state(self) -> Files:
         """The files of a checkpoint."""

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.language.shipped_models import resolve_model
-from groundlab.learning.sampling import sample_actions
+from groundlab.learning.ppo import sample_actions
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential

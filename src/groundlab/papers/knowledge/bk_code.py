@@ -20,9 +20,9 @@ from pydantic import Field
 from groundlab.assets import read_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
+from groundlab.core.storage import digest_bytes
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.papers.knowledge.captions import trajectory_for_code
 from groundlab.papers.knowledge.dataset import Dataset, Segment, sample

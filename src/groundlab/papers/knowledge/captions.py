@@ -37,7 +37,7 @@ def observations(views: np.ndarray) -> list[str]:
     Crafter's views [N, bytes] hold a picture, and the codes that are put into words; the codes alone do, too.
     """
     if views.ndim == 2:
-        from groundlab.worlds.crafter.captions import describe  # here, because it loads the crafter package
+        from groundlab.worlds.crafter.view import describe  # here, because it loads the crafter package
 
         return [describe(codes) for codes in readable(views)]
     return [text.joined(sentences) for sentences in text.describe_batch(views, wording=text.KNOWLEDGE)]

@@ -27,7 +27,7 @@ import numpy as np
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
+from groundlab.core.storage import digest_bytes
 from groundlab.papers.knowledge.captions import PICTURE, observations, readable
 from groundlab.papers.knowledge.observations import CRAFTER
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from groundlab.assets import resolve_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.schema import Strict, parse
 from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
 from groundlab.language.chat.factory import ChatSettings, chat_model
 from groundlab.language.chat.ledger import Account
-from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
 from groundlab.papers.knowledge.dataset import Dataset
@@ -45,7 +45,7 @@ def is_scorer(model: str | None) -> bool:
     return file.is_file() and bool(json.loads(file.read_text()).get("is_encoder_decoder"))
 
 
-Maker = Literal["recorded", "scripted", "openai", "local"]
+Backend = Literal["recorded", "scripted", "openai", "local"]
 
 
 class CodeSettings(bk_code.Settings):
@@ -81,7 +81,7 @@ class Labelling:
 
     form: str
     out: Path
-    maker: Maker = "recorded"
+    maker: Backend = "recorded"
     model: str | None = None
     ledger: Path | None = None
     dataset: Path | None = None
@@ -92,8 +92,8 @@ class Labelling:
     def __post_init__(self):
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
-        if self.maker not in Maker.__args__:
-            raise unknown_name("maker", self.maker, Maker.__args__)
+        if self.maker not in Backend.__args__:
+            raise unknown_name("maker", self.maker, Backend.__args__)
 
     @property
     def settings(self) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from groundlab import worlds
-from groundlab.learning.quirks import Quirks
+from groundlab.learning.options import Quirks
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, PICTURE
 from groundlab.worlds.codes import DONE
 from groundlab.worlds.crafter.rules import NOOP, VERBS

@@ -22,10 +22,9 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.learning.ppo import policy_loss, value_loss
+from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
-from groundlab.learning.running_stats import RunningMoments
-from groundlab.learning.sampling import sample_actions
+from groundlab.learning.running_stats import RunningMeanStd
 from groundlab.learning.shaping import Shaper
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (
@@ -77,7 +76,7 @@ class IntrinsicReward:
     ):
         """shape: of observations."""
         self._novelty, self._gamma = novelty, gamma
-        self.observations, self.sums = RunningMoments(*shape), RunningMoments()
+        self.observations, self.sums = RunningMeanStd(*shape), RunningMeanStd()
         self._before = torch.zeros(num_envs, dtype=torch.float64)
 
     def standardise(self, observations: Tensor) -> Tensor:
@@ -137,7 +136,7 @@ class PPO:
         self._optimizer = torch.optim.Adam(self._parameters, lr=settings.lr, eps=settings.adam_eps)
         gamma = settings.curiosity_gamma
         self._intrinsic = IntrinsicReward(self._novelty, count, gamma, adapter.shape) if self._novelty else None
-        self._advantages = RunningMoments()
+        self._advantages = RunningMeanStd()
         self._shaper = Shaper(count, settings.gamma, scale, fidelity.quirks)
         padding = None if fidelity.first_action_fills else adapter.padding
         horizon = (self._bonus or self._potential).horizon

@@ -18,7 +18,7 @@ import torch
 from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.seeding import generator
-from groundlab.learning.sampling import sample_actions
+from groundlab.learning.ppo import sample_actions
 from groundlab.papers.knowledge.agent import evaluate_policy
 from groundlab.papers.knowledge.captions import readable
 from groundlab.papers.knowledge.dataset import (

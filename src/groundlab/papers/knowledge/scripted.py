@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_bytes
 from groundlab.core.seeding import generator
+from groundlab.core.storage import digest_bytes
 from groundlab.language import models
 from groundlab.language.chat import Sampling, Scripted
 from groundlab.language.scoring import score_actions
-from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.knowledge.bk_pref import FIRST, SECOND, TIE
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, latest_observation, parse_steps
 from groundlab.papers.knowledge.observations import CRAFTER, GRID, ObservationAdapter

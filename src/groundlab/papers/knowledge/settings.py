@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from groundlab import assets
+from groundlab.assets import model_files
 from groundlab.core.schema import Layouts, Strict
-from groundlab.language.shipped_models import model_files
-from groundlab.learning.quirks import Quirks
+from groundlab.learning.options import Quirks
 
 HOME = Path(assets.__file__).parent / "knowledge"
 DATASETS = ("pretraining-s20", "crafter-reward")

@@ -3,7 +3,7 @@
     groundlab run mediator --world SimpleDoorKey --seed 0 --out out/mediator
 
     question   is there news that would change the plan?
-    input      the difference of the last two frames (network.py)
+    input      the difference of the last two frames (training.py)
     actions    ask, or go on with the plan; an exhausted plan is renewed in any case (episodes.py)
     reward     the world's, less 0.01 for the first ask, 0.06 for one that repeats the plan, 0 for one that changes it
     learning   PPO on ten episodes an iteration, Monte-Carlo returns (training.py)
@@ -21,10 +21,17 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
-from groundlab.papers.mediator.network import CHANNELS, FrameDifference, FrameNetwork, act_without_gradient
 from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.mediator.settings import Fidelity, TrainingSettings
-from groundlab.papers.mediator.training import POLICIES, PPOLearner, Trajectory
+from groundlab.papers.mediator.training import (
+    CHANNELS,
+    POLICIES,
+    FrameDifference,
+    FrameNetwork,
+    PPOLearner,
+    Trajectory,
+    act_without_gradient,
+)
 from groundlab.papers.training import Evaluation
 
 GO_ON, ASK = 0, 1

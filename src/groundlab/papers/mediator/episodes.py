@@ -15,10 +15,9 @@ import numpy as np
 
 from groundlab import worlds
 from groundlab.core.seeding import generator
-from groundlab.papers.mediator.planner import Planner
+from groundlab.papers.mediator.planner import Planner, Translator
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.papers.mediator.skills import Plan, PlanExecutor, SkillSettings, SweepMemory
-from groundlab.papers.mediator.translator import Translator
 
 EPISODE_LIMIT = 100  # steps; an episode that reaches it counts as failed even if the door opens then (Q16)
 

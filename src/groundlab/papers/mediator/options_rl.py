@@ -20,7 +20,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import EPISODE_LIMIT, evaluation, make_envs
-from groundlab.papers.mediator.network import CHANNELS, FrameDifference, FrameNetwork, act_without_gradient
+from groundlab.papers.mediator.planner import Translator
 from groundlab.papers.mediator.settings import TrainingSettings
 from groundlab.papers.mediator.skills import (
     EXPLORE,
@@ -34,8 +34,15 @@ from groundlab.papers.mediator.skills import (
     SweepMemory,
     start_skill,
 )
-from groundlab.papers.mediator.training import POLICIES, PPOLearner, Trajectory
-from groundlab.papers.mediator.translator import Translator
+from groundlab.papers.mediator.training import (
+    CHANNELS,
+    POLICIES,
+    FrameDifference,
+    FrameNetwork,
+    PPOLearner,
+    Trajectory,
+    act_without_gradient,
+)
 from groundlab.papers.training import Evaluation, refuse_watch
 from groundlab.worlds import GridVectorEnv
 from groundlab.worlds.codes import DOOR, EMPTY, KEY

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.shipped_models import resolve_model
 from groundlab.papers.reasoning.settings import TrainingSettings
 
 ADAM_STATES = 2
@@ -67,7 +67,7 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
 
 
 def _weights(model: nn.Module, settings: TrainingSettings) -> dict[str, int]:
-    """The model's own, and their second form for sampling on a CPU (`language/onednn_linear.py`)."""
+    """The model's own, and their second form for sampling on a CPU (`language/cpu_inference.py`)."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     size, count = _bytes(settings), sum(parameter.numel() for parameter in model.parameters())
     if settings.quantization:

@@ -29,7 +29,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.language.vllm_backend import LARGEST_GAP
 from groundlab.learning import checkpoints, credit, token_ppo
-from groundlab.learning.estimators import KLController
+from groundlab.learning.options import KLController
 from groundlab.papers import training
 from groundlab.papers.reasoning import evaluation
 from groundlab.papers.reasoning.policy import (

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
+from groundlab.assets import model_files, resolve_model
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.decoding import Decoding, vllm_logprobs
-from groundlab.language.shipped_models import model_files, resolve_model
-from groundlab.learning.estimators import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
+from groundlab.learning.options import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
 
 
 def _is_reasoning_world(name: str) -> str:
@@ -87,7 +87,7 @@ class ReplySettings(Strict):
     hide_invalid: bool = True
     """Whether an invalid reply is replaced in the context."""
     parser: Parser = "strict"
-    """What counts as an action: to the letter, or whatever a person would understand (`replies.py`)."""
+    """What counts as an action: to the letter, or whatever a person would understand (`text_env.py`)."""
     invalid_penalty: float = Field(-1.0, le=0)
     invalid_limit: int = Field(5, ge=1)
     """So many invalid replies in a row end an episode; none of them takes a step of the environment."""

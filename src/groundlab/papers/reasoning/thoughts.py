@@ -20,8 +20,8 @@ import torch
 
 from groundlab.language.token_policy import TokenPolicy
 from groundlab.papers.reasoning.policy import ChatPolicy, Reply
-from groundlab.papers.reasoning.replies import ACTIONS, MARKER, extract_thought, parse_action
 from groundlab.papers.reasoning.rollouts import Step
+from groundlab.papers.reasoning.text_env import ACTIONS, MARKER, extract_thought, parse_action
 from groundlab.worlds.codes import BALL, BOX, COLOURS, DOOR, KEY, TYPES
 
 Tokens = list[int]

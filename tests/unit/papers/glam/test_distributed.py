@@ -13,7 +13,7 @@ import torch
 from groundlab import lab
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import RunSpec
-from groundlab.lab import launcher
+from groundlab.lab import worker
 from groundlab.learning import distributed
 from groundlab.learning.distributed import Group
 from groundlab.papers.glam.policy import read_together
@@ -129,12 +129,12 @@ def test_what_cannot_be_launched_is_told_in_one_line(resolved, monkeypatch):
     spec = RunSpec(method="bot", world=WORLD, seed=0)
     for name in ("LOCAL_RANK", "WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "ACCELERATE_USE_CPU", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    assert launcher.join(spec) == distributed.SINGLE_PROCESS
+    assert worker.join_group(spec) == distributed.SINGLE_PROCESS
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
     monkeypatch.setenv("MASTER_PORT", "29500")
     with pytest.raises(GroundlabError, match="starts one process; write --multi_gpu"):
-        launcher.join(spec)
+        worker.join_group(spec)
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(GroundlabError, match="bot is trained by one process"):
-        launcher.join(spec)
+        worker.join_group(spec)

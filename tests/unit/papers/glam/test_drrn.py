@@ -17,7 +17,7 @@ from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import drrn, unigram
 from groundlab.papers.glam import settings as glam_settings
 from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings
-from groundlab.papers.glam.env_stream import training_stream
+from groundlab.papers.glam.episodes import training_stream
 from groundlab.papers.glam.policy import Reader
 from groundlab.papers.registry import Request
 

@@ -7,7 +7,7 @@ import torch
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.episodes import select_env
-from groundlab.papers.glam.evaluation import evaluate, parse_test, plan_tests
+from groundlab.papers.glam.episodes import evaluate, parse_test, plan_tests
 from groundlab.papers.glam.policy import UNALTERED, Alteration, Reader, TextPlayer
 from groundlab.papers.glam.ppo import Settings
 

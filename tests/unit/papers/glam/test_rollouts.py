@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from groundlab import worlds
-from groundlab.papers.glam.env_stream import EnvStream
+from groundlab.papers.glam.episodes import EnvStream
 from groundlab.papers.glam.policy import Reader
 from groundlab.papers.glam.ppo import Collector, Settings
 from groundlab.worlds import GridVectorEnv

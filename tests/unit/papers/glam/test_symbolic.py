@@ -15,7 +15,7 @@ from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
 from groundlab.papers.glam import symbolic
-from groundlab.papers.glam.env_stream import episode_stats
+from groundlab.papers.glam.episodes import episode_stats
 from groundlab.papers.glam.symbolic import ACModel, Settings, SymbolicLearner, SymbolicPlayer, word_numbers
 from groundlab.papers.registry import Request
 

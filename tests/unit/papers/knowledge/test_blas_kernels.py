@@ -13,7 +13,7 @@ import pytest
 PLAYED = """
 import hashlib
 import numpy as np
-from groundlab.language.shipped_models import resolve_model
+from groundlab.assets import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers.knowledge import bk_goal, labelling, settings
 from groundlab.papers.knowledge.observations import Windows, stack

@@ -17,7 +17,7 @@ from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normal
 from groundlab.papers.knowledge.potentials import RandomPotential
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import COLLECTION, PPOSettings
-from groundlab.worlds.crafter.captions import describe
+from groundlab.worlds.crafter.view import describe
 
 WORLD = "Crafter-Text-CollectDrink"
 SMALL = {"num_envs": 2, "frames_per_env": 8, "epochs": 1, "minibatches": 2}

@@ -19,8 +19,8 @@ from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
 from groundlab.papers.knowledge.settings import folder_of, ledger
-from groundlab.worlds.crafter.captions import describe
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
+from groundlab.worlds.crafter.view import describe
 
 WORLD = "Crafter-Text-Reward"
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}

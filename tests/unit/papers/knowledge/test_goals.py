@@ -95,8 +95,8 @@ def test_a_share_that_is_none_is_one_clear_line():
 
 
 def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
+    from groundlab.assets import resolve_model
     from groundlab.language.sentence_embedding import Embedder, load_encoder
-    from groundlab.language.shipped_models import resolve_model
 
     embed = Embedder(load_encoder(resolve_model("quick-t5-s1")))
     potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling="sentences")

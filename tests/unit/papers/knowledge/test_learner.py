@@ -8,7 +8,7 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
-from groundlab.learning.running_stats import RunningMoments
+from groundlab.learning.running_stats import RunningMeanStd
 from groundlab.papers import registry
 from groundlab.papers.knowledge import rnd
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
@@ -71,7 +71,7 @@ def test_the_paper_records_eleven_times():
 @pytest.mark.parametrize("shape", [(), (3, 2)])
 def test_running_moments_are_those_of_everything_seen(shape):
     values = torch.randn(50, *shape, generator=torch.Generator().manual_seed(0)).double() * 3 + 7
-    moments = RunningMoments(*shape)
+    moments = RunningMeanStd(*shape)
     for part in values.split(7):
         moments.update(part)
     torch.testing.assert_close(moments.mean, values.mean(0), rtol=1e-4, atol=1e-4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.hashing import digest_json
+from groundlab.core.storage import digest_json
 from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write

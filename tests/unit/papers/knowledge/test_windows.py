@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from groundlab.learning.quirks import ORIGINAL
+from groundlab.learning.options import ORIGINAL
 from groundlab.papers.knowledge.observations import History, channels_first, normalise
 
 LENGTHS = (3, 5)

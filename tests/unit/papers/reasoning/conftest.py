@@ -7,7 +7,7 @@ import torch
 from groundlab.language import corpus, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.chat_format import DialogueWriter
-from groundlab.language.corpus.words import ACTIONS
+from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.papers import registry
 
 SHAPE = Architecture(family="llama", width=32, feed_forward=32, heads=2, head_width=16, layers=2)

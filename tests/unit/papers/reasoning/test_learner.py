@@ -10,7 +10,7 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.learning.estimators import ESTIMATORS, WHOLE_EPISODES
+from groundlab.learning.options import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
 from groundlab.papers import registry
 from groundlab.papers.reasoning.evaluation import evaluate, make_env, play_layouts

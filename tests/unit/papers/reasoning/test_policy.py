@@ -17,8 +17,8 @@ from groundlab.papers.reasoning.policy import (
     open_policy,
     save_policy,
 )
-from groundlab.papers.reasoning.replies import MARKER, parse_action
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
+from groundlab.papers.reasoning.text_env import MARKER, parse_action
 
 PROMPTS, RESPONSES = [[5, 9, 11, 30], [7, 8]], [[12, 13, 1], [40, 1]]
 MESSAGES = [{"role": "system", "content": "go"}, {"role": "user", "content": "You see a wall 2 steps left"}]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundlab.papers.reasoning.replies import (
+from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
+from groundlab.papers.reasoning.text_env import (
     ACTIONS,
     ReplyParser,
     error_text,
@@ -14,7 +15,6 @@ from groundlab.papers.reasoning.replies import (
     parse_action,
     system_prompt,
 )
-from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 
 SETTINGS = ReplySettings()
 REPLIES = st.one_of(

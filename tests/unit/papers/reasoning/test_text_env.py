@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundlab.papers.reasoning.evaluation import make_env
-from groundlab.papers.reasoning.replies import ACTIONS
 from groundlab.papers.reasoning.settings import ReplySettings
-from groundlab.papers.reasoning.text_env import HIDDEN
+from groundlab.papers.reasoning.text_env import ACTIONS, HIDDEN
 from groundlab.worlds import text
 
 from .conftest import WORLD

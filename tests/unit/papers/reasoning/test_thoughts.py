@@ -3,8 +3,8 @@
 import pytest
 
 from groundlab.papers.reasoning.policy import Reply
-from groundlab.papers.reasoning.replies import extract_thought
 from groundlab.papers.reasoning.rollouts import Step
+from groundlab.papers.reasoning.text_env import extract_thought
 from groundlab.papers.reasoning.thoughts import is_echo, is_grounded, things, thought_stats, word_count
 
 COLLAPSED = "Go forward.\nfinal answer: go forward"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from groundlab.core.errors import GroundlabError
-from groundlab.learning.estimators import KLController
+from groundlab.learning.options import KLController
 from groundlab.papers.reasoning import ppo
 from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.policy import ChatPolicy, open_policy

@@ -1,6 +1,7 @@
-"""The estimators that settings choose from by name, of credit and of the KL, and the KL's coefficient. Loads no torch.
+"""What settings choose from by name: estimators of credit and of the KL, and the quirks of shaping. Loads no torch.
 
-`credit.py` implements the estimators of credit, `token_ppo.kl_estimate` those of the KL.
+`credit.py` implements the estimators of credit, `token_ppo.kl_estimate` those of the KL, and
+`shaping.Shaper` the quirks: where the original's terms differ from the published formula.
 """
 
 from dataclasses import dataclass
@@ -35,3 +36,22 @@ class KLController:
             return
         error = min(max(kl / self.target - 1.0, -_LARGEST_CHANGE), _LARGEST_CHANGE)
         self.coefficient *= 1.0 + error * responses / self.horizon
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """Where the original's terms differ, by number in docs/papers/knowledge.md#s11; none of them is the default."""
+
+    late: bool = False
+    """Q2: step t is paid the term of step t - 1; the last term of an episode is not paid within it."""
+    no_boundaries: bool = False
+    """Q3: an episode's first potential follows the last one of the episode before; none counts as 0 at an end."""
+    running_scale: bool = False
+    """Q4: potentials are divided by a standard deviation that goes on changing."""
+    carried_twice: bool = False
+    """Q4: the potential carried over to the next rollout is divided and counted again. Needs the two above."""
+    shared_clock: bool = False
+    """Q5: all environments read the last one's step number (`papers/knowledge/observations.py`)."""
+
+
+ORIGINAL = Quirks(late=True, no_boundaries=True, running_scale=True, carried_twice=True, shared_clock=True)

@@ -1,11 +1,14 @@
-"""What the player sees: the package's picture of 64 x 64 pixels, and the view in codes that captions are read from.
+"""What the player sees: the package's picture of 64 x 64 pixels, the view in codes, and its caption.
 
 Every cell is one of few pictures, so all of them are drawn once, by the package's own code; a picture is then copied
 together, and darkened with the package's arithmetic. By night it contains noise from the world's own stream, so
 drawing is part of a step. Source: crafter 1.8.3, `engine.py`.
+
+A caption is a pure function of the view in codes. Its strings are the original's to the letter: "Your have", no space
+before "You face", and one sentence for all that goes wrong near the border (docs/papers/knowledge.md#s1-2 and #q23).
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -22,11 +25,14 @@ from groundlab.worlds.crafter.rules import (
     HEALTH,
     ITEMS,
     MATERIALS,
+    NAMES,
+    OUTSIDE,
     PLANT,
     PLAYER,
     SIZE,
     VIEW_HEIGHT,
     VIEW_WIDTH,
+    VITALS,
 )
 from groundlab.worlds.crafter.state import CLOCK, KIND, SLEEPING, WAY_X, WAY_Y, X, Y, inside, material_at, occupant_at
 
@@ -219,3 +225,49 @@ def draw_codes(materials, occupants, objects, inventory, body, codes):
     codes[ASLEEP], codes[DEAD] = body[SLEEPING], inventory[HEALTH] <= 0
     for item in range(inventory.shape[0]):
         codes[FIRST_ITEM + item] = inventory[item]
+
+
+_CENTRE = np.array([VIEW_WIDTH // 2, VIEW_HEIGHT // 2])
+_STEPS = np.abs(np.moveaxis(np.indices((VIEW_WIDTH, VIEW_HEIGHT)), 0, -1) - _CENTRE).sum(-1)  # [9, 7], to each cell
+_LOST = "Error, you are out of the map."
+_SLEEPING_CAPTION = "You are sleeping, and will not be able take actions until energy is full."
+_REMEMBERED = 100_000  # captions; a view repeats often
+
+
+def describe(codes: np.ndarray) -> str:
+    """The caption of a view in codes, uint8 [83] (`draw_codes`)."""
+    return _describe(codes.tobytes())
+
+
+@lru_cache(_REMEMBERED)
+def _describe(data: bytes) -> str:
+    codes = np.frombuffer(data, np.uint8)
+    cells = codes[:VIEW_CELLS].reshape(VIEW_WIDTH, VIEW_HEIGHT)
+    faced = cells[tuple(_CENTRE + codes[[FACING_X, FACING_Y]] - 1)]
+    # the original cuts the map with negative indices here, and tells of its own failure
+    if cells[0, _CENTRE[1]] == OUTSIDE or cells[_CENTRE[0], 0] == OUTSIDE or faced == OUTSIDE:
+        return _LOST
+    state = _SLEEPING_CAPTION if codes[ASLEEP] else "You died." if codes[DEAD] else ""
+    return f"{state} {_surroundings(cells)}You face {NAMES[faced]} at your front. {_belongings(codes)}".strip()
+
+
+def _surroundings(cells: np.ndarray) -> str:
+    told = [_nearest(cells, kind) for kind in np.unique(cells).tolist() if kind not in (OUTSIDE, PLAYER)]
+    return f"You see: {', '.join(told)}." if told else "You see nothing away from you."
+
+
+def _nearest(cells: np.ndarray, kind: int) -> str:
+    """Of several equally near, the first by column, then by line."""
+    x, y = np.unravel_index(np.argmin(np.where(cells == kind, _STEPS, np.inf)), cells.shape)
+    ways = [
+        "up" if y < _CENTRE[1] else "down" if y > _CENTRE[1] else "",
+        "left" if x < _CENTRE[0] else "right" if x > _CENTRE[0] else "",
+    ]
+    return f"{NAMES[kind]} at {_STEPS[x, y]} steps to your {'-'.join(filter(None, ways))}"
+
+
+def _belongings(codes: np.ndarray) -> str:
+    numbers = dict(zip(ITEMS, codes[FIRST_ITEM:].tolist(), strict=True))
+    vitals = ", ".join(f"{name}: {numbers.pop(name)}/9" for name in VITALS)
+    owned = ", ".join(f"{number} {name}" for name, number in numbers.items() if number)
+    return f"Your status: {vitals}. " + (f"Your have {owned}" if owned else "You have nothing in your inventory.")
