@@ -335,14 +335,6 @@ def _llama() -> PreTrainedModel:
     return LlamaForCausalLM(config)
 
 
-def _from_scratch(model: PreTrainedModel, prompts: list[list[int]], actions: list[list[int]]) -> Tensor:
-    """Scores [P, A] by the plain loop: each pair is read on its own, nothing is shared."""
-    pairs = [(prompt, action) for prompt in prompts for action in actions]
-    read = _pairs_t5 if model.config.is_encoder_decoder else _pairs_causal
-    scores = [read(model, pairs[start : start + _CHUNK]) for start in range(0, len(pairs), _CHUNK)]
-    return torch.cat(scores).view(len(prompts), len(actions))
-
-
 def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
@@ -396,7 +388,11 @@ def _figures(
 
     @torch.no_grad()
     def plain() -> Tensor:
-        return _from_scratch(model, rows, actions)
+        # scores [P, A] by the plain loop: each pair is read on its own, nothing is shared
+        pairs = [(prompt, action) for prompt in rows for action in actions]
+        read = _pairs_t5 if model.config.is_encoder_decoder else _pairs_causal
+        scores = [read(model, pairs[start : start + _CHUNK]) for start in range(0, len(pairs), _CHUNK)]
+        return torch.cat(scores).view(len(rows), len(actions))
 
     score()
     train()

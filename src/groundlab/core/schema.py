@@ -30,13 +30,9 @@ def parse(schema: type[Schema], data: Any, where: str) -> Schema:
     try:
         return schema.model_validate(data)
     except ValidationError as error:
-        raise GroundlabError(f"{where}: {_explain(schema, error)}") from None
-
-
-def _explain(schema: type[BaseModel], error: ValidationError) -> str:
-    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return _one_problem(schema, problems[0]) + more
+        problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise GroundlabError(f"{where}: {_one_problem(schema, problems[0])}{more}") from None
 
 
 def _one_problem(schema: type[BaseModel], problem: Any) -> str:

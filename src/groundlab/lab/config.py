@@ -84,7 +84,10 @@ def load(paper: str, scale: str) -> Experiment:
     where = f"{file.parent.parent.name}/{paper}/{file.name}" if registry.papers()[paper].configs is None else str(file)
     if not file.is_file():
         raise GroundlabError(f"{paper} has no runs at scale {scale}: {where} does not exist; choose another --scale")
-    return _checked(parse(Experiment, _read_yaml(file.read_text(), where), where), paper, scale, where)
+    experiment = parse(Experiment, _read_yaml(file.read_text(), where), where)
+    if (experiment.paper, experiment.scale) != (paper, scale):
+        raise GroundlabError(f"{where} says paper {experiment.paper!r}, scale {experiment.scale!r}; correct the file")
+    return experiment
 
 
 def _read_yaml(text: str, where: str) -> Any:
@@ -93,10 +96,3 @@ def _read_yaml(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise GroundlabError(f"{where} is not valid YAML: {problem}") from None
-
-
-def _checked(experiment: Experiment, paper: str, scale: str, where: str) -> Experiment:
-    """Refuse a file whose content names another paper or scale than its file name."""
-    if (experiment.paper, experiment.scale) != (paper, scale):
-        raise GroundlabError(f"{where} says paper {experiment.paper!r}, scale {experiment.scale!r}; correct the file")
-    return experiment

@@ -152,7 +152,7 @@ def plan(
         _planned_run(file, entry, spec, folder, measured, code(modules_of(spec.method, spec.world)))
         for file, entry in chosen
         for world in entry.worlds
-        for seed in range(_seed_count(entry, seeds))
+        for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
         for spec in (resolve(entry.method, world, seed, entry.settings),)
     ]
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
@@ -185,30 +185,22 @@ def _check_known(kind: str, asked: list[str], known: set[str]) -> None:
             raise unknown_name(f"{kind} of this plan", name, sorted(known))
 
 
-def _seed_count(entry: Entry, seeds: int | None) -> int:
-    return 1 if entry.seeds is None else seeds or entry.seeds
-
-
 def _planned_run(
     file: Experiment, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
 ) -> PlannedRun:
     run_hash = hash_run(spec, code)
+    shared = [item for block in file.shared.values() for item in block.items()]
+    own_settings = {key: value for key, value in entry.settings.items() if (key, value) not in shared}
     return PlannedRun(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
         estimate=measured.get(run_store.cost_key(spec.model_dump()), entry.estimate),
         status=run_store.status_of(run_store.run_folder(results, run_hash)),
-        given=_named_settings(_own_settings(file, entry)),
+        given=_named_settings(own_settings),
         note=entry.note,
         experiments=tuple(entry.experiments),
     )
-
-
-def _own_settings(file: Experiment, entry: Entry) -> dict[str, Any]:
-    """What an entry does not take over from a shared block as it is there."""
-    shared = [item for block in file.shared.values() for item in block.items()]
-    return {key: value for key, value in entry.settings.items() if (key, value) not in shared}
 
 
 def _named_settings(settings: dict[str, Any]) -> str:

@@ -79,7 +79,10 @@ class PlainView(View):
         if time.monotonic() - self._said_at > _PLAIN_SECONDS:
             self._said_at = time.monotonic()
             figures = _brackets(_figures(news))
-            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self._time_left()} left")
+            done = self._seconds_done
+            elapsed = time.monotonic() - self._began
+            time_left = duration(elapsed * (sum(self._seconds.values()) - done) / done) if done else "unknown time"
+            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {time_left} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
@@ -93,11 +96,6 @@ class PlainView(View):
 
     def note(self, line: str) -> None:
         self._say(line)
-
-    def _time_left(self) -> str:
-        done = self._seconds_done
-        elapsed = time.monotonic() - self._began
-        return duration(elapsed * (sum(self._seconds.values()) - done) / done) if done else "unknown time"
 
     def _say(self, line: str) -> None:
         say(line, self._stream)

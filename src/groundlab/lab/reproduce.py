@@ -7,34 +7,28 @@ Notebooks are run as pages by papermill. It takes a misspelt parameter silently 
 checked before it starts.
 """
 
+import logging
 import os
+import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from groundlab.core import storage
-from groundlab.core.errors import unknown_name
-from groundlab.lab.plan import EXECUTED_VARIABLE, EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan, plan
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.lab.plan import EXECUTED_VARIABLE, EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan, duration, plan
+from groundlab.lab.progress import say
 from groundlab.lab.results import begin_version, collect, describe_version, find_version, finish_version, notebooks_of
 from groundlab.lab.run_store import RESULTS_VARIABLE
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome
     from groundlab.lab.slurm.executor import SlurmSettings
-
-import logging
-import time
-import warnings
-from typing import Any
-
-from groundlab.core.errors import GroundlabError
-from groundlab.lab.plan import duration
-from groundlab.lab.progress import say
-from groundlab.lab.worker import output_to
 
 EXECUTORS = ("local", "slurm")
 Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
@@ -70,13 +64,17 @@ def reproduce(
     if ready := find_version(the_plan):
         console.print(f"nothing to do: {ready}", soft_wrap=True)
         return _verdict(ready, console)
-    _check_pages(the_plan)
+    for notebook, parameters, _ in _pages(the_plan, the_plan.results, None):
+        check_parameters(notebook, parameters)  # before hours of training, not after
     outcome = _execute(the_plan, workers, cluster, wait)
     _print_outcome(outcome, console)
     if outcome.unfinished:
         console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    folder, command = begin_version(the_plan), _command(papers, scale, seeds, experiments)
+    # the command line that made a version
+    parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
+    parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
+    folder, command = begin_version(the_plan), " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
     collect(the_plan, folder)
     describe_version(the_plan, folder, outcome.failed, command)
     _run_pages(the_plan, folder, seeds, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments})
@@ -112,17 +110,7 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict
     ]
 
 
-def _check_pages(plan: Plan) -> None:
-    """Report a missing notebook or a misspelt parameter before hours of training, not after."""
-    from groundlab.lab.reproduce import check_parameters
-
-    for notebook, parameters, _ in _pages(plan, plan.results, None):
-        check_parameters(notebook, parameters)
-
-
 def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
-    from groundlab.lab.reproduce import run_notebook
-
     with _environment_of_pages(plan, part):
         for notebook, parameters, output in _pages(plan, folder, seeds):
             run_notebook(notebook, parameters, output)
@@ -170,18 +158,13 @@ def _verdict(version: Path, console: Console) -> int:
     return 1 if missed else 0
 
 
-def _command(papers: Sequence[str], scale: str, seeds: int | None, experiments: Sequence[str] | None) -> str:
-    """The command line that made a version."""
-    parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
-    parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
-    return " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
-
-
 def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> Path:
     """Execute a notebook with parameters and write the executed copy to `output`.
 
     Raises GroundlabError for a missing notebook, an unknown parameter (naming the nearest) and a failing cell.
     """
+    from groundlab.lab.worker import output_to  # here, because workers' code loads torch
+
     check_parameters(notebook, parameters)
     storage.make_folder(output.parent)
     say(f"notebook {notebook.name}")

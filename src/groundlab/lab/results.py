@@ -212,7 +212,11 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     Raises GroundlabError for unknown versions, smoke results, single experiments, uncommitted code and failed runs.
     """
     home = results_folder(results)
-    manifest = _manifest_of(version, home)
+    versions = {folder.parent.name: folder for folder in home.glob("[!.]*/manifest.json")}
+    scratch = {folder.parent.name: folder for folder in (home / ".scratch").glob("[!.]*/manifest.json")}
+    if version not in versions | scratch:
+        raise unknown_name("version", version, versions, f"versions are the folders in {home}")
+    manifest = storage.read_json((scratch | versions)[version])
     _check_publishable(version, manifest)
     file = home / "reference.json"
     reference = storage.read_json(file) if file.is_file() else {}
@@ -220,14 +224,6 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     storage.write_json(file, reference)
     return file
-
-
-def _manifest_of(version: str, home: Path) -> dict[str, Any]:
-    versions = {folder.parent.name: folder for folder in home.glob("[!.]*/manifest.json")}
-    scratch = {folder.parent.name: folder for folder in (home / ".scratch").glob("[!.]*/manifest.json")}
-    if version not in versions | scratch:
-        raise unknown_name("version", version, versions, f"versions are the folders in {home}")
-    return storage.read_json((scratch | versions)[version])
 
 
 def _check_publishable(version: str, manifest: dict[str, Any]) -> None:

@@ -112,20 +112,17 @@ def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
     method = registry.get(spec.method, spec.world)
     changed = registry.schema_of(method)(**spec.settings).model_dump(mode="json", exclude_defaults=True)
+    # its world and all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")
+    words = {word for text in _strings(spec.settings) for word in text.split()}
+    world_rows = {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}
     parts = [
         {**spec.model_dump(), "settings": changed},
         _row(method),
-        _world_rows(spec),
+        world_rows,
         code or code_digest(spec.method, spec.world),
         input_digests(spec.method, spec.world, spec.settings),
     ]
     return digest_json(parts)[:HASH_LENGTH]
-
-
-def _world_rows(spec: RunSpec) -> dict[str, Any]:
-    """The rows of the run's world and of all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")."""
-    words = {word for text in _strings(spec.settings) for word in text.split()}
-    return {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}
 
 
 def _row(entry: Any) -> dict[str, Any]:

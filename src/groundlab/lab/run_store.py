@@ -100,7 +100,12 @@ class ManifestWriter:
         self._file = folder / "manifest.json"
         earlier = read_manifest(folder)
         if earlier and earlier["hash"] != run_hash:
-            raise GroundlabError(f"{folder} holds a run {_difference(earlier, spec)}; choose another folder")
+            # "with iterations 60, not 80"
+            old, new = ({**each, **each["settings"]} for each in (earlier, spec.model_dump()))
+            names = [name for name in new if name != "settings" and old.get(name) != new[name]]
+            differing = ", ".join(f"{name} {old.get(name)}, not {new[name]}" for name in names)
+            difference = f"with {differing}" if names else "of other code or inputs"
+            raise GroundlabError(f"{folder} holds a run {difference}; choose another folder")
         self.finished = earlier is not None and earlier["status"] == "finished"
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -121,7 +126,12 @@ class ManifestWriter:
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
         """Write the manifest as it stands."""
         self._history[-1].update(self._usage.so_far(), status=status)
-        self.manifest.update(_totals(self._history), status=status, error=error, history=self._history)
+        totals = {
+            "wall_seconds": round(sum(session["wall_seconds"] for session in self._history), 2),
+            "cpu_seconds": round(sum(session["cpu_seconds"] for session in self._history), 2),
+            "peak_memory_mib": max(session["peak_memory_mib"] for session in self._history),
+        }
+        self.manifest.update(totals, status=status, error=error, history=self._history)
         storage.write_json(self._file, self.manifest)
         self._written_at = time.monotonic()
 
@@ -129,22 +139,6 @@ class ManifestWriter:
         """Write the manifest again if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
-
-
-def _difference(earlier: Manifest, spec: RunSpec) -> str:
-    """How an earlier run in a folder differs from the one that is asked for: `with iterations 60, not 80`."""
-    old, new = ({**each, **each["settings"]} for each in (earlier, spec.model_dump()))
-    names = [name for name in new if name != "settings" and old.get(name) != new[name]]
-    differing = ", ".join(f"{name} {old.get(name)}, not {new[name]}" for name in names)
-    return f"with {differing}" if names else "of other code or inputs"
-
-
-def _totals(history: list[dict[str, Any]]) -> dict[str, float]:
-    return {
-        "wall_seconds": round(sum(session["wall_seconds"] for session in history), 2),
-        "cpu_seconds": round(sum(session["cpu_seconds"] for session in history), 2),
-        "peak_memory_mib": max(session["peak_memory_mib"] for session in history),
-    }
 
 
 def mark_failed(folder: Path, error: str) -> None:

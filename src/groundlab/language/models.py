@@ -69,8 +69,14 @@ def load(
         config = AutoConfig.from_pretrained(**place)
         if gradient_checkpointing:
             _drop_nothing(config)
-        tokenizer = _load_tokenizer(place)
-        maker = KINDS[_kind(config, kind, name_or_path)]
+        folder = Path(place["pretrained_model_name_or_path"])
+        if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
+            raise ValueError("no tokenizer.json")  # transformers would make one up
+        tokenizer = AutoTokenizer.from_pretrained(**place)
+        found = "seq2seq" if config.is_encoder_decoder else "causal"
+        if kind not in ("auto", found):
+            raise GroundlabError(f"{name_or_path} is a {found} model, not {kind}; give kind={found}")
+        maker = KINDS[found]
         model = _build(maker, config, place, getattr(torch, dtype), weights, quantization)
     if quantization is None:
         model.to(device)
@@ -80,7 +86,9 @@ def load(
         model.activation_checkpointing_enable({"use_reentrant": False})
     if lora is not None:
         model = add_lora(model, lora, seed)
-    _make_padding(tokenizer, config.is_encoder_decoder)
+    tokenizer.padding_side = "right" if config.is_encoder_decoder else "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
     return model.eval(), tokenizer
 
 
@@ -115,14 +123,6 @@ def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) 
         raise GroundlabError("4-bit weights are pretrained ones; give weights=pretrained or no quantization")
     if quantization and (find_spec("bitsandbytes") is None or not torch.cuda.is_available()):
         raise GroundlabError("4-bit weights need a GPU and bitsandbytes (pip install bitsandbytes)")
-
-
-def _kind(config: Any, kind: str, name: str | Path) -> str:
-    """Whether it is an encoder-decoder; raises when the caller said otherwise."""
-    found = "seq2seq" if config.is_encoder_decoder else "causal"
-    if kind not in ("auto", found):
-        raise GroundlabError(f"{name} is a {found} model, not {kind}; give kind={found}")
-    return found
 
 
 @contextmanager
@@ -168,21 +168,8 @@ def _fresh_but_for_embeddings(maker: Any, pretrained: Any) -> Any:
     return fresh
 
 
-def _load_tokenizer(place: dict[str, Any]) -> Any:
-    folder = Path(place["pretrained_model_name_or_path"])
-    if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
-        raise ValueError("no tokenizer.json")  # transformers would make one up
-    return AutoTokenizer.from_pretrained(**place)
-
-
 def _drop_nothing(config: Any) -> None:
     """Checkpointed layers run in training mode, where a few models drop activations in the layer itself."""
     for name, value in vars(config).items():
         if isinstance(value, float) and (name.endswith(("dropout", "_pdrop")) or name == "dropout_rate"):
             setattr(config, name, 0.0)
-
-
-def _make_padding(tokenizer: Any, is_encoder_decoder: bool) -> None:
-    tokenizer.padding_side = "right" if is_encoder_decoder else "left"
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token

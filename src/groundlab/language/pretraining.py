@@ -186,12 +186,6 @@ def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:
         yield samples[batch * size : (batch + 1) * size]
 
 
-def _learning_rate(recipe: Recipe, share: float, step: int) -> float:
-    """The rate at `step` (from 0), `share` of all steps being done: warm-up, constant, linear fall to a tenth."""
-    fallen = max(0.0, share - (1 - recipe.fall)) / recipe.fall if recipe.fall else 0.0
-    return recipe.learning_rate * min((step + 1) / recipe.warm_up, 1 - 0.9 * fallen)
-
-
 def _train(run: Run, recipe: Recipe, model: PreTrainedModel, words: PreTrainedTokenizerBase) -> float:
     """Train to the end, or to a stop; one record a pool. Returns the CPU seconds of all sessions."""
     weights = nn.ParameterList(model.parameters())  # holds tied weights once, unlike the model's state dict
@@ -204,7 +198,9 @@ def _train(run: Run, recipe: Recipe, model: PreTrainedModel, words: PreTrainedTo
         began, stage, losses = time.process_time(), recipe.stages[at["stage"]], []
         share = done / (done + _pools_left(recipe, at))
         for number, samples in enumerate(pool(recipe, stage, done)):
-            rate = _learning_rate(recipe, share, done * BATCHES_A_POOL + number)
+            # `share` of all steps are done: warm-up, constant, linear fall to a tenth
+            fallen = max(0.0, share - (1 - recipe.fall)) / recipe.fall if recipe.fall else 0.0
+            rate = recipe.learning_rate * min((done * BATCHES_A_POOL + number + 1) / recipe.warm_up, 1 - 0.9 * fallen)
             losses.append(_update(model, optimizer, probes.collate(model, words, samples), rate, recipe.max_grad_norm))
         done, loss = done + 1, float(np.mean(losses))
         run.log({"step": done * BATCHES_A_POOL, "stage": at["stage"], "loss": loss})

@@ -120,10 +120,6 @@ def env_actions(indices: np.ndarray) -> np.ndarray:
     return np.minimum(indices, _NO_OPERATION)
 
 
-def _head(actions: Sequence[str], template: _Template) -> str:
-    return f"{template.actions} {', '.join(actions)} \n " if actions else ""
-
-
 def glam_prompt(
     goal: str,
     actions: Sequence[str],
@@ -147,7 +143,8 @@ def glam_prompt(
         f" \n Observation {k}: {''.join(f'{sentence}, ' for sentence in sentences)}\n Action {k}: {done[k]}"
         for k, sentences in enumerate(observations)
     )
-    return f"{_head(actions, template)}{template.goal}: {goal}{''.join(turns)}"
+    head = f"{template.actions} {', '.join(actions)} \n " if actions else ""
+    return f"{head}{template.goal}: {goal}{''.join(turns)}"
 
 
 class History:

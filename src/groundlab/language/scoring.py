@@ -130,7 +130,11 @@ class ActionScorer(nn.Module):
         self.include_eos = rule == "prob_softmax" if include_eos is None else include_eos
         self.pad_bonus = float(rule == "logit_sum") if pad_bonus is None else pad_bonus
         base = base_of(self.model)
-        _check_vocabulary_head(base)
+        changed = [name for name in _CHANGED_LOGITS if getattr(base.config, name, None) not in (None, 1, 1.0)]
+        if changed:
+            raise GroundlabError(
+                f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2"
+            )
         self._overhead = max(OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), OVERHEAD[1])
         self._token_ids: dict[str, tuple[int, ...]] = {}
         is_encoder_decoder = base.config.is_encoder_decoder
@@ -258,12 +262,6 @@ def _start_token(base: Any) -> int:
     places = [(base.config, "decoder_start_token_id"), (base.generation_config, "decoder_start_token_id")]
     found = [getattr(place, name, None) for place, name in [*places, (base.config, "pad_token_id")]]
     return next(token for token in found if token is not None)
-
-
-def _check_vocabulary_head(base: Any) -> None:
-    changed = [name for name in _CHANGED_LOGITS if getattr(base.config, name, None) not in (None, 1, 1.0)]
-    if changed:
-        raise GroundlabError(f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2")
 
 
 def keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:

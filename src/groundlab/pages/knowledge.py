@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 
 from groundlab import worlds
 from groundlab.core import storage
@@ -136,15 +135,11 @@ def potentials(plan: Plan, layout: int = 0, world: str | None = None) -> Page:
             figure.colorbar(drawn, ax=axis, label="φ, as it is before scaling", shrink=0.85)
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
-        return _page(figure, f"potentials over layout {layout} of {place}")
-
-
-def _page(figure: Figure, told: str) -> Page:
-    """A figure as the picture of a page."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    data = base64.b64encode(fewer_colours(buffer)).decode()
-    return Page(f'<img style="max-width:100%" alt="{html.escape(told)}" src="data:image/png;base64,{data}">', told)
+        told = f"potentials over layout {layout} of {place}"
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+        data = base64.b64encode(fewer_colours(buffer)).decode()
+        return Page(f'<img style="max-width:100%" alt="{html.escape(told)}" src="data:image/png;base64,{data}">', told)
 
 
 def _first(plan: Plan, form: str) -> list[PlannedRun]:

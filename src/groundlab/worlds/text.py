@@ -214,20 +214,16 @@ def _steps(words: _Language, count: int, direction: int) -> str:
     return f"{count} {words.steps[count > 1]} {words.directions[direction]}"
 
 
-def _where(words: _Language, x: int, y: int) -> str:
-    """The way from the agent to a cell of the view: sideways first, then ahead."""
-    sideways, ahead = x - _X, _Y - y
-    parts = [_steps(words, abs(sideways), _LEFT if sideways < 0 else _RIGHT)] if sideways else []
-    parts += [_steps(words, ahead, _FORWARD)] if ahead else []
-    return words.conjunction.join(parts)
-
-
 def _all_sentences(words: _Language, hand: _Language, wording: Wording) -> np.ndarray:
     """Every sentence there is, by number; `hand` has the words for what is carried."""
     table = [words.carry.format(thing=thing, colour=colour) for thing, colour in product(hand.things, hand.colours)]
     table += [words.wall.format(where=_steps(words, n, direction)) for direction in range(3) for n in range(VIEW)]
     for x, y in product(range(VIEW), range(VIEW)):
-        where = _where(words, x, y)
+        # the way from the agent to a cell of the view: sideways first, then ahead
+        sideways, ahead = x - _X, _Y - y
+        parts = [_steps(words, abs(sideways), _LEFT if sideways < 0 else _RIGHT)] if sideways else []
+        parts += [_steps(words, ahead, _FORWARD)] if ahead else []
+        where = words.conjunction.join(parts)
         for (kind, thing), colour, state in product(enumerate(words.things, FLOOR), words.colours, words.states):
             article = "an" if state == "open" and wording.article == "correct" else "a"
             pattern = words.door if kind == DOOR else words.thing

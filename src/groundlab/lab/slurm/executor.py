@@ -204,16 +204,13 @@ class Watch:
                 states = queue.states()
                 for each in list(self.left.values()):
                     self._look(each, states)
-            self._pause()
+            until = time.monotonic() + _POLL_SECONDS
+            while self.left and time.monotonic() < until and not self._stopping():
+                time.sleep(0.1)
         if self.left:
             self._view.note(
                 f"{len(self.left)} tasks stay in the queue: the same command collects them, scancel ends them"
             )
-
-    def _pause(self) -> None:
-        until = time.monotonic() + _POLL_SECONDS
-        while self.left and time.monotonic() < until and not self._stopping():
-            time.sleep(0.1)
 
     def _look(self, run: PlannedRun, states: dict[str, str]) -> None:
         folder = self._plan.folder_of(run)
@@ -226,13 +223,10 @@ class Watch:
                 self._end(run, state)
         else:
             self._ended_since.pop(run.hash, None)
-            self._show_progress(run, folder, state)
-
-    def _show_progress(self, run: PlannedRun, folder: Path, state: str) -> None:
-        if state == "RUNNING":
-            self._begin(run)
-            with suppress(GroundlabError):  # nothing written yet
-                self._view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
+            if state == "RUNNING":
+                self._begin(run)
+                with suppress(GroundlabError):  # nothing written yet
+                    self._view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
 
     def _begin(self, run: PlannedRun) -> None:
         if run.hash not in self._started:

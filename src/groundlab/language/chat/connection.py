@@ -59,7 +59,8 @@ class Connection:
 
     def __post_init__(self):
         _check_address(self.base_url)
-        _check_key(self.key)
+        if self.key is not None and (not self.key.isascii() or not self.key.isprintable() or " " in self.key):
+            raise GroundlabError(f"{KEY} holds characters that no key has (a line break, perhaps); set it again")
 
     def without_key(self, text: str) -> str:
         """The text with the key struck out: servers repeat it in errors, and could in replies."""
@@ -139,8 +140,3 @@ def _check_address(address: str) -> None:
         raise GroundlabError(
             f"the server's address holds a password or a query; give http://HOST:PORT/v1, and its key in {KEY}"
         )
-
-
-def _check_key(key: str | None) -> None:
-    if key is not None and (not key.isascii() or not key.isprintable() or " " in key):
-        raise GroundlabError(f"{KEY} holds characters that no key has (a line break, perhaps); set it again")

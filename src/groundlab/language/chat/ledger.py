@@ -145,7 +145,9 @@ class Ledger:
             *lines, rest = file.read().split(b"\n")
         for line in lines:
             self._lines += 1
-            self._enter(self._parse(line))
+            record = self._parse(line)
+            self._replies[record["key"]] = record["reply"]
+            self.accounts.setdefault(record["model"], Account()).add(record)
             self._read_to += len(line) + 1
         if rest and not self._warned:
             self._warned = True
@@ -165,10 +167,6 @@ class Ledger:
             where = f"{self.path}:{self._lines}"
             raise GroundlabError(f"{where} lacks {', '.join(missing)}; delete that line and run again")
         return record
-
-    def _enter(self, record: dict[str, Any]) -> None:
-        self._replies[record["key"]] = record["reply"]
-        self.accounts.setdefault(record["model"], Account()).add(record)
 
 
 @cache

@@ -72,10 +72,6 @@ def _anything(rng: Generator) -> str:
     return f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
 
 
-def _mission(rng: Generator, name: str) -> str:
-    return one_of(rng, _MISSIONS).format(name)
-
-
 _INTENTIONS = {"pick up": "i take the {}.", "drop": "i put down the {}.", "toggle": "i open the {}."}
 _TOWARDS = {"turn left": "left", "turn right": "right", "go forward": "forward"}
 _NOT_SEEN = "i see no {}."
@@ -106,7 +102,7 @@ def _reply(rng: Generator, mode: str, name: str) -> str:
 
 def _prompt(rng: Generator, mode: str, name: str, view: str, breadth: Breadth) -> str:
     """An agent's prompt with `view` as its newest observation, with or without an earlier turn."""
-    system = _SYSTEM[mode].format(goal=_mission(rng, name))
+    system = _SYSTEM[mode].format(goal=one_of(rng, _MISSIONS).format(name))
     if rng.random() >= _EARLIER:
         return _conversation(system, [], view)
     if rng.random() < _INVALID_SHARE:

@@ -187,15 +187,11 @@ def draw(rng: Generator, count: int, vocabulary: Vocabulary, similar: float) -> 
             kinds.append(kind)
     things = [Thing(*kind, *cells[cell]) for kind, cell in zip(kinds, order, strict=True)]
     things_in_order = tuple(sorted(things, key=lambda thing: (thing.right, -thing.ahead)))
-    return Scene(things_in_order, _walls(things, free_ahead, free_left, free_right)), things[0]
-
-
-def _walls(things: Sequence[Thing], ahead: int, left: int, right: int) -> tuple[int, int, int]:
-    """Distances to the walls in sight: within reach of the eye, and with nothing on the ray."""
+    # distances to the walls in sight: within reach of the eye, and with nothing on the ray
     blocked = {thing.side for thing in things if thing.right == 0 or thing.ahead == 0}
-    reach = (("forward", ahead, SIGHT_AHEAD), ("left", left, SIGHT_ASIDE), ("right", right, SIGHT_ASIDE))
+    reach = (("forward", free_ahead, SIGHT_AHEAD), ("left", free_left, SIGHT_ASIDE), ("right", free_right, SIGHT_ASIDE))
     near = [free + 1 if free < sight and side not in blocked else 0 for side, free, sight in reach]
-    return near[0], near[1], near[2]
+    return Scene(things_in_order, (near[0], near[1], near[2])), things[0]
 
 
 OPENINGS = ("you see a", "there is a", "a", "you notice a", "you observe a")

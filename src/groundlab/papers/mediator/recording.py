@@ -62,14 +62,11 @@ class Recorder:
         for episode in episodes:
             key = (policy, episode.layout)
             self._episodes[key] = episode
-            self._frames.setdefault(key, []).append(self._frame(episode))
-
-    def _frame(self, episode: Episode) -> Image.Image:
-        frame = Image.fromarray(as_picture(episode.image))
-        ImageDraw.Draw(frame).text(
-            _CAPTION_AT, caption(episode), "white", self._font, stroke_width=1, stroke_fill="black"
-        )
-        return frame.quantize(64)
+            frame = Image.fromarray(as_picture(episode.image))
+            ImageDraw.Draw(frame).text(
+                _CAPTION_AT, caption(episode), "white", self._font, stroke_width=1, stroke_fill="black"
+            )
+            self._frames.setdefault(key, []).append(frame.quantize(64))
 
     def write(self) -> list[Path]:
         """Write all files and return the GIFs' paths."""
