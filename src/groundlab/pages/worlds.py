@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from groundlab import worlds
-from groundlab.worlds import render, text
+from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, TYPES
 
 _TILE, _WIDEST = 24, 400  # pixels: a cell, and a picture that is shown in smaller cells
@@ -57,24 +57,11 @@ def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
     for action in actions:
         observation, *_ = env.step(action)
     goal = observation["mission"]
-    if env.world.is_door_key:
-        return _page(world, seed, goal, [("what has been seen", render.as_picture(observation["image"], _TILE))], [])
-    pictures = [
-        ("the level (lit: in view)", render.level_picture(env.grids, tile=min(_TILE, _WIDEST // env.world.width))),
-        ("what the agent sees", render.view_picture(observation["image"], _TILE)),
-    ]
-    told = [(name, text.describe(observation["image"], _carried(env), name)) for name in ("english", "french")]
-    return _page(world, seed, goal, pictures, told)
-
-
-def _carried(env: worlds.GridEnv) -> tuple[str, str] | None:
+    family = worlds.families()[env.world.family]
     kind, colour = env.grids.carried[0, :2].tolist()
-    return (TYPES[kind], COLOURS[colour]) if kind else None
-
-
-def _page(
-    world: str, seed: int, goal: str, pictures: list[tuple[str, np.ndarray]], told: list[tuple[str, list[str]]]
-) -> Page:
+    carried = (TYPES[kind], COLOURS[colour]) if kind else None
+    pictures = family.pictures(env.grids, observation["image"], _TILE, _WIDEST)
+    told = [(name, text.describe(observation["image"], carried, name)) for name in family.languages]
     drawn = "".join(_figure(caption, picture) for caption, picture in pictures)
     words = "<div>" + "".join(_list(language, sentences) for language, sentences in told) + "</div>"
     heading = f"<p><b>{html.escape(world)}</b>, layout {seed}. Goal: <i>{html.escape(goal)}</i></p>"

@@ -20,7 +20,10 @@ from groundlab.worlds.crafter.rules import CRAFTER_WORLDS, CrafterWorld
 from groundlab.worlds.registry import ALIASES, WORLDS, World, register_worlds
 
 if TYPE_CHECKING:
+    import numpy as np
     from gymnasium.vector import VectorEnv
+
+    from groundlab.worlds.state import Grids
 
 
 class WorldFamily(ABC):
@@ -37,6 +40,8 @@ class WorldFamily(ABC):
     """What "image" in its observations is."""
     options: tuple[str, ...] = ("autoreset",)
     """What `make` takes besides."""
+    languages: tuple[str, ...] = ()
+    """Languages in which BabyAI-Text describes its views."""
 
     @property
     @abstractmethod
@@ -55,6 +60,20 @@ class WorldFamily(ABC):
         """Sentences about each of B observations; none for a family without words of its own."""
         return [[] for _ in observations["image"]]
 
+    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+        """One environment of the grid engine, which observes `image`; none for another game.
+
+        A picture uint8 [H * 32, W * 32, 3] for mode "rgb_array", text for "ansi".
+        """
+        return None
+
+    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
+        """Captioned pictures of one environment, as `render` knows it.
+
+        Cells are of `tile` pixels, smaller where a level would be wider than `widest`.
+        """
+        return []
+
 
 class GridFamily(WorldFamily):
     """Levels of the grid engine that show the agent's own view."""
@@ -62,6 +81,7 @@ class GridFamily(WorldFamily):
     name, title = "grid", "levels with the agent's view (GLAM, reasoning agents, background knowledge)"
     image = "uint8 [7, 7, 3]: type, colour and state of the cells in view"
     options = ("autoreset", "kinds", "num_dists")
+    languages = ("english", "french")
 
     def __init__(self, added: Iterable[World] = ()):
         self._added = tuple(added)
@@ -85,15 +105,41 @@ class GridFamily(WorldFamily):
 
         return describe_batch(observations["image"], world.language)
 
+    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+        """The whole level, its view lit."""
+        from groundlab.worlds import render  # here, because it is compiled
+
+        return render.level_picture(grids) if mode == "rgb_array" else render.level_text(grids)
+
+    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
+        """The level and the agent's view."""
+        from groundlab.worlds import render
+
+        level = render.level_picture(grids, tile=min(tile, widest // grids.cells.shape[1]))
+        return [("the level (lit: in view)", level), ("what the agent sees", render.view_picture(image, tile))]
+
 
 class DoorKeyFamily(GridFamily):
     """Rooms of the grid engine that show what has been seen so far; their words are the mediator paper's own."""
 
     name, title = "door-key", "door-key worlds (mediator)"
     image = "uint8 [10, 10, 4]: type, colour and state of the remembered cells, and the agent's heading"
+    languages = ()
 
     def describe(self, world: World, observations: dict[str, Any]) -> list[list[str]]:
         return WorldFamily.describe(self, world, observations)
+
+    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+        """What the agent has seen of the room, as a picture or as text."""
+        from groundlab.worlds import render
+
+        return render.as_picture(image) if mode == "rgb_array" else render.as_text(image)
+
+    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
+        """What the agent has seen of the room."""
+        from groundlab.worlds import render
+
+        return [("what has been seen", render.as_picture(image, tile))]
 
 
 class CrafterFamily(WorldFamily):

@@ -9,9 +9,8 @@ import gymnasium as gym
 import numpy as np
 
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds import render
 from groundlab.worlds.codes import ACTIONS
-from groundlab.worlds.family import find
+from groundlab.worlds.family import families, find
 from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
@@ -76,7 +75,4 @@ class GridEnv(gym.Env):
         """
         if self.render_mode is None:
             return None
-        if self.world.is_door_key:
-            draw = render.as_picture if self.render_mode == "rgb_array" else render.as_text
-            return draw(self._images[0])
-        return render.level_picture(self.grids) if self.render_mode == "rgb_array" else render.level_text(self.grids)
+        return families()[self.world.family].render(self.grids, self._images[0], self.render_mode)
