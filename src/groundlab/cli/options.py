@@ -1,6 +1,9 @@
 """The options that several commands share, each defined once, and `--set KEY=VALUE` as nested settings."""
 
+import inspect
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +35,38 @@ LedgerFile = Annotated[str | None, typer.Option("--ledger", help="File where its
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Its OpenAI-compatible server, http://HOST:PORT/v1.")]
 Prices = Annotated[str | None, typer.Option("--prices", help="Per million tokens: PROMPT,COMPLETION.")]
 Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger may come to hold: tokens=N,cost=X.")]
+
+
+def takes_method_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all options that set a method's settings; it gets what they say as its parameter `settings`."""
+    own = inspect.signature(command).parameters.values()
+    shared = inspect.signature(_method_settings).parameters
+
+    @wraps(command)
+    def with_options(**values: Any) -> None:
+        settings = _method_settings(**{name: values.pop(name) for name in shared})
+        command(**values, settings=settings)
+
+    parameters = [*(each for each in own if each.name != "settings"), *shared.values()]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] - what typer reads
+    return with_options
+
+
+def _method_settings(
+    set_: Set = [],  # noqa: B006
+    plans: Plans = None,
+    epsilon: Epsilon = None,
+    planner: Planner = None,
+    model: Model = None,
+    ledger: LedgerFile = None,
+    base_url: BaseUrl = None,
+    prices: Prices = None,
+    budget: Budget = None,
+) -> dict[str, Any]:
+    """Settings by --set and by options of their own; where a language model is goes to the environment."""
+    connect(base_url, prices, budget)
+    named = {"plans": plans, "epsilon": epsilon, "planner": planner, "ledger": ledger, "chat.model": model}
+    return parse_settings(set_, **named)
 
 
 def parse_settings(pairs: list[str], **named: Any) -> dict[str, Any]:

@@ -13,42 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from groundlab.cli import options
-from groundlab.cli.options import (
-    BaseUrl,
-    Budget,
-    Epsilon,
-    LedgerFile,
-    Method,
-    Model,
-    Planner,
-    Plans,
-    Prices,
-    Results,
-    Seed,
-    Set,
-    Track,
-    World,
-)
+from groundlab.cli.options import Method, Results, Seed, Track, World, takes_method_settings
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 
 console = Console()
-
-
-def _agent_settings(
-    set_: list[str],
-    plans: str | None,
-    epsilon: float | None,
-    planner: str | None,
-    model: str | None,
-    ledger: str | None,
-    **connection: str | None,
-) -> dict[str, Any]:
-    """The settings that `run` and `evaluate` were given, by --set and by options of their own."""
-    options.connect(**connection)  # type: ignore[arg-type]
-    named = {"plans": plans, "epsilon": epsilon, "planner": planner, "ledger": ledger, "chat.model": model}
-    return options.parse_settings(set_, **named)
 
 
 def reproduce(
@@ -94,29 +63,20 @@ def _needed_by(figure: str) -> tuple[str, list[str]]:
     return exhibits[figure].paper, [*exhibits[figure].methods, *exhibits[figure].beside]
 
 
+@takes_method_settings
 def run(
     method: Method,
     world: World,
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues it.")],
+    settings: dict[str, Any],
     seed: Seed = 0,
-    set_: Set = [],  # noqa: B006
     track: Track = None,
-    plans: Plans = None,
-    epsilon: Epsilon = None,
-    planner: Planner = None,
-    model: Model = None,
-    ledger: LedgerFile = None,
-    base_url: BaseUrl = None,
-    prices: Prices = None,
-    budget: Budget = None,
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
     from groundlab.lab import run_hash, tracking
 
     tracking.ask_for(track)
-    where = {"base_url": base_url, "prices": prices, "budget": budget}
-    settings = _agent_settings(set_, plans, epsilon, planner, model, ledger, **where)
     spec = run_hash.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
@@ -124,24 +84,17 @@ def run(
         _print_means(f"{spec.label}, {result['policy']}", result["mean"])
 
 
+@takes_method_settings
 def evaluate(
     method: Method,
     world: World,
+    settings: dict[str, Any],
     layouts: Annotated[str, typer.Option("--layouts", help="Test layouts (reset seeds), first-last.")] = "0-99",
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Run folder of a trained agent.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of sampled decisions.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write means and rows.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the dialogue with the planner.")] = False,
     record: Annotated[Path | None, typer.Option("--record", help="Folder for GIFs and dialogues.")] = None,
-    set_: Set = [],  # noqa: B006
-    plans: Plans = None,
-    epsilon: Epsilon = None,
-    planner: Planner = None,
-    model: Model = None,
-    ledger: LedgerFile = None,
-    base_url: BaseUrl = None,
-    prices: Prices = None,
-    budget: Budget = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
     from groundlab.core.run import RunSpec
@@ -150,8 +103,7 @@ def evaluate(
     from groundlab.papers.mediator.recording import Dialogue, Recorder
 
     registry.check_world(method, world)
-    where = {"base_url": base_url, "prices": prices, "budget": budget}
-    settings = {**_agent_settings(set_, plans, epsilon, planner, model, ledger, **where), "layouts": layouts}
+    settings = {**settings, "layouts": layouts}
     trained = _load_agent(method, world, checkpoint)
     if trained is not None:
         settings = {**trained.spec.settings, **settings}
