@@ -14,7 +14,7 @@ import pytest
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.lab import config, run_hash
+from groundlab.lab import config
 from groundlab.papers import registry
 from groundlab.papers.method import Request
 
@@ -39,7 +39,7 @@ LEARNERS = [name for name, (method, world, _) in ROWS.items() if registry.get(me
 
 def _spec(name: str) -> RunSpec:
     method, world, settings = ROWS[name]
-    return run_hash.resolve(method, world, 0, settings)
+    return registry.resolve(method, world, 0, settings)
 
 
 def _records(folder: Path) -> dict[str, bytes]:

@@ -31,10 +31,10 @@ def groundlab(monkeypatch, capsys):
 def trained(tmp_path_factory):
     """A run folder of the asking policy, trained for two iterations on SimpleDoorKey."""
     from groundlab import lab
-    from groundlab.lab import run_hash
+    from groundlab.papers import registry
 
     folder = tmp_path_factory.mktemp("runs") / "mediator"
-    spec = run_hash.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
+    spec = registry.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
     lab.execute_run(spec, folder)
     return folder
 

@@ -74,10 +74,11 @@ def run(
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
-    from groundlab.lab import run_hash, tracking
+    from groundlab.lab import tracking
+    from groundlab.papers import registry
 
     tracking.ask_for(track)
-    spec = run_hash.resolve(method, world, seed, settings)
+    spec = registry.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
     for result in storage.read_json(out / "evaluation.json"):

@@ -26,7 +26,8 @@ from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_store
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.devices import needs_gpu
-from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of, resolve
+from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
+from groundlab.papers import registry
 
 # Set by `reproduce` for its notebooks: their plan is the one it executed, and their run cell starts nothing.
 METHODS_VARIABLE = "GROUNDLAB_METHODS"
@@ -153,7 +154,7 @@ def plan(
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
-        for spec in (resolve(entry.method, world, seed, entry.settings),)
+        for spec in (registry.resolve(entry.method, world, seed, entry.settings),)
     ]
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if not methods and all(entry.alone for _, entry in chosen) else ()

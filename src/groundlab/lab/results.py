@@ -24,7 +24,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.paths import repository_root
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.lab import import_closure, machine, run_hash, run_store
+from groundlab.lab import import_closure, machine, run_store
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.run_hash import package_folder
 from groundlab.papers import registry
@@ -293,7 +293,7 @@ def _keyed(places: Iterable[Path]) -> Iterable[tuple[str, Path]]:
     for place in places:
         config = _config(place)
         try:
-            spec = run_hash.resolve(config["method"], config["world"], config["seed"], config["settings"])
+            spec = registry.resolve(config["method"], config["world"], config["seed"], config["settings"])
             asked: Any = spec.settings
         except GroundlabError:  # a setting that this code does not know: comparable with its like only
             asked = config["settings"]

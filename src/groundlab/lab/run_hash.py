@@ -32,15 +32,6 @@ _NO_RESULT = {"module", "settings", "summary", "assets", "families", "worlds"}
 """Fields of a row that are prose, say where a method runs, or are hashed by content."""
 
 
-def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpec:
-    """The spec of a run with its settings completed by the method's defaults.
-
-    Raises GroundlabError for an unknown method, world or setting, naming the nearest.
-    """
-    registry.check_world(method, world)
-    return RunSpec(method=method, world=world, seed=seed, settings=registry.resolve_settings(method, world, given))
-
-
 def code_digest(method: str, world: str) -> str:
     """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
     return digest_of_modules(modules_of(method, world))
@@ -88,7 +79,7 @@ def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str
 
     The path is as given, or from the package's folder: what ships has the same name in every checkout and image.
     """
-    files = sorted({*registry.input_files(method, world, settings), *declared_assets(method, world)})
+    files = sorted({*registry.settings_of(method, world, settings).input_files(), *declared_assets(method, world)})
     return {_name(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
 
 
@@ -111,7 +102,8 @@ def _name(file: Path) -> str:
 def hash_run(spec: RunSpec, code: str | None = None) -> str:
     """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
     method = registry.get(spec.method, spec.world)
-    changed = registry.schema_of(method)(**spec.settings).model_dump(mode="json", exclude_defaults=True)
+    settings = registry.settings_of(spec.method, spec.world, spec.settings)
+    changed = settings.model_dump(mode="json", exclude_defaults=True)
     # its world and all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")
     words = {word for text in _strings(spec.settings) for word in text.split()}
     world_rows = {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}

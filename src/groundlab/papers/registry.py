@@ -70,14 +70,23 @@ def schema_of(method: Method) -> type[Strict]:
     return getattr(importlib.import_module(module), name)
 
 
+def settings_of(name: str, world: str, given: dict[str, Any]) -> Strict:
+    """The settings of a method, checked and completed. Raises GroundlabError for an unknown or ill-typed key."""
+    return parse(schema_of(get(name, world)), given, f"settings of {name}")
+
+
 def resolve_settings(name: str, world: str, given: dict[str, Any]) -> dict[str, Any]:
-    """All settings of a method, defaults filled in. Raises GroundlabError for an unknown or ill-typed key."""
-    return parse(schema_of(get(name, world)), given, f"settings of {name}").model_dump(mode="json")
+    """All settings of a method as data, defaults filled in. Raises GroundlabError as `settings_of`."""
+    return settings_of(name, world, given).model_dump(mode="json")
 
 
-def input_files(name: str, world: str, settings: dict[str, Any]) -> list:
-    """The files that a run with these settings reads, such as a ledger of recorded replies."""
-    return schema_of(get(name, world))(**settings).input_files()
+def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpec:
+    """The spec of a run with its settings completed by the method's defaults.
+
+    Raises GroundlabError for an unknown method, world or setting, naming the nearest.
+    """
+    check_world(method, world)
+    return RunSpec(method=method, world=world, seed=seed, settings=resolve_settings(method, world, given))
 
 
 def check_world(name: str, world: str) -> None:

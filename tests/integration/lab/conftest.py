@@ -12,7 +12,8 @@ import yaml
 
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
-from groundlab.lab import machine, run_hash
+from groundlab.lab import machine
+from groundlab.papers import registry
 
 REAL_ROOT = Path(__file__).resolve().parents[3]
 ONE_RULE = {
@@ -123,7 +124,7 @@ def laboratory(tmp_path, monkeypatch):
 def training_spec(laboratory) -> RunSpec:
     """A run of the real asking policy that takes some seconds."""
     settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
-    return run_hash.resolve("mediator", "SimpleDoorKey", 0, settings)
+    return registry.resolve("mediator", "SimpleDoorKey", 0, settings)
 
 
 @pytest.fixture

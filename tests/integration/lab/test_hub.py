@@ -18,7 +18,8 @@ from groundlab import lab
 from groundlab.cli import app
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import hub, run_hash
+from groundlab.lab import hub
+from groundlab.papers import registry
 
 SETTINGS = {"num_envs": 2, "steps": 4, "minibatch_size": 4, "iterations": 1, "layouts": "0-5", "num_dists": 0}
 TOKEN = "hf_" + "x" * 34
@@ -28,7 +29,7 @@ TOKEN = "hf_" + "x" * 34
 def trained(tmp_path_factory):
     """The folder of a real run."""
     folder = tmp_path_factory.mktemp("runs") / "direct"
-    lab.execute_run(run_hash.resolve("direct", "Reasoning-GoTo-v0", 3, {**SETTINGS, "lora_rank": 2}), folder)
+    lab.execute_run(registry.resolve("direct", "Reasoning-GoTo-v0", 3, {**SETTINGS, "lora_rank": 2}), folder)
     return folder
 
 

@@ -12,6 +12,7 @@ import groundlab
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import machine, run_hash
+from groundlab.papers import registry
 
 
 def _hashes(plan: lab.Plan) -> list[str]:
@@ -101,14 +102,14 @@ def test_a_run_is_named_by_its_settings_and_not_by_the_estimate_or_the_note(labo
 
 
 def test_a_setting_given_its_default_value_is_the_same_run(laboratory, rule_entry):
-    given = run_hash.resolve("always", "KeyInBox", 0, {"plans": "head"})
-    assert run_hash.hash_run(given) == run_hash.hash_run(run_hash.resolve("always", "KeyInBox", 0, {}))
+    given = registry.resolve("always", "KeyInBox", 0, {"plans": "head"})
+    assert run_hash.hash_run(given) == run_hash.hash_run(registry.resolve("always", "KeyInBox", 0, {}))
 
 
 def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory, monkeypatch):
     monkeypatch.chdir(laboratory.root)
     (laboratory.root / "ledger.jsonl").write_text("{}\n")
-    spec = run_hash.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
+    spec = registry.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
     first = run_hash.hash_run(spec)
     (laboratory.root / "ledger.jsonl").write_text("{} \n")
     second = run_hash.hash_run(spec)
@@ -118,7 +119,7 @@ def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name
 
 def test_what_ships_is_named_alike_in_every_checkout():
     inputs = run_hash.input_digests(
-        "glam", "BabyAI-GoToLocal-v0", run_hash.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
+        "glam", "BabyAI-GoToLocal-v0", registry.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
     )
     assert "assets/models/quick-t5-s0/model.safetensors" in inputs
     assert not any(Path(name).is_absolute() for name in inputs)
@@ -126,7 +127,7 @@ def test_what_ships_is_named_alike_in_every_checkout():
 
 def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
     monkeypatch.chdir(laboratory.root)
-    spec = run_hash.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
+    spec = registry.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl"})
     first = run_hash.hash_run(spec)
     (laboratory.root / "ledger.jsonl").write_text("{}\n")
     assert run_hash.hash_run(spec) == first
@@ -136,8 +137,9 @@ CHANGES = """
 from pathlib import Path
 import groundlab
 from groundlab.lab import run_hash
+from groundlab.papers import registry
 home = Path(groundlab.__file__).parent
-spec = run_hash.resolve("always", "KeyInBox", 0, {})
+spec = registry.resolve("always", "KeyInBox", 0, {})
 def changed(name):
     before = run_hash.hash_run(spec)
     (home / name).write_text((home / name).read_text() + f"CHANGE = {name!r}" + chr(10))

@@ -29,7 +29,7 @@ class Copy:
         self.home = home
 
     def hash(self, method: str = RUN[0], world: str = RUN[1], **settings) -> str:
-        return run_hash.hash_run(run_hash.resolve(method, world, 0, settings))
+        return run_hash.hash_run(registry.resolve(method, world, 0, settings))
 
     def write(self, name: str, text: str) -> None:
         (self.home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ from groundlab.core.run import Run
 from groundlab.lab import run_hash
 from groundlab.papers import registry
 method, world, settings, folder = json.loads(sys.argv[1])
-spec = run_hash.resolve(method, world, 0, settings)
+spec = registry.resolve(method, world, 0, settings)
 known, home = run_hash.input_digests(method, world, spec.settings), run_hash.package_folder()
 registry.load(method, world)
 opened = []

@@ -5,7 +5,7 @@ import pytest
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
-from groundlab.lab import config, run_hash
+from groundlab.lab import config
 from groundlab.papers import registry
 from groundlab.papers.glam import episodes
 from groundlab.papers.glam.settings import ReadingSettings
@@ -27,7 +27,7 @@ def names_in(experiment: config.Experiment) -> set[str]:
 def test_every_entry_holds_worlds_settings_and_tests_that_its_method_takes(paper, scale):
     for entry in config.load(paper, scale).runs:
         for world in entry.worlds:
-            spec = run_hash.resolve(entry.method, world, 0, entry.settings)
+            spec = registry.resolve(entry.method, world, 0, entry.settings)
             settings = registry.schema_of(registry.get(entry.method, world))(**spec.settings)
             if isinstance(settings, ReadingSettings):
                 assert len(episodes.plan_tests(settings)) == 4 + len(settings.tests)
@@ -107,7 +107,7 @@ def test_language_models_at_scale_paper_are_tuned_with_the_published_values():
     entries = [entry for entry in config.load("glam", "paper").runs if entry.method in TUNED]
     assert len(entries) > 15
     for entry in entries:
-        settings = run_hash.resolve(entry.method, entry.worlds[0], 0, entry.settings).settings
+        settings = registry.resolve(entry.method, entry.worlds[0], 0, entry.settings).settings
         assert {key: settings[key] for key in PUBLISHED} == PUBLISHED
         assert settings["model"].startswith("google/flan-t5-")
         mixed, variants = "Mixed" in entry.worlds[0], "E6" in entry.experiments
