@@ -132,7 +132,7 @@ Screen = Callable[[dict[str, Any]], str]
 
 def _door_key_screen(env: "GridEnv") -> Screen:
     """What was seen of the room, and the line that the mediator's planner reads."""
-    from groundlab.papers.mediator.planner import Translator
+    from groundlab.papers.mediator.search import Translator
 
     translator = Translator(env.world.name)
     return lambda observation: f"{env.render()}\n{translator.describe(observation['image'])}"

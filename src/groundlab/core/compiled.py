@@ -6,6 +6,7 @@ It lies in the user's cache folder (`NUMBA_CACHE_DIR` overrides it), where proce
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numba
@@ -13,11 +14,18 @@ from numba import njit
 
 from groundlab.core.storage import digest_files
 
+if "scipy.linalg" not in sys.modules:
+    # Numba's arrays look for scipy's BLAS as they load: a fifth of a command's start, and no loop here needs it.
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment] - "there is none"
+    import numba.np.arraymath
+
+    del sys.modules["scipy.linalg"]
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def _cache_folder() -> Path:
-    sources = [file for file in _PACKAGE.rglob("*.py") if "groundlab.core.compiled" in file.read_text()]
+    sources = [file for file in _PACKAGE.rglob("*.py") if b"groundlab.core.compiled" in file.read_bytes()]
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "groundlab" / "numba" / digest_files(sources, _PACKAGE)[:12]
 

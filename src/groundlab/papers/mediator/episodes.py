@@ -15,7 +15,8 @@ import numpy as np
 
 from groundlab import worlds
 from groundlab.core.seeding import generator
-from groundlab.papers.mediator.planner import Planner, Translator
+from groundlab.papers.mediator.planner import Planner
+from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.papers.mediator.skills import Plan, PlanExecutor, SkillSettings, SweepMemory
 

@@ -20,7 +20,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import EPISODE_LIMIT, evaluation, make_envs
-from groundlab.papers.mediator.planner import Translator
+from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.settings import TrainingSettings
 from groundlab.papers.mediator.skills import (
     EXPLORE,

@@ -1,13 +1,10 @@
-"""The planner: the line that it reads, its question, the parser of its reply, and a scripted one that needs no LLM.
+"""Text to plan: the planner's question, the parser of its reply, and the scripted planner that needs no LLM.
 
     planner = Planner(world, chat)
     reply, plan = planner.plan(text, coordinates, seed)
 
 `scripted_planner` answers by the tables that match the paper's prompts (docs/papers/mediator.md#s4-5); with them the
 paper's LLM-driven baselines come out to the second decimal.
-
-`Translator` makes the line from an observation, with the coordinates that a reply may name. Each world has its own
-wording, oddities included (docs/papers/mediator.md#s3): the planner's examples match them to the letter.
 """
 
 import logging
@@ -17,73 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from groundlab.assets import read_text
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Ledger, Messages, Recorded, Recording, Sampling, Scripted, Unanswered
 from groundlab.language.chat.factory import chat_model
-from groundlab.papers.mediator.search import find_objects
+from groundlab.papers.mediator.search import OBJECT_CODES, Coordinates, has_box
 from groundlab.papers.mediator.settings import Settings
 from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, PICK_UP, TOGGLE_OBJECT, UNKNOWN, Option, Plan
-from groundlab.worlds.codes import BOX, COLOURS, DOOR, KEY, TYPES
-
-Coordinates = dict[str, tuple[int, int]]
-
-_BOX_WORLDS = ("KeyInBox", "RandomBoxKey")
-
-
-class Translator:
-    """Describes memory images [10, 10, 4] of one world, remembering where each named object was last seen.
-
-    A new episode needs a new translator: the original's coordinates outlive episodes (Q4), ours do not.
-    """
-
-    def __init__(self, world: str, carry_inside: bool = False):
-        """`carry_inside` writes KeyInBox's carried key inside the braces, as its own examples do (Q17)."""
-        self.world, self._carry_inside = world, carry_inside
-        self.coordinates: Coordinates = {}
-
-    def describe(self, image: np.ndarray) -> str:
-        """The text of an observation; updates `coordinates`."""
-        listed, carried = self._read(image)
-        seen = ", ".join(f"observed {self._article(name)}" for name in listed) or "observed nothing"
-        carry = f", carry {carried}" if carried else ""
-        if self.world == "ColoredDoorKey":
-            return f"Q: [{seen}{carry}]"
-        if self.world == "KeyInBox" and not self._carry_inside:
-            return f"observation: {{{seen}}}, {carry}"
-        return f"observation: {{{seen}{carry}}} "
-
-    def _read(self, image: np.ndarray) -> tuple[list[str], str | None]:
-        """Names of the objects in sight, in the order of mention, and of the key in hand."""
-        listed, carried = [], None
-        for kind, colour, x, y, here in find_objects(image).tolist():
-            name = self._name(kind, colour)
-            if kind == BOX and self.world not in _BOX_WORLDS:
-                continue
-            if kind == KEY and here:
-                carried = name
-                continue
-            listed.append(name)
-            self.coordinates[name] = (x, y)
-        return listed, carried
-
-    def _name(self, kind: int, colour: int) -> str:
-        return f"{COLOURS[colour]} {TYPES[kind]}" if self.world == "ColoredDoorKey" else TYPES[kind]
-
-    def _article(self, name: str) -> str:
-        return name if self.world == "ColoredDoorKey" else f"a {name}"
-
-
-def has_box(world: str) -> bool:
-    """Whether boxes exist, for translator and parser, in this world."""
-    return world in _BOX_WORLDS
-
-
-OBJECT_CODES = {"key": KEY, "door": DOOR, "box": BOX}
-
 
 _log = logging.getLogger(__name__)
 FALLBACK: Plan = (Option(EXPLORE),)

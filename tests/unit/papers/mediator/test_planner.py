@@ -8,11 +8,11 @@ from groundlab.papers.mediator.planner import (
     ATTEMPTS,
     FALLBACK,
     Planner,
-    Translator,
     parse_plan,
     perfect_reply,
     scripted_planner,
 )
+from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.skills import DROP_OBJECT, GO_TO, UNKNOWN, Option
 
 DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
