@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import sys
+from inspect import signature
 from pathlib import Path
 
 import click
@@ -12,8 +13,7 @@ import typer
 import yaml
 
 from groundlab import cli
-from groundlab.cli import options, runs
-from groundlab.lab import run_hash
+from groundlab.cli import options
 from groundlab.language.chat import connection
 from groundlab.papers import registry
 from groundlab.papers.knowledge import labelling
@@ -79,13 +79,10 @@ def understood(words: list[str]) -> None:
             command.invoke(context)
         assert getattr(end.value, "exit_code", getattr(end.value, "code", 1)) == 0
     elif name in ("run", "evaluate"):
-        agent = {key: given[key] for key in ("plans", "epsilon", "planner", "model", "ledger")}
-        settings = runs._agent_settings(
-            given["set_"], **agent, **{key: given[key] for key in ("base_url", "prices", "budget")}
-        )
+        settings = options.method_settings(**{key: given[key] for key in signature(options.method_settings).parameters})
         settings |= {"layouts": given["layouts"]} if "layouts" in given else {}
         if name == "run":
-            run_hash.resolve(given["method"], given["world"], given["seed"], settings)
+            registry.resolve(given["method"], given["world"], given["seed"], settings)
         else:
             registry.check_world(given["method"], given["world"])
             registry.resolve_settings(given["method"], given["world"], settings)

@@ -40,11 +40,11 @@ Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger ma
 def takes_method_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command all options that set a method's settings; it gets what they say as its parameter `settings`."""
     own = inspect.signature(command).parameters.values()
-    shared = inspect.signature(_method_settings).parameters
+    shared = inspect.signature(method_settings).parameters
 
     @wraps(command)
     def with_options(**values: Any) -> None:
-        settings = _method_settings(**{name: values.pop(name) for name in shared})
+        settings = method_settings(**{name: values.pop(name) for name in shared})
         command(**values, settings=settings)
 
     parameters = [*(each for each in own if each.name != "settings"), *shared.values()]
@@ -52,7 +52,7 @@ def takes_method_settings(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def _method_settings(
+def method_settings(
     set_: Set = [],  # noqa: B006
     plans: Plans = None,
     epsilon: Epsilon = None,

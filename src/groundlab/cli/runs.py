@@ -98,8 +98,7 @@ def evaluate(
     record: Annotated[Path | None, typer.Option("--record", help="Folder for GIFs and dialogues.")] = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
-    from groundlab.core.run import RunSpec
-    from groundlab.lab.devices import check_devices
+    from groundlab.lab.machine import check_devices
     from groundlab.papers import registry
     from groundlab.papers.mediator.recording import Dialogue, Recorder
 
@@ -110,15 +109,10 @@ def evaluate(
         settings = {**trained.spec.settings, **settings}
     dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
     watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
-    request = registry.Request(
-        method=method,
-        world=world,
-        seed=seed if seed is not None else trained.spec.seed if trained else 0,
-        settings=registry.resolve_settings(method, world, settings),
-        checkpoint=trained,
-        watch=(lambda policy, episodes: [watch(policy, episodes) for watch in watchers]) if watchers else None,
-    )
-    check_devices([RunSpec(method=method, world=world, seed=request.seed, settings=request.settings)])
+    spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
+    check_devices([spec])
+    watch = (lambda policy, episodes: [each(policy, episodes) for each in watchers]) if watchers else None
+    request = registry.Request(method, world, spec.seed, spec.settings, trained, watch)
     results = registry.evaluate(request)
     if dialogue:
         console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_store, worker
 from groundlab.lab.config import Estimate
-from groundlab.lab.devices import check_devices
+from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.run_hash import hash_run

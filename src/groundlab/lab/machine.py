@@ -10,13 +10,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
+from groundlab.core.run import RunSpec
 
 # What a change of makes a result incomparable; results/, docs/ and tests/ may differ freely.
 _WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject.toml")
@@ -175,3 +178,23 @@ def _peak_memory_mib() -> float:
         return peaks[0]
     unit = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss: bytes on macOS, KiB elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def needs_gpu(settings: dict[str, Any]) -> bool:
+    """Whether a run with these settings asks for a GPU (`device: cuda`, `cuda:1`)."""
+    return str(settings.get("device", "cpu")).startswith("cuda")
+
+
+def check_devices(specs: Iterable[RunSpec]) -> None:
+    """Raises GroundlabError where a run asks for a GPU and torch has none to offer."""
+    asking = [spec for spec in specs if needs_gpu(spec.settings)]
+    if not asking:
+        return
+    import torch  # plans are made without it
+
+    if not torch.cuda.is_available():
+        others = f" and {len(asking) - 1} other runs" if len(asking) > 1 else ""
+        raise GroundlabError(
+            f"{asking[0].label}{others} want device {asking[0].settings['device']}, and torch finds no GPU here; "
+            "use a machine with one, another --scale, or for a single run --set device=cpu"
+        )

@@ -25,7 +25,7 @@ from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_store
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
-from groundlab.lab.devices import needs_gpu
+from groundlab.lab.machine import needs_gpu
 from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
 from groundlab.papers import registry
 

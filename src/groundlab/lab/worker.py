@@ -35,7 +35,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.lab import run_store, tracking
-from groundlab.lab.devices import check_devices
+from groundlab.lab.machine import check_devices
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.learning import distributed
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
