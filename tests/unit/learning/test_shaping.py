@@ -12,8 +12,7 @@ from hypothesis import given, settings
 
 from groundlab.learning.options import ORIGINAL, Quirks
 from groundlab.learning.returns import gae
-from groundlab.learning.running_stats import RunningMeanStd
-from groundlab.learning.shaping import Shaper, scale_of, shaping
+from groundlab.learning.shaping import RunningMeanStd, Shaper, scale_of, shaping
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])

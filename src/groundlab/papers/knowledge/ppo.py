@@ -24,8 +24,7 @@ from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
-from groundlab.learning.running_stats import RunningMeanStd
-from groundlab.learning.shaping import Shaper
+from groundlab.learning.shaping import RunningMeanStd, Shaper
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (
     GRID,

@@ -12,9 +12,9 @@ def _learner(name: str, module: str, summary: str, worlds: tuple[str, ...]) -> M
     return Method(name, f"{_HERE}.{module}", summary, True, (DOOR_KEY,), worlds, settings, _PROMPTS)
 
 
-def _rule(name: str, summary: str, module: str = "baselines") -> Method:
+def _rule(name: str, summary: str) -> Method:
     settings = f"{_HERE}.settings:RuleSettings"
-    return Method(name, f"{_HERE}.{module}", summary, False, (DOOR_KEY,), WORLDS, settings, _PROMPTS)
+    return Method(name, f"{_HERE}.baselines", summary, False, (DOOR_KEY,), WORLDS, settings, _PROMPTS)
 
 
 PAPER = Paper(
@@ -28,9 +28,9 @@ PAPER = Paper(
         _rule("always", "asks at every step"),
         _rule("random", "asks with probability one half"),
         _rule("on-change", "asks when the text has changed (our control)"),
-        _rule("nothing-changed", "asks when nothing in view has changed (our control)", "controls"),
-        _rule("new-object", "asks when a thing comes into view (our control)", "controls"),
-        _rule("untrained", "asks as an untrained network draws (the first commit's random)", "controls"),
+        _rule("nothing-changed", "asks when nothing in view has changed (our control)"),
+        _rule("new-object", "asks when a thing comes into view (our control)"),
+        _rule("untrained", "asks as an untrained network draws (the first commit's random)"),
         # its translator and its five options are this world's (docs/papers/mediator.md#s6)
         _learner("never", "options_rl", "learns by PPO which option to run", ("SimpleDoorKey",)),
     ),

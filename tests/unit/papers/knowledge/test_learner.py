@@ -8,7 +8,7 @@ import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec
-from groundlab.learning.running_stats import RunningMeanStd
+from groundlab.learning.shaping import RunningMeanStd
 from groundlab.papers import registry
 from groundlab.papers.knowledge import rnd
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groundlab.papers.mediator.controls import new_object, nothing_changed
+from groundlab.papers.mediator.baselines import new_object, nothing_changed
 from groundlab.papers.registry import Request, evaluate, resolve_settings
 from groundlab.worlds.codes import BOX, EMPTY, KEY, UNSEEN, WALL
 
