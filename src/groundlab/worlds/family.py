@@ -200,8 +200,10 @@ def names(family: str | None = None) -> tuple[str, ...]:
 
 def family_of(name: str) -> WorldFamily:
     """The family of a world. Raises GroundlabError for an unknown one, naming the nearest."""
-    name = ALIASES.get(name, name)
-    for family in families().values():
+    name, known = ALIASES.get(name, name), families()
+    if name in WORLDS:
+        return known[WORLDS[name].family]
+    for family in known.values():
         if name in family.worlds:
             return family
     raise unknown_name("world", name, names(), "groundlab worlds lists all")
@@ -212,7 +214,8 @@ def find(name: str) -> Any:
 
     Raises GroundlabError for an unknown name, naming the nearest.
     """
-    return family_of(name).worlds[ALIASES.get(name, name)]
+    name, family = ALIASES.get(name, name), family_of(name)
+    return WORLDS[name] if name in WORLDS else family.worlds[name]
 
 
 def make(id: str, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
