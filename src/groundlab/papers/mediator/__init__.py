@@ -34,7 +34,7 @@ PAPER = Paper(
         # its translator and its five options are this world's (docs/papers/mediator.md#s6)
         _learner("never", "options_rl", "learns by PPO which option to run", ("SimpleDoorKey",)),
     ),
-    metrics=("interactions", "asked", "steps", "success", "return"),
+    metrics=("interactions", "steps", "success", "return", "asked"),
     short_names={"mediator": "ours"} | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},
     exhibits=(f"{_HERE}.exhibits", f"{_HERE}.variants"),
 )
