@@ -59,9 +59,17 @@ class Selector(_Strict):
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
-    when: Literal["end", "worst test", "training", "first tenth", "last tenth"] = "end"
+    when: Literal["end", "worst test", "training", "first tenth", "last tenth", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
-    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); or the ends of its training."""
+    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); the ends of its training; or the
+    success of its last training episodes after so many `frames`."""
+    frames: int | None = None
+
+    @model_validator(mode="after")
+    def _names_its_frames(self) -> "Selector":
+        if (self.when == "at") != (self.frames is not None):
+            raise ValueError("when: at needs frames, and frames need when: at")
+        return self
 
     @property
     def key(self) -> str:
@@ -74,6 +82,8 @@ class Selector(_Strict):
         name = next((names[key] for key in keys if key in names), self.method)
         if self.when in ("training", "first tenth", "last tenth"):
             return f"{name} ({self.when})"
+        if self.frames is not None:
+            return f"{name} (at {self.frames:,} frames)"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:

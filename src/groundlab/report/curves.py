@@ -1,6 +1,5 @@
-"""Learning curves: running success of training episodes, and the one way in which curves of several seeds are drawn.
+"""Learning curves: the one way in which curves of several seeds are drawn.
 
-frames, success = running_success(curve)                 # of one run
 draw_running_success(axis, arm, colour)                  # of all seeds of an arm
 draw_seeds(axis, frames, values, colour, label)          # any values [seeds, points] on shared points
 """
@@ -8,30 +7,14 @@ draw_seeds(axis, frames, values, colour, label)          # any values [seeds, po
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from groundlab.report.arms import Arm
+from groundlab.report.records import WINDOW, running_success
 from groundlab.report.statistics import SEEDS_FOR_A_VERDICT, Bounds, band
 
-WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 RUNNING_SUCCESS = f"success of the last {WINDOW} episodes [%]"
 _THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.45}
-
-
-def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(frames, success in percent) of one run, each point over the updates that hold the last `WINDOW` episodes.
-
-    Points before there are so many episodes are left out. Short episodes finish first, so early points flatter.
-    """
-    curve = curve.sort_values("frames")
-    counts = curve["episodes"].to_numpy(dtype=float)
-    totals = np.nan_to_num(curve["success"].to_numpy(dtype=float)) * counts
-    ended, won = np.cumsum(counts), np.cumsum(totals)
-    first = np.searchsorted(ended, ended - WINDOW, side="right") - 1  # the last update that is not needed
-    before = np.where(first >= 0, ended[first], 0.0), np.where(first >= 0, won[first], 0.0)
-    full = ended >= WINDOW
-    return curve["frames"].to_numpy()[full], ((won - before[1]) / np.maximum(ended - before[0], 1))[full]
 
 
 def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", linestyle: Any = "-") -> None:

@@ -25,6 +25,7 @@ from groundlab.report.records import (
     Records,
     episode_columns,
     holds_training,
+    levels_at,
     load,
     select,
     table,
@@ -190,6 +191,8 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
     rows = select_rows(records, selector)
     if selector.when == "end":
         return table(rows, metric, episode_columns(selector.policy))
+    if selector.frames is not None:
+        return levels_at(rows, selector.frames)
     if selector.when == "training":
         return training_means(rows, metric)
     if selector.when in ("first tenth", "last tenth"):

@@ -25,6 +25,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
+WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 _KEYS = ("run", "paper", "method", "world", "seed")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where it was built in: eight times as fast
 
@@ -169,6 +170,35 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
         count = max(1, len(values) // 10)
         means.append([np.mean(values[-count:] if last else values[:count])])
     return np.array(means)
+
+
+def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """(frames, success in percent) of one run, each point over the updates that hold the last `WINDOW` episodes.
+
+    Points before there are so many episodes are left out. Short episodes finish first, so early points flatter.
+    """
+    curve = curve.sort_values("frames")
+    counts = curve["episodes"].to_numpy(dtype=float)
+    totals = np.nan_to_num(curve["success"].to_numpy(dtype=float)) * counts
+    ended, won = np.cumsum(counts), np.cumsum(totals)
+    first = np.searchsorted(ended, ended - WINDOW, side="right") - 1  # the last update that is not needed
+    before = np.where(first >= 0, ended[first], 0.0), np.where(first >= 0, won[first], 0.0)
+    full = ended >= WINDOW
+    return curve["frames"].to_numpy()[full], ((won - before[1]) / np.maximum(ended - before[0], 1))[full]
+
+
+def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
+    """[seeds, 1]: the running success of each seed after so many frames.
+
+    Raises GroundlabError where a seed was trained for fewer frames, or was run twice with other settings.
+    """
+    _refuse_duplicates(curves, "iteration")
+    levels = []
+    for seed, curve in curves.groupby("seed"):
+        if curve["frames"].max() < frames:
+            raise GroundlabError(f"seed {seed} has no {frames:,} frames; run its scale to the end")
+        levels.append([np.interp(frames, *running_success(curve))])
+    return np.array(levels)
 
 
 def _refuse_duplicates(rows: pd.DataFrame, columns: str) -> None:

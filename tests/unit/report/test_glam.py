@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from groundlab.core.errors import GroundlabError
 from groundlab.papers.glam import arms, figures, pretraining_exhibits, tables
 from groundlab.report.claims import Claim
-from groundlab.report.curves import running_success
 from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
-from groundlab.report.records import load, training_means
+from groundlab.report.records import levels_at, load, running_success, training_means
 
 WORLD = "BabyAI-GoToLocalS8N4-v0"
 
@@ -223,3 +223,12 @@ def test_arms_of_one_method_are_told_apart_by_what_varies_within_it(tmp_path):
         store(folder, "cloning", seed, {"sampled": 0.8}, demonstrations="bot", temperature=0.05)
     store(folder, "cloning", 0, {"sampled": 0.7}, demonstrations="agent", temperature=0.05, epochs=1)
     assert [each.variant for each in arms.glam_arms(load(folder))] == ["", "", "demonstrations agent"]
+
+
+def test_a_level_at_a_number_of_frames_is_that_of_the_last_hundred_episodes():
+    told = {"frames": [1000, 2000, 3000], "episodes": [100, 100, 100], "success": [20.0, 60.0, 80.0]}
+    curve = pd.DataFrame({"seed": 0, "iteration": [1, 2, 3], **told})
+    assert levels_at(curve, 2000) == pytest.approx(np.array([[60.0]]))
+    assert levels_at(curve, 2500) == pytest.approx(np.array([[70.0]]))
+    with pytest.raises(GroundlabError, match="seed 0 has no 9,000 frames"):
+        levels_at(curve, 9000)

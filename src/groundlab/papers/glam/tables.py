@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
-from groundlab.report.curves import WINDOW, running_success
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import FIRST_FINISHED, Records
+from groundlab.report.records import FIRST_FINISHED, WINDOW, Records, running_success
 from groundlab.report.statistics import Estimate, ratio_interval
 from groundlab.report.tables import Table, measured
 
