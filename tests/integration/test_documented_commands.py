@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-import sys
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
@@ -55,7 +55,7 @@ COMMANDS = _commands()
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     """Plans without the hashes of their runs, and no trace in the environment."""
-    module = sys.modules["groundlab.lab.plan"]
+    module = import_module("groundlab.lab.plan")
     monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
     monkeypatch.setattr(module, "hash_run", lambda spec, code: spec.label)
     for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK"):
