@@ -230,13 +230,13 @@ def estimate(selector: Selector, metric: str, records: Records, drawn: bool = Tr
 
 def _trained(records: Records, selector: Selector) -> bool:
     """Whether the seeds of a selector are trainings."""
-    runs = select_rows(records, selector)["run"].unique()
+    runs = select_rows(records, selector)["run"].tolist()
     return holds_training(records.curves.loc[records.curves["run"].isin(runs)])
 
 
 def _few_seeds(records: Records, selector: Selector) -> bool:
     """Whether these are trainings of fewer seeds than a verdict on an ordering needs."""
-    return _trained(records, selector) and select_rows(records, selector)["seed"].nunique() < SEEDS_FOR_A_VERDICT
+    return _trained(records, selector) and len(set(select_rows(records, selector)["seed"])) < SEEDS_FOR_A_VERDICT
 
 
 def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str]:
@@ -308,7 +308,8 @@ def difference(comparison: Comparison, records: Records, confidence: float = CON
         p = permutation_p(*((theirs, ours) if comparison.direction.endswith("lower") else (ours, theirs)))
         return Estimate(p, np.nan, np.nan)
     if all(side.when == "end" for side in sides):
-        ours, theirs, paired = tables_of_both(*(select_rows(records, side) for side in sides), comparison.metric)
+        rows = select_rows(records, comparison.of), select_rows(records, comparison.than)
+        ours, theirs, paired = tables_of_both(*rows, comparison.metric)
     else:
         ours, theirs = (_values(records, side, comparison.metric) for side in sides)
         paired = False

@@ -139,7 +139,7 @@ def tables_of_both(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> tup
     columns = [episode_columns(rows["policy"].iloc[0]) for rows in (ours, theirs)]
     shared = set(ours["layout"]) & set(theirs["layout"]) if columns == ["layout", "layout"] else set()
     if shared:
-        ours, theirs = (rows.loc[rows["layout"].isin(shared)] for rows in (ours, theirs))
+        ours, theirs = (rows.loc[rows["layout"].isin(list(shared))] for rows in (ours, theirs))
     first, second = (table(rows, metric, each) for rows, each in zip((ours, theirs), columns, strict=True))
     return first, second, bool(shared)
 
@@ -195,7 +195,7 @@ def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
     _refuse_duplicates(curves, "iteration")
     levels = []
     for seed, curve in curves.groupby("seed"):
-        if curve["frames"].max() < frames:
+        if max(curve["frames"]) < frames:
             raise GroundlabError(f"seed {seed} has no {frames:,} frames; run its scale to the end")
         levels.append([np.interp(frames, *running_success(curve))])
     return np.array(levels)

@@ -12,7 +12,7 @@ from groundlab.report.judging import estimate, select_rows
 from groundlab.report.records import Records
 from groundlab.report.tables import Table, measured
 
-_USUAL = Settings().model_dump(mode="json")
+_USUAL = Settings.model_validate({}).model_dump(mode="json")
 _VARIED = ("fidelity", "epsilon", "ask_lambda")
 _KEPT = ("plans", "probability", "anneal_from", "iterations")
 _METRICS = ("interactions", "asked", "steps", "success", "return")
@@ -56,7 +56,7 @@ def _differences(settings: dict) -> str:
 def _measurements(records: Records, selector: Selector, words: str) -> tuple[dict, dict]:
     """The row as numbers, and as text."""
     stored = select_rows(records, selector)
-    metrics = [metric for metric in _METRICS if metric in stored and not stored[metric].isna().any()]
+    metrics = [metric for metric in _METRICS if metric in stored and not any(stored[metric].isna())]
     found = {metric: estimate(selector, metric, records) for metric in metrics}
     seeds = stored["seed"].nunique()
     about = {"variant": words, "world": selector.world, "method": selector.method, "seeds": seeds}
