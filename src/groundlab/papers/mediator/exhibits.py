@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from groundlab.papers.mediator import WORLDS
-from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report.claims import Claim, Selector, load_claims, published_cells
 from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
@@ -43,13 +42,24 @@ COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how 
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
-_HEAD = {"plans": "head", "epsilon": 0.0, "fidelity": Fidelity().model_dump(mode="json")}
+QUIRKS = {  # the defaults of settings.Fidelity, which pictures cannot import
+    "explore_avoid": False,
+    "frame_difference": "uint8",
+    "penalty": "head",
+    "random_policy": "half",
+    "advantage": "monte-carlo",
+    "carry_inside": False,
+    "repeat": "whole",
+    "goto_ties": "original",
+}
+DEFAULTS = {"epsilon": 0.0, "ask_lambda": 0.01}
+_HEAD = {"plans": "head", "epsilon": DEFAULTS["epsilon"], "fidelity": QUIRKS}
 _ANNEALED = {**_HEAD, "ask_lambda": 0.01, "anneal_from": 0.75}
 _CONSTANT = {**_ANNEALED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
 _PROTOCOL = {  # of the first commit, which seems to have made the published table
     **_CONSTANT,
     "plans": "first-commit",
-    "fidelity": Fidelity(penalty="first-commit").model_dump(mode="json"),
+    "fidelity": {**QUIRKS, "penalty": "first-commit"},
 }
 
 
@@ -118,7 +128,7 @@ def _without_unsolvable(records: Records) -> Records:
     """The records of RandomBoxKey without the layouts on which asking always fails, which its claim lists."""
     failing = {layout for claim in load_claims("mediator") for layout in claim.failed_layouts or ()}
     rows = records.evaluations
-    return replace(records, evaluations=rows.loc[(rows["world"] == _BOXES) & ~rows["layout"].isin(failing)])
+    return replace(records, evaluations=rows.loc[(rows["world"] == _BOXES) & ~rows["layout"].isin(list(failing))])
 
 
 _NOTES = (

@@ -5,14 +5,13 @@ import json
 import pandas as pd
 
 from groundlab.papers.mediator import WORLDS
-from groundlab.papers.mediator.settings import Settings
+from groundlab.papers.mediator.exhibits import DEFAULTS, QUIRKS
 from groundlab.report.claims import Selector
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import estimate, select_rows
 from groundlab.report.records import Records
 from groundlab.report.tables import Table, measured
 
-_USUAL = Settings.model_validate({}).model_dump(mode="json")
 _VARIED = ("fidelity", "epsilon", "ask_lambda")
 _KEPT = ("plans", "probability", "anneal_from", "iterations")
 _METRICS = ("interactions", "asked", "steps", "success", "return")
@@ -48,8 +47,8 @@ _NOTES = (
 def _differences(settings: dict) -> str:
     """How settings differ from the defaults in what is varied: `explore_avoid=True`."""
     fidelity = settings.get("fidelity", {})
-    changed = {key: value for key, value in fidelity.items() if value != _USUAL["fidelity"].get(key)}
-    changed |= {key: settings[key] for key in _VARIED[1:] if settings.get(key, _USUAL[key]) != _USUAL[key]}
+    changed = {key: value for key, value in fidelity.items() if value != QUIRKS.get(key)}
+    changed |= {key: settings[key] for key, usual in DEFAULTS.items() if settings.get(key, usual) != usual}
     return ", ".join(f"{key}={value}" for key, value in changed.items())
 
 
