@@ -133,6 +133,8 @@ class Claim(_Strict):
     primary: bool = False
     published: dict[str, Number] = {}
     """What the paper prints."""
+    episodes: int | None = None
+    """How many episodes a published success rate is of: its own noise then counts in class `interval`."""
     error_bar: dict[str, Number] = {}
     """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
     original: dict[str, Number] = {}

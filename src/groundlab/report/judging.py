@@ -37,6 +37,7 @@ from groundlab.report.statistics import (
     CONFIDENCE,
     SEEDS_FOR_A_VERDICT,
     Estimate,
+    agrees_with_share,
     bounds_of,
     difference_interval,
     mean_interval,
@@ -246,7 +247,11 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
         return float(low) <= fresh.value <= float(high), f"{metric} {fresh.value:.2f}, accepted {low} to {high}"
     value = claim.expected[metric]
     if claim.tolerance == "interval":
-        return fresh.holds(float(value)), f"{metric} {value} against [{fresh.low:.2f}, {fresh.high:.2f}]"
+        told = f"{metric} {value} against [{fresh.low:.2f}, {fresh.high:.2f}]"
+        if claim.episodes and metric == "success":
+            agrees = agrees_with_share(fresh, float(value), claim.episodes)
+            return agrees, f"{told}, the printed share being of {claim.episodes} episodes"
+        return fresh.holds(float(value)), told
     if claim.tolerance == "numeric" and metric in claim.within:
         width = claim.within[metric]
         distance = abs(Decimal(repr(round(fresh.value, 9))) - value)

@@ -136,6 +136,19 @@ def _doubt_at_a_bound(table: np.ndarray, bounds: Bounds) -> float:
     return (high - low) ** 2 * (1 / episodes) * (1 - 1 / episodes) / episodes
 
 
+def agrees_with_share(ours: Estimate, published: float, episodes: int) -> bool:
+    """Whether a share in percent may equal one that was printed from so many episodes.
+
+    The interval of the difference holds 0; it is put together from both intervals (Newcombe 1998), the printed share's
+    by Clopper and Pearson.
+    """
+    exact = stats.binomtest(round(published / 100 * episodes), episodes).proportion_ci(CONFIDENCE)
+    low, high, gap = 100 * exact.low, 100 * exact.high, ours.value - published
+    if gap > 0:
+        return gap**2 <= (ours.value - ours.low) ** 2 + (high - published) ** 2
+    return gap**2 <= (ours.high - ours.value) ** 2 + (published - low) ** 2
+
+
 def ratio_interval(ours: np.ndarray, theirs: np.ndarray, confidence: float = CONFIDENCE) -> Estimate:
     """The mean of `ours` [seeds] over that of `theirs` [seeds], positive values: Welch's interval of the logarithm."""
     ratio = float(ours.mean() / theirs.mean())

@@ -32,7 +32,7 @@ class Table:
 def number(value: float, metric: str) -> str:
     """A value in the precision of its metric, percent with its sign: `25.78`, `59 %`."""
     decimals = DECIMALS.get(metric, 2)
-    if metric == "success" and value != round(value):
+    if metric == "success" and f"{value:.1f}" != f"{value:.0f}.0":
         decimals = 1
     return f"{value:.{decimals}f}" + (" %" if metric == "success" else "")
 
@@ -43,8 +43,8 @@ def measured(estimate: Estimate | None, metric: str) -> str:
         return "–"
     if not estimate.known:
         return f"{number(estimate.value, metric)} (one seed)"
-    decimals = DECIMALS.get(metric, 2)
-    return f"{number(estimate.value, metric)} [{estimate.low:.{decimals}f}, {estimate.high:.{decimals}f}]"
+    low, high = (number(end, metric).removesuffix(" %") for end in (estimate.low, estimate.high))
+    return f"{number(estimate.value, metric)} [{low}, {high}]"
 
 
 def markdown(frame: pd.DataFrame) -> str:

@@ -94,6 +94,13 @@ def test_a_ratio_is_welchs_on_logarithms():
     assert 1.3 < found.low < 1.7
 
 
+def test_a_printed_share_of_few_episodes_has_noise_of_its_own():
+    ours = s.Estimate(98.3, 94.4, 99.6)
+    assert not ours.holds(100) and s.agrees_with_share(ours, 100, 100)
+    assert not s.agrees_with_share(s.Estimate(80, 78, 82), 100, 50)
+    assert not s.agrees_with_share(ours, 66, 50) and s.agrees_with_share(s.Estimate(70, 62, 77), 66, 50)
+
+
 def test_a_band_is_students_at_each_point_and_is_cut_off():
     curves = np.array([[50.0, 99.0], [60.0, 100.0], [55.0, 90.0]])
     middle, low, high = s.band(curves, bounds=(0, 100))

@@ -1,6 +1,7 @@
 """The exhibits and claims of the worlds: kinds, two ways of counting, intervals, and equality with minigrid."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -99,8 +100,8 @@ def test_a_slow_bot_misses_its_length_and_keeps_its_success(played):
 def test_the_table_shows_both_ways_of_counting_beside_the_published_value_and_its_error_bar(played):
     drawn = draw("worlds-agents", played)
     text = drawn.path("md").read_text()
-    assert "| MixedTrainLocal, every kind alike | 11.4 % [9.9, 13.1] | 15 ± 5 % | 12.1 % |" in text
-    assert "| MixedTrainLocal, as episodes finish | 16.0 % [14.0, 18.2] | 15 ± 5 % | 16.5 % |" in text
+    assert re.search(r"\| MixedTrainLocal, every kind alike \| 11\.4 % \[\S+, \S+\] \| – \| 12\.1 % \|", text)
+    assert re.search(r"\| MixedTrainLocal, as episodes finish \| 16\.0 % \[\S+, \S+\] \| 15 ± 5 % \| 16\.5 % \|", text)
     assert "10,000 states compared, 1 differ" in text
     data = pd.read_csv(drawn.path("csv"))
     assert data.loc[data["kind"] == "goto", "success"].tolist() == [30, 100]
