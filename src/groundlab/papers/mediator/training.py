@@ -47,6 +47,9 @@ class FrameNetwork(nn.Module):
         return self.actor(embedding), self.critic(embedding)[:, 0]
 
 
+HIGHEST_CODE = 10  # of types, colours, states and headings in an image
+
+
 class FrameDifference:
     """Network inputs from the frames of a batch of episodes; remembers the last frame or frames.
 
@@ -72,7 +75,7 @@ class FrameDifference:
         self._frames[active] = now
         if self._difference == "uint8":
             return (now - before).astype(np.float32)
-        return (now.astype(np.float32) - before.astype(np.float32)) / np.float32(255)
+        return (now.astype(np.float32) - before.astype(np.float32)) / np.float32(HIGHEST_CODE)
 
 
 def act_without_gradient(network: FrameNetwork, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

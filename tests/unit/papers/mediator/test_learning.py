@@ -70,7 +70,7 @@ def test_signed_differences_and_frame_stacks_are_what_they_say():
     before, after = np.full((2, 10, 10, 4), 3, np.uint8), np.full((2, 10, 10, 4), 1, np.uint8)
     signed = FrameDifference("signed")
     signed.begin(before)
-    assert np.allclose(signed.inputs(after, np.array([1])), -2 / 255)
+    assert np.allclose(signed.inputs(after, np.array([1])), -2 / 10)
     stacked = FrameDifference(frame_stack=3)
     stacked.begin(before)
     frames = stacked.inputs(after, np.array([0]))
