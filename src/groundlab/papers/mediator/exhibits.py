@@ -233,7 +233,7 @@ def _paper_cell(measurement: dict | None, metric: str) -> str:
     beside=("hard-coded", "always", "random", "on-change"),
 )
 def curves(records: Records) -> Figure:
-    """Questions, steps and success over training: seeds thin, interquartile mean with band thick, tests as points."""
+    """Questions, steps and success over training: seeds thin, their mean thick, tests as points."""
     worlds = trained_worlds(records)
     figure, axes = new_figure(1.0 + 2.5 * len(worlds), 7.4, 3, len(worlds), sharex="col", sharey="row")
     for column, world in enumerate(worlds):
