@@ -1,30 +1,21 @@
 """The agent as a run: it learns, it resumes to the same numbers, it is tested as it says."""
 
 import json
-import shutil
 
 import pytest
 import torch
 
-from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.glam.policy import VARIANTS, CachedPolicy
 from groundlab.papers.glam.ppo import PPOLearner
 
 from .conftest import WORLD
 
-STORED = ("metrics.jsonl", "evaluation.json")
-
 
 def spec(resolved, method="glam", world=WORLD, seed=0, **given):
     return RunSpec(method=method, world=world, seed=seed, settings=resolved(method, world, **given))
-
-
-def bytes_of(folder):
-    newest = max((folder / "checkpoint").iterdir(), key=lambda path: int(path.name))
-    weights = {file.name: file.read_bytes() for file in newest.iterdir()}
-    return {name: (folder / name).read_bytes() for name in STORED} | weights
 
 
 def metrics(folder):
@@ -35,23 +26,9 @@ HISTORY = {"nbr_obs": 3, "action_list": True}
 DROPOUT = {"fidelity": {"dropout": True}}
 
 
-@pytest.mark.parametrize(("method", "given"), [("glam", HISTORY), ("npae", {}), ("npe", DROPOUT)])
-def test_a_killed_run_goes_on_to_the_same_bytes(method, given, resolved, tmp_path):
-    whole, killed, stopped = (tmp_path / name for name in ("whole", "killed", "stopped"))
-    asked = spec(resolved, method, **given)
-
-    def copy_at_three(progress):  # what a kill in the fourth update leaves on the disk
-        if progress.step == 4:
-            shutil.copytree(whole, killed)
-
-    registry.execute(Run(whole, asked, report=copy_at_three))
-    registry.execute(Run(killed, asked))
-    steps = []
-    with pytest.raises(Unfinished):
-        registry.execute(Run(stopped, asked, report=lambda p: steps.append(p.step), stop=lambda: len(steps) > 2))
-    registry.execute(Run(stopped, asked))
-    assert bytes_of(whole) == bytes_of(killed) == bytes_of(stopped)
-    assert "resumed at iteration 3" in (killed / "log.txt").read_text()
+@pytest.mark.parametrize(("method", "given"), [("glam", HISTORY), ("npe", DROPOUT)])
+def test_histories_and_dropout_go_through_a_checkpoint(method, given, resolved, goes_on):
+    goes_on(lambda: PPOLearner(spec(resolved, method, **given)))
 
 
 def test_each_update_leaves_a_record(resolved, tmp_path):
@@ -65,12 +42,9 @@ def test_each_update_leaves_a_record(resolved, tmp_path):
     assert records[0]["probe"] != records[1]["probe"]
 
 
-def test_a_checkpoint_is_evaluated_as_the_run_was(resolved, tmp_path):
-    asked = spec(resolved, tests=["synonyms", "no_meaning_words", "BabyAI-GoToObjS6-v1 fixed-mission"])
-    registry.execute(Run(tmp_path, asked))
-    checkpoint = load_checkpoint(tmp_path)
-    results = registry.evaluate(registry.Request(asked.method, WORLD, 0, asked.settings, checkpoint))
-    assert results == json.loads((tmp_path / "evaluation.json").read_text())
+def test_the_evaluation_has_both_ways_of_playing_the_control_and_every_test(resolved):
+    tests = ["synonyms", "no_meaning_words", "BabyAI-GoToObjS6-v1 fixed-mission"]
+    results = PPOLearner(spec(resolved, tests=tests)).evaluate()
     assert [result["policy"] for result in results] == [
         *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"),
         *("sampled synonyms", "sampled no_meaning_words", "sampled BabyAI-GoToObjS6-v1 fixed-mission"),

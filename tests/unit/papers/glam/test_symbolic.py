@@ -10,14 +10,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from groundlab import worlds
-from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
 from groundlab.papers.glam import symbolic
 from groundlab.papers.glam.episodes import episode_stats
 from groundlab.papers.glam.symbolic import ACModel, Settings, SymbolicLearner, SymbolicPlayer, word_numbers
-from groundlab.papers.registry import Request
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "symbolic_acmodel"
 WORLD = "BabyAI-GoToLocalS5N2-v0"
@@ -145,19 +144,7 @@ def test_tests_do_not_depend_on_how_many_are_played_together():
     assert together == alone
 
 
-def test_a_run_stopped_in_the_middle_ends_with_the_same_numbers(tmp_path):
-    registry.execute(Run(tmp_path / "whole", spec()))
-    asked = iter([False, True, False, False])
-    with pytest.raises(Unfinished):
-        registry.execute(Run(tmp_path / "parts", spec(), stop=lambda: next(asked)))
-    registry.execute(Run(tmp_path / "parts", spec()))
-    for name in ("metrics.jsonl", "evaluation.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
-    checkpoint = load_checkpoint(tmp_path / "parts")
-    stored = json.loads((tmp_path / "parts" / "evaluation.json").read_text())
-    assert stored == registry.evaluate(Request("symbolic", WORLD, 0, checkpoint.spec.settings, checkpoint))
-
-
+@pytest.mark.slow
 def test_it_learns_to_face_the_only_object_of_a_small_room():
     sizes = {name: Settings.model_fields[name].default for name in ("frames_per_env", "recurrence", "batch_size")}
     learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **sizes, num_envs=16, layouts="0-99", fixed_mission=""))

@@ -1,4 +1,4 @@
-"""A run on a sparse task is shaped by the knowledge that its settings name, and resumes like any other."""
+"""A run on a sparse task is shaped by the knowledge that its settings name."""
 
 import json
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
 from groundlab.learning.shaping import scale_of
 from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
@@ -25,15 +25,14 @@ from groundlab.papers.knowledge.potentials import (
     random_play,
     targets,
 )
-from groundlab.papers.method import Request
 
 WORLD = "BabyAI-GoToRedBallNoDists-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
 
 
-def run_of(folder, stop=lambda: False, **given):
+def run_of(folder, **given):
     settings = agent.Settings.model_validate({**SMALL, **given})
-    return Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()), stop=stop)
+    return Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()))
 
 
 @pytest.fixture
@@ -81,27 +80,6 @@ def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
     policies = [row["policy"] for row in json.loads((tmp_path / "run" / "evaluation.json").read_text())]
     assert policies == ["argmax", "sampled"]
-
-
-@pytest.mark.parametrize("form", ["code", "ellm", "motif"])
-def test_a_shaped_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, sources, form):
-    given = {"form": form, "source": sources[form], "threshold": -1.0}
-    registry.execute(run_of(tmp_path / "whole", **given))
-    for _ in range(3):
-        try:
-            registry.execute(run_of(tmp_path / "stopped", stop=lambda: True, **given))
-        except Unfinished:
-            continue
-    for name in ("metrics.jsonl", "evaluation.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
-
-
-def test_a_checkpoint_is_evaluated_as_its_run_was(tmp_path):
-    run = run_of(tmp_path / "run")
-    registry.execute(run)
-    checkpoint = load_checkpoint(tmp_path / "run")
-    request = Request("knowledge", WORLD, 0, run.spec.settings, checkpoint)
-    assert registry.evaluate(request) == json.loads((tmp_path / "run" / "evaluation.json").read_text())
 
 
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():

@@ -138,26 +138,12 @@ def test_options_that_go_to_an_object_work_once_it_was_seen_and_cost_a_no_op_bef
 
 
 @pytest.mark.parametrize("method", ["mediator", "never"])
-def test_a_learner_stopped_in_the_middle_ends_with_the_same_metrics(method, tmp_path):
-    whole = Run(tmp_path / "whole", spec(method, iterations=4))
-    registry.execute(whole)
-    asked = iter([False, True, False, False, False])
-    stopped = Run(tmp_path / "stopped", spec(method, iterations=4), stop=lambda: next(asked))
-    with pytest.raises(Exception, match="stopped at iteration 2 of 4"):
-        registry.execute(stopped)
-    registry.execute(Run(tmp_path / "stopped", spec(method, iterations=4)))
-    for name in ("metrics.jsonl", "evaluation.json"):
-        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.parametrize("method", ["mediator", "never"])
-def test_a_checkpoint_plays_the_test_layouts_as_its_run_did(method, tmp_path):
+def test_who_watches_an_evaluation_changes_nothing_and_an_untrained_agent_is_refused(method, tmp_path):
     run = Run(tmp_path, spec(method, iterations=2))
     registry.execute(run)
     stored = json.loads((tmp_path / "evaluation.json").read_text())
     checkpoint = load_checkpoint(tmp_path)
     request = registry.Request(method, run.spec.world, 0, run.spec.settings, checkpoint)
-    assert registry.evaluate(request) == stored
     dialogue = Dialogue()
     watched = replace(request, watch=dialogue.watch)
     if method == "never":
@@ -203,6 +189,7 @@ def test_tensorboard_has_the_originals_tags(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_learning_makes_asking_rarer(tmp_path):
     """Sixty iterations on SimpleDoorKey: interactions fall well below the untrained policy's at full success."""
     registry.execute(Run(tmp_path, spec(iterations=60, trajectories=10, test_every=60, layouts="0-49")))
