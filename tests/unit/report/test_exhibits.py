@@ -23,6 +23,7 @@ def test_every_exhibit_of_complete_results_is_drawn(results):
     assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
 
 
+@pytest.mark.integration
 def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path):
     code = "import sys; from groundlab.report import draw_all; draw_all(sys.argv[1])"
     copy = shutil.copytree(results, tmp_path / "again" / results.name)
@@ -42,6 +43,13 @@ def test_a_figure_without_its_runs_is_skipped_with_the_reason(results):
     drawn = draw("mediator-curves", results)
     assert not drawn.paths and "needs runs of mediator" in drawn.skipped
     assert not (results / "mediator" / "figures").exists()
+
+
+def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
+    alone = draw("mediator-table1", results).path("csv").read_bytes()
+    shutil.copytree(results / "mediator" / "runs", results / "glam" / "runs")
+    assert load(results).papers == ["glam", "mediator"]
+    assert draw("mediator-table1", results).path("csv").read_bytes() == alone
 
 
 def test_an_unknown_figure_suggests_the_nearest(results):

@@ -1,10 +1,11 @@
-"""The levels of the original systems, replayed: by the engine, and by the reference that it is measured against.
+"""The levels of the original systems, replayed by the reference that the engine is measured against (test_parity.py).
 
-Every fact here was recorded by running the originals; tests/golden/README.md says how.
+Every fact here was recorded by running the originals; tests/golden/README.md says how. That the engine does what the
+reference does is proved there, over whole streams of episodes of every level; the engine itself replays here only what
+no reference plays: rooms made by hand, sizes, limits, and levels of our own.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,9 +49,6 @@ class State:
         cells = np.array(self.grid)
         found = np.argwhere(cells[:, :, 0] > 2).tolist()
         return [(x, y, TYPES[cells[x, y, 0]], COLOURS[cells[x, y, 1]]) for x, y in found]
-
-
-Trace = Callable[[str, int, list[int]], list[State]]
 
 
 def by_engine(name: str, seed: int, actions: list[int]) -> list[State]:
@@ -122,8 +120,8 @@ def assert_is_recorded(state: State, step: dict) -> None:
     assert state.image.tolist() == step["image"]
 
 
-def replay(case: dict, trace: Trace) -> int:
-    states = trace(world_of(case), case["seed"], actions_of(case))
+def replay(case: dict) -> int:
+    states = by_reference(world_of(case), case["seed"], actions_of(case))
     assert (states[0].mission, states[0].max_steps) == (case["mission"], case["max_steps"])
     for step in case["steps"]:
         state = states[step["step_count"]]
@@ -138,14 +136,9 @@ def ids(case: dict) -> str:
     return case["id"]
 
 
-@pytest.mark.parametrize("case", native_cases(), ids=ids)
-def test_an_episode_of_babyai_text_is_the_originals(case):
-    assert replay(case, by_engine) > 0
-
-
 @pytest.mark.parametrize("case", level_cases(), ids=ids)
 def test_the_reference_plays_the_originals_episodes(case):
-    assert replay(case, by_reference) > 0
+    assert replay(case) > 0
 
 
 def test_most_recorded_levels_are_our_own():
@@ -203,15 +196,6 @@ STREAMS = [
     ("GoToLocal-v0", 101, (5, 2, 0), "go to the purple key", "go to a purple box", "go to the red key"),
     ("GoToLocal-v0", 1000000000, (1, 4, 3), "go to the red key", "go to the grey ball", "go to a red box"),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name, seed, pose, first, second, third", STREAMS)
-def test_a_seed_starts_the_originals_stream_of_episodes(name, seed, pose, first, second, third):
-    env = worlds.GridEnv(f"BabyAI-{name}")
-    missions = [env.reset(seed=seed)[0]["mission"]]
-    assert (*env.grids.agents[0],) == pose
-    missions += [env.reset()[0]["mission"] for _ in range(2)]
-    assert missions == [first, second, third]
 
 
 @pytest.mark.parametrize("name, seed, pose, first, second, third", STREAMS)
@@ -274,12 +258,6 @@ def knowledge_ids(episode: dict) -> str:
 
 def is_pretraining(episode: dict) -> bool:
     return "Pretraining" in episode["env"]
-
-
-@pytest.mark.parametrize("episode", [e for e in knowledge_episodes() if not is_pretraining(e)], ids=knowledge_ids)
-def test_an_episode_of_background_knowledge_is_the_originals(episode):
-    actions = episode["actions"][: len(episode["steps"]) - 1]
-    assert_is_recorded_episode(by_engine(episode["env"], episode["seed"], actions), episode)
 
 
 @pytest.mark.parametrize("episode", knowledge_episodes(), ids=knowledge_ids)

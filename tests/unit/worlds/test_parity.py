@@ -22,6 +22,12 @@ from groundlab.worlds.codes import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT
 LEVELS = [name for name, world in worlds.WORLDS.items() if not world.is_door_key]
 FEWER_OBJECTS = [(name, {"num_dists": n}) for name in LEVELS if name.startswith("Reasoning-") for n in (0, 3)]
 STATES_A_LEVEL = 2000
+STATES_A_KIND = 400  # of those that are compared in every run of the tests
+ONE_A_KIND = (
+    *(f"BabyAI-MixedTrainLocal-v0/{kind}" for kind in KINDS),
+    "Reasoning-PickUpSeqGoTo-v0",
+    "BabyAI-Text-GoToLocal-RedBall-S10",
+)
 STREAMS = 8
 BOTS = 4  # of the streams have a bot, and finish many more episodes than the others
 FEWER_BOTS = {"BabyAI-GoToLocalS8N16-v0": 1}  # minigrid draws 280 levels of it until one has all objects in reach
@@ -208,14 +214,24 @@ def kind_of(env: worlds.GridVectorEnv, name: str, b: int) -> str:
     return f"{name}/{KINDS[env.grids.kind[b]]}" if len(env.world.levels) > 1 else name
 
 
-@pytest.mark.parametrize("name, options", [*((name, {}) for name in LEVELS), *FEWER_OBJECTS])
-def test_every_episode_is_minigrids(name, options):
+def compare_level(name: str, options: dict, states: int) -> int:
     env = make(name, **options)
     label = f"{name} {options}" if options else name
-    successes = compare(label, env, lambda b: reference(kind_of(env, name, b), **options), STATES_A_LEVEL)
-    assert successes >= 10
+    return compare(label, env, lambda b: reference(kind_of(env, name, b), **options), states)
 
 
+@pytest.mark.parametrize("name", ONE_A_KIND)
+def test_episodes_of_each_kind_of_level_are_minigrids(name):
+    assert compare_level(name, {}, STATES_A_KIND) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, options", [*((name, {}) for name in LEVELS), *FEWER_OBJECTS])
+def test_every_episode_is_minigrids(name, options):
+    assert compare_level(name, options, STATES_A_LEVEL) >= 10
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["BabyAI-MixedTrainLocal-v0", "BabyAI-MixedTestLocal-v0"])
 def test_a_mixed_world_may_draw_the_kind_of_each_episode(name):
     env = make(name, kinds="per-episode")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tiny_models import T5
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
@@ -9,8 +10,6 @@ from groundlab.language.architecture import build
 from groundlab.language.prompts import text_actions
 from groundlab.papers.glam.policy import VARIANTS, build_scorer, published_name, trainable_parameters
 from groundlab.papers.glam.ppo import Settings
-
-from .conftest import SHAPE
 
 ACTIONS = text_actions(6)
 TOKEN_EMBEDDINGS = "shared.weight"
@@ -43,7 +42,7 @@ def test_the_switches_are_the_papers(name, built, model_folder):
 
 @pytest.mark.parametrize("binding", [True, False])
 def test_fresh_weights_begin_as_pretraining_began(binding, built, model_folder):
-    shape = SHAPE.model_copy(update={"binding_start": binding})
+    shape = T5.model_copy(update={"binding_start": binding})
     expected = dict(build(shape, models.load(model_folder)[0].config.vocab_size, seed=4).named_parameters())
     for name, fresh in weights(built("npa", seed=4, binding_start=binding)).items():
         assert torch.equal(fresh, expected[name]), name

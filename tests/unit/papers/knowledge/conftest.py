@@ -1,19 +1,15 @@
 """Facts of the background-knowledge paper's code, recorded by running it (tests/golden/README.md)."""
 
-import json
 import math
-from pathlib import Path
 
-import numpy as np
+import knowledge_data
 import pytest
 import torch
-
-from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 
 
 @pytest.fixture(scope="session")
 def golden():
-    return json.loads((Path(__file__).parents[3] / "golden" / "background_knowledge.json").read_text())
+    return knowledge_data.golden()
 
 
 @pytest.fixture(scope="session")
@@ -45,31 +41,12 @@ def pattern():
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch, golden):
+def data(tmp_path, monkeypatch):
     """A dataset of two episodes, of views that a world can show."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    known = np.array([state["image"] for state in golden["minigrid"]["minigrid_synthetic_captions"]], np.uint8)
-    rng, episodes = np.random.default_rng(0), []
-    for length in (8, 20):
-        views, actions = known[rng.integers(0, len(known), length + 1)], rng.integers(0, 7, length).astype(np.uint8)
-        episodes.append(Episode(views, actions, np.zeros(length, np.float32), False, True, 0, 0))
-    write(tmp_path / "data", episodes, {})
-    return Dataset(tmp_path / "data")
-
-
-class FixedReplies:
-    """A chat model that gives prepared replies, the last one for ever, and remembers its prompts."""
-
-    model = "fixed"
-
-    def __init__(self, replies):
-        self._replies, self.prompts = list(replies), []
-
-    def reply(self, messages, sampling):
-        self.prompts.append([dict(message) for message in messages])
-        return self._replies[min(len(self.prompts), len(self._replies)) - 1]
+    return knowledge_data.write_data(tmp_path / "data")
 
 
 @pytest.fixture(scope="session")
 def fixed_replies():
-    return FixedReplies
+    return knowledge_data.FixedReplies

@@ -1,5 +1,7 @@
 """Texts, replies and plans are the original's, character by character; bad replies end in the fallback."""
 
+import time
+
 import pytest
 from rooms import room_image
 
@@ -97,3 +99,10 @@ def test_noise_has_the_stated_rate_and_depends_only_on_the_seed():
     assert replies == again
     assert sum(reply != right for reply in replies) / 2000 == pytest.approx(0.3, abs=0.03)
     assert noisy.plan(text, coordinates, 5) == noisy.plan(text, coordinates, 5)
+
+
+@pytest.mark.parametrize("reply", ["{" * 2**20, "{\n" * 2**19, "{" * 2**19 + "\n}"])
+def test_a_reply_without_a_plan_is_read_in_a_moment_however_long(reply):
+    began = time.process_time()
+    assert parse_plan(reply, "SimpleDoorKey", {}) is None
+    assert time.process_time() - began < 1.0

@@ -1,4 +1,7 @@
-"""Kill -9 an agent that learns in words and start it again: the same bytes. Real processes."""
+"""Kill -9 an agent that learns in words, in another process, and go on in this one: the same bytes.
+
+That every method goes on as if nothing had been is proved in tests/contract; here the kill and the process are real.
+"""
 
 import json
 import os
@@ -10,10 +13,12 @@ import time
 from groundlab import lab
 from groundlab.core.run import RunSpec
 from groundlab.lab import run_store
+from groundlab.papers import registry
 
-from .conftest import WORLD
-
+WORLD = "Reasoning-GoTo-v0"
 SLOWEST_START = 300.0
+SMALL = {"num_envs": 4, "steps": 16, "minibatch_size": 8, "iterations": 12, "lora_rank": 2, "num_dists": 0}
+SMALL |= {"layouts": "0-2", "max_new_tokens": 6, "invalid_limit": 2}
 CALL = """
 import json, sys
 from pathlib import Path
@@ -28,8 +33,8 @@ def steps(folder) -> int:
     return file.read_bytes().count(b'"seconds"') if file.is_file() else 0
 
 
-def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(resolved, tmp_path):
-    settings = resolved("reasoning", lora_rank=2, iterations=12)
+def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(tiny_chat_llama, tmp_path):
+    settings = registry.resolve_settings("reasoning", WORLD, {"model": str(tiny_chat_llama), **SMALL})
     spec = RunSpec(method="reasoning", world=WORLD, seed=0, settings=settings)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     command = [sys.executable, "-P", "-c", CALL, json.dumps(spec.model_dump()), str(killed)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.papers.knowledge.sandbox import Limits, Sandbox, gate, seccomp
+from groundlab.papers.knowledge.sandbox import Limits, Sandbox, seccomp
 from groundlab.papers.knowledge.sandbox import attacks as adversaries
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=30.0)
@@ -141,22 +141,3 @@ def test_a_server_that_cannot_start_is_one_clear_line(monkeypatch):
 def test_windows_that_do_not_fit_their_actions_are_one_clear_line(sandbox):
     with pytest.raises(GroundlabError, match=r"give \[N, K \+ 1, ...\] and \[N, K\]"):
         sandbox.evaluate(HEAD + "return 1.0, {}", WINDOWS, ACTIONS[:, :4])
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("def compute_reward(a, b, c):\n  return 1.0, {}", None),
-        (
-            "import numpy as np\ndef near(x: float) -> float:\n  return 1 / (1 + x)\ncompute_reward = near",
-            "no function",
-        ),
-        ("def compute_reward(a, b, c):\n  return a.__class__", "line 2: the attribute __class__"),
-        ("from numpy import load\ndef compute_reward(a, b, c):\n  return 1.0, {}", "line 1: import of numpy.load"),
-        ("def compute_reward(a, b, c):\n  for _ in range(3): pass\n  return 1.0, {}", None),
-        ("def compute_reward(a, b, c):\n return (", "line 2: '(' was never closed"),
-    ],
-)
-def test_the_gate_says_what_it_refuses_and_where(source, reason):
-    said = gate.refusal(source)
-    assert said is None if reason is None else reason in said
