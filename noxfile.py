@@ -63,9 +63,9 @@ def groundlab(session: nox.Session, *arguments: str) -> None:
 
 @session
 def tests(session: nox.Session) -> None:
-    """The test-suite."""
+    """The test-suite, in two processes; words after `--` go to pytest: -m "not integration and not slow"."""
     install(session)
-    run(session, "pytest", *(session.posargs or ["-n", "2"]))
+    run(session, "pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
 
 
 @session
