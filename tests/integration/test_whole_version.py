@@ -6,7 +6,8 @@ both sides of a comparison have the same.
 
 import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 from groundlab import lab, report
 from groundlab.core.paths import repository_root
 from groundlab.lab import results
+from groundlab.lab.plan import Plan
 from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
@@ -38,14 +40,24 @@ def _coarse(monkeypatch):
     monkeypatch.setitem(style._RC, "pdf.fonttype", 3)  # no subsets of fonts, which take as long as the drawing
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> Callable[[str], Plan]:
+    """The plan of a scale, made once: planned("quick"). Its results folder is empty."""
+    return cache(lambda scale: lab.plan(scale=scale, results=tmp_path_factory.mktemp(scale)))
+
+
 # --- The records are those that methods write
+
+
+def _read(config: Path) -> dict[str, Any]:
+    return yaml.load(config.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def published_runs() -> Iterator[Path]:
     """One published run of each method with each choice of settings."""
     found = {}
     for config in sorted(repository_root().glob("results/*/*/runs/*/config.yaml")):
-        spec = yaml.safe_load(config.read_text())
+        spec = _read(config)
         found.setdefault(json.dumps([spec["method"], spec["world"], spec["settings"]]), config.parent)
     return iter(found.values())
 
@@ -63,7 +75,7 @@ def shape(evaluations: list[dict], metrics: list[dict]) -> dict[str, Any]:
 def test_made_up_records_have_the_shape_of_published_ones():
     compared = set()
     for run in published_runs():
-        spec = yaml.safe_load((run / "config.yaml").read_text())
+        spec = _read(run / "config.yaml")
         metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         theirs = shape(json.loads((run / "evaluation.json").read_text()), metrics)
         assert shape(*made_up.records_of(spec)) == theirs, run
@@ -118,9 +130,8 @@ def check_against_papers_alone(review: Review, home: Path, figures: bool) -> Non
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])
-def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_path):
-    plan = lab.plan(scale=scale, results=tmp_path / "results")
-    review = report.review(made_up.write_version(plan, tmp_path / version_name(scale)))
+def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, planned, tmp_path):
+    review = report.review(made_up.write_version(planned(scale), tmp_path / version_name(scale)))
     check_review(review, scale)
     check_against_papers_alone(review, tmp_path, figures=False)
 
@@ -155,10 +166,10 @@ def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
         assert show()
 
 
-def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
-    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path / "results"))
+def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(planned, tmp_path, monkeypatch):
+    plan = planned("quick")
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(plan.results))
     monkeypatch.setenv("GROUNDLAB_EXECUTED", "1")  # as `reproduce` tells its notebooks: nothing is left to train
-    plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
     results.describe_version(plan, whole, {}, "groundlab reproduce")

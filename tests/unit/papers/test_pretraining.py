@@ -70,6 +70,7 @@ def test_a_stored_model_says_what_the_trained_one_said(family, tmp_path):
     assert probes.examine(model, words, recipe.probe_samples) == stored["probes"]
 
 
+@pytest.mark.slow
 def test_the_loss_falls_and_facts_are_learnt(tmp_path):
     stages = [Stage(steps=320, topics={"affordances": 1.0})]
     shape = Architecture(**TINY | {"width": 32, "layers": 2})

@@ -28,6 +28,8 @@ PROBES = {1: 11, 2: 2}  # GLAM's prompts by `probe_template`
 TEXT = "You see a wall 6 steps forward\nYou see a green key 1 step right and 2 steps forward"
 FIELDS = ("grid", "image", "direction", "mission", "reward", "end")  # that `facts` compares
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml, where it was built in
+
 Record = dict[str, Any]
 Made = tuple[list[Record], list[Record]]  # evaluations, metrics
 Random = np.random.Generator
@@ -61,7 +63,7 @@ def _write_run(run: Any, place: Path) -> None:
     place.mkdir(parents=True)
     spec = run.spec.model_dump()
     evaluations, metrics = records_of(spec)
-    (place / "config.yaml").write_text(yaml.safe_dump(spec, sort_keys=True))
+    (place / "config.yaml").write_text(yaml.dump(spec, Dumper=_DUMPER, sort_keys=True))
     (place / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics))
     (place / "evaluation.json").write_text(json.dumps(evaluations))
     (place / "manifest.json").write_text(json.dumps({"hash": run.hash, "label": run.label, **spec, **MANIFEST}))

@@ -51,6 +51,7 @@ def test_the_evaluation_has_both_ways_of_playing_the_control_and_every_test(reso
     ]
 
 
+@pytest.mark.slow
 def test_an_agent_with_an_action_head_learns_a_tiny_room(resolved, tmp_path):
     sizes = {"num_envs": 16, "frames_per_env": 16, "batch_size": 64, "epochs": 3, "frames": 3072}
     asked = spec(resolved, "npae", lr=2e-3, fixed_mission="", layouts="0-99", **sizes)

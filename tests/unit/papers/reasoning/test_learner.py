@@ -80,6 +80,7 @@ def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
     assert (records[-1]["kl"] != 0) == (kl != "none")
 
 
+@pytest.mark.slow
 def test_an_agent_learns_to_answer_in_the_demanded_form(resolved):
     """Invalid replies cost 1: with 25 updates of 64 replies, all but a few are valid, and were not before."""
     given = {"num_envs": 8, "steps": 64, "minibatch_size": 16, "lr": 3e-3, "kl": "none"}
