@@ -6,8 +6,7 @@ both sides of a comparison have the same.
 
 import ast
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,12 +18,10 @@ import yaml
 from groundlab import lab, report
 from groundlab.core.paths import repository_root
 from groundlab.lab import results
-from groundlab.lab.plan import Plan
 from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
 
-SCALES = ("quick", "full", "paper")
 NOTHING_TO_SHOW = {
     # no study of limits with a tuned agent; one room only; nothing varied
     "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants"},
@@ -38,12 +35,6 @@ NOTHING_TO_SHOW = {
 def _coarse(monkeypatch):
     monkeypatch.setattr(style, "DPI", 40)
     monkeypatch.setitem(style._RC, "pdf.fonttype", 3)  # no subsets of fonts, which take as long as the drawing
-
-
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory) -> Callable[[str], Plan]:
-    """The plan of a scale, made once: planned("quick"). Its results folder is empty."""
-    return cache(lambda scale: lab.plan(scale=scale, results=tmp_path_factory.mktemp(scale)))
 
 
 # --- The records are those that methods write
@@ -130,8 +121,9 @@ def check_against_papers_alone(review: Review, home: Path, figures: bool) -> Non
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])
-def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, planned, tmp_path):
-    review = report.review(made_up.write_version(planned(scale), tmp_path / version_name(scale)))
+def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_path):
+    plan = lab.plan(scale=scale, results=tmp_path / "results")
+    review = report.review(made_up.write_version(plan, tmp_path / version_name(scale)))
     check_review(review, scale)
     check_against_papers_alone(review, tmp_path, figures=False)
 
@@ -166,10 +158,10 @@ def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
         assert show()
 
 
-def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(planned, tmp_path, monkeypatch):
-    plan = planned("quick")
-    monkeypatch.setenv("GROUNDLAB_RESULTS", str(plan.results))
+def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("GROUNDLAB_EXECUTED", "1")  # as `reproduce` tells its notebooks: nothing is left to train
+    plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
     results.describe_version(plan, whole, {}, "groundlab reproduce")
