@@ -74,7 +74,7 @@ def records(folder):
     "form", ["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"]
 )
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
-    given = {"form": form, "source": sources.get(form), "threshold": -1.0}
+    given = {"form": form, "source": sources.get(form), "threshold": -1.0, "pooling": "sentences"}
     registry.execute(run_of(tmp_path / "run", **given))
     shaping = [record["shaping"] for record in records(tmp_path / "run")]
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
@@ -108,7 +108,7 @@ def one_reply_each(form):
 @pytest.mark.parametrize("form", ["code", "preference", "goals", "ellm", "motif"])
 def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
     given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
-    given["share"] = 0.9
+    given |= {"share": 0.9, "pooling": "sentences"}  # whole texts are many more, and each is embedded once
     registry.execute(run_of(tmp_path / "run", **given))
     assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
     assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
