@@ -40,6 +40,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "llama"])
 def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one(family, tmp_path):
     recipe, steps = tiny(family), []
@@ -192,6 +193,7 @@ def test_shipped_weights_belong_to_the_shipped_recipe(folder):
     assert folder.name == f"{recipe.name}-s{recipe.seed}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
 def test_shipped_weights_know_what_their_recipe_says(folder):
     stored = json.loads((folder / "recipe.json").read_text())

@@ -207,7 +207,7 @@ def spec(world=WORLD, **settings) -> RunSpec:
 
 def test_histories_priorities_and_drifting_prompts_go_through_a_checkpoint(goes_on):
     changes = {"nbr_obs": 3, "priority_fraction": 0.25, "fidelity": {"prompt_drift": True}}
-    goes_on(lambda: DRRNLearner(spec(**changes)))
+    goes_on(lambda: DRRNLearner(spec(**changes)), updates=1)
 
 
 def test_a_run_remembers_all_its_frames_and_is_played_in_four_ways(tmp_path):
