@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from groundlab.papers.mediator.settings import Fidelity
+from groundlab.report import Review, review, style
 
 HEAD = {"plans": "head", "ask_lambda": 0.01, "epsilon": 0.0, "fidelity": Fidelity().model_dump(mode="json")}
 TRAINED = {**HEAD, "anneal_from": 0.75}
@@ -68,10 +69,30 @@ def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> 
     return store_run(folder, "mediator", world, seed, [sampled, argmax], metrics, TRAINED)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def coarse():
+    """Figures of fewer dots, and PDFs without subsets of fonts, which take as long as the drawing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "DPI", 40)
+        patch.setitem(style._RC, "pdf.fonttype", 3)
+        yield
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A small results folder at scale quick: two worlds, rules and five trained seeds; once the planner errs."""
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    return write_results(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory) -> Review:
+    """The review of such a folder, made once, for tests that only read it."""
+    return review(write_results(tmp_path_factory.mktemp("reviewed")))
+
+
+def write_results(home: Path) -> Path:
+    """Write the folder of `results`."""
+    folder = home / "0.1.0-quick-20260101-abcdef1"
     for world in ("SimpleDoorKey", "RandomBoxKey"):
         store_rule(folder, "hard-coded", world, 2, fails=range(0, 82, 2))
         store_rule(folder, "always", world, 30, fails=FAILS if world == "RandomBoxKey" else ())
