@@ -61,8 +61,9 @@ def run(plan: Plan, workers: int | None = None) -> Outcome:
     check_devices(each.spec for each in pending.values())
     compile_worlds()
     longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
-    with stop_on_signals() as asked, progress_view(longest_first) as view:
-        pool = Pool(plan, longest_first, workers or machine.core_count(), view, asked.is_set)
+    count = workers or machine.core_count()
+    with stop_on_signals() as asked, progress_view(longest_first, count) as view:
+        pool = Pool(plan, longest_first, count, view, asked.is_set)
         pool.work()
     return outcome_of(plan, pool.failed)
 

@@ -1,6 +1,7 @@
 """What a person sees while runs go on: live bars in a terminal, dated plain lines anywhere else.
 
 The overall bar and its ETA count estimated seconds, not runs, because runs differ in length by a factor of a thousand.
+The ETA is the plan's at first, and as fast as this machine proves to be after some minutes.
 """
 
 import datetime
@@ -20,13 +21,15 @@ from groundlab.lab.run_store import Status
 
 _PLAIN_SECONDS = 30.0  # between two overall lines of the plain view
 _FIGURES_SHOWN = 3
+_TRUST_SECONDS = 120.0  # of wall time that the plan's own estimate weighs against what was measured
 
 
 class View:
     """Keeps count of runs and estimated seconds; how they are shown is the affair of the two kinds below."""
 
-    def __init__(self, runs: list[PlannedRun]):
+    def __init__(self, runs: list[PlannedRun], workers: int = 1):
         self._total, self._ended, self._failed = len(runs), 0, 0
+        self._workers = min(workers, len(runs))
         # An estimate of 0 would make a run invisible to the overall bar.
         self._seconds = {run.hash: max(run.estimate.seconds, 0.1) for run in runs}
         self._done = dict.fromkeys(self._seconds, 0.0)
@@ -56,6 +59,12 @@ class View:
     def _seconds_done(self) -> float:
         return sum(share * self._seconds[key] for key, share in self._done.items())
 
+    def time_left(self) -> str:
+        """What is left by the plan's estimates, at the speed measured so far."""
+        done, elapsed = self._seconds_done, time.monotonic() - self._began
+        speed = (done + _TRUST_SECONDS * self._workers) / (elapsed + _TRUST_SECONDS)  # estimated seconds a second
+        return duration((sum(self._seconds.values()) - done) / speed)
+
     @property
     def _counts(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
@@ -65,8 +74,8 @@ class View:
 class PlainView(View):
     """Dated lines: one a run that ends, and one now and then for all."""
 
-    def __init__(self, runs: list[PlannedRun], stream: TextIO):
-        super().__init__(runs)
+    def __init__(self, runs: list[PlannedRun], stream: TextIO, workers: int = 1):
+        super().__init__(runs, workers)
         self._stream = stream
         self._started: dict[str, float] = {}
         self._said_at = time.monotonic()
@@ -79,10 +88,7 @@ class PlainView(View):
         if time.monotonic() - self._said_at > _PLAIN_SECONDS:
             self._said_at = time.monotonic()
             figures = _brackets(_figures(news))
-            done = self._seconds_done
-            elapsed = time.monotonic() - self._began
-            time_left = duration(elapsed * (sum(self._seconds.values()) - done) / done) if done else "unknown time"
-            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {time_left} left")
+            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self.time_left()} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
@@ -104,8 +110,8 @@ class PlainView(View):
 class LiveView(View):
     """One bar a running run with its latest figures, one for all with an ETA."""
 
-    def __init__(self, runs: list[PlannedRun], bars: progress.Progress):
-        super().__init__(runs)
+    def __init__(self, runs: list[PlannedRun], bars: progress.Progress, workers: int = 1):
+        super().__init__(runs, workers)
         self._bars = bars
         self._overall = bars.add_task(self._counts, total=sum(self._seconds.values()), figures="")
         self._tasks: dict[str, progress.TaskID] = {}
@@ -116,7 +122,7 @@ class LiveView(View):
     def progressed(self, run: PlannedRun, news: Progress) -> None:
         super().progressed(run, news)
         self._bars.update(self._tasks[run.hash], total=news.total, completed=news.step, figures=_figures(news))
-        self._bars.update(self._overall, completed=self._seconds_done)
+        self._bars.update(self._overall, completed=self._seconds_done, figures=f"{self.time_left()} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
@@ -133,22 +139,24 @@ class LiveView(View):
 
 
 @contextmanager
-def progress_view(runs: list[PlannedRun]) -> Iterator[View]:
-    """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks."""
+def progress_view(runs: list[PlannedRun], workers: int = 1) -> Iterator[View]:
+    """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks.
+
+    workers: how many runs go on at once.
+    """
     stream = _own_stderr()
     console = Console(file=stream)
     if not console.is_terminal or console.is_jupyter:
-        yield PlainView(runs, stream)
+        yield PlainView(runs, stream, workers)
         return
     columns = (
         progress.TextColumn("{task.description}"),
         progress.BarColumn(bar_width=24),
         progress.TaskProgressColumn(),
-        progress.TimeRemainingColumn(compact=True),
         progress.TextColumn("{task.fields[figures]}", style="dim"),
     )
     with progress.Progress(*columns, console=console) as bars:
-        yield LiveView(runs, bars)
+        yield LiveView(runs, bars, workers)
 
 
 def say(line: str, stream: TextIO | None = None) -> None:

@@ -1,0 +1,50 @@
+"""The time that is left: the plan's word at first, the machine's later."""
+
+import pytest
+
+from groundlab.core.run import Progress, RunSpec
+from groundlab.lab import progress
+from groundlab.lab.config import Estimate
+from groundlab.lab.plan import PlannedRun
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    class Clock:
+        now = 0.0
+
+    monkeypatch.setattr(progress.time, "monotonic", lambda: Clock.now)
+    return Clock
+
+
+def runs(count: int, seconds: float) -> list[PlannedRun]:
+    return [
+        PlannedRun(
+            RunSpec(method="always", world="SimpleDoorKey", seed=seed, settings={}),
+            "mediator",
+            f"{seed:016d}",
+            Estimate(seconds=seconds, megabytes=1),
+            "new",
+        )
+        for seed in range(count)
+    ]
+
+
+def test_before_anything_is_measured_the_time_left_is_that_of_the_plan(clock):
+    view = progress.View(runs(10, 600), workers=2)
+    clock.now = 30
+    view.progressed(runs(10, 600)[0], Progress(step=1, total=1000, figures={}))
+    assert view.time_left() in ("59 min", "60 min", "61 min", "62 min"), "not the hours that one step would foretell"
+
+
+def test_after_some_minutes_the_time_left_follows_the_machine(clock):
+    planned = runs(10, 600)
+    view = progress.View(planned, workers=2)
+    for run in planned[:5]:
+        view.ended(run, "finished", "")
+    clock.now = 3000  # twice as long as planned on two workers
+    assert view.time_left() in ("47 min", "48 min"), "as slowly again, but for a rest of trust in the plan"
+
+
+def test_one_run_on_many_workers_takes_its_own_time(clock):
+    assert progress.View(runs(1, 600), workers=8).time_left() == "10 min"
