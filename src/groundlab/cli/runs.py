@@ -32,6 +32,7 @@ def reproduce(
     slurm: Annotated[Path | None, typer.Option("--slurm", help="Slurm's settings, as in configs/slurm.yaml.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Slurm: watch the tasks, or return at once.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan with all settings and notes.")] = False,
     track: Track = None,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
@@ -45,10 +46,8 @@ def reproduce(
         if only not in ([], [paper]):
             raise GroundlabError(f"--figure {figure} belongs to {paper}; leave out --only")
         only = [paper]
-    cluster = {"executor": executor, "slurm_file": slurm, "wait": wait}
-    raise typer.Exit(
-        lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, experiments=experiment, **cluster)
-    )
+    given = {"experiments": experiment, "executor": executor, "slurm_file": slurm, "wait": wait, "verbose": verbose}
+    raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, **given))
 
 
 def _needed_by(figure: str) -> tuple[str, list[str]]:

@@ -101,12 +101,18 @@ class Plan:
         return max(on_cpu / (workers or machine.core_count()), on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
+        left_out = f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"
+        return Group(_summary(self), *_note_on_gpus(self), *([left_out] if self.notes else []))
+
+    @property
+    def detailed(self) -> RenderableType:
+        """Every choice of settings in a line of its own, and all notes."""
         return Group(_table(self), *self.notes)
 
     def __str__(self) -> str:
         console = Console(file=io.StringIO(), width=110)
         with console.capture() as capture:
-            console.print(self)
+            console.print(self.detailed)
         return capture.get()
 
     def _repr_html_(self) -> str:
@@ -259,6 +265,25 @@ def _table(the_plan: Plan) -> Table:
         table.add_column(heading, footer=total, no_wrap=number == 0, justify="left" if number < 2 else "right")
     for row in _rows(the_plan):
         table.add_row(*row)
+    return table
+
+
+def _summary(the_plan: Plan) -> Table:
+    """One line a method and a sum a paper: what fits a terminal of 80 columns."""
+    table = Table(title=_title(the_plan), title_justify="left", show_footer=True)
+    method, cores, *numbers = zip(_HEADINGS, _totals(the_plan), strict=True)
+    table.add_column("paper", footer=method[1], no_wrap=True)
+    table.add_column(method[0], footer=cores[1], no_wrap=True)
+    for heading, total in numbers:
+        table.add_column(heading, footer=total, no_wrap=True, justify="right")
+    for paper, runs in groupby(the_plan.runs, key=lambda run: run.paper):
+        by_method: dict[str, list[PlannedRun]] = {}
+        for run in runs:
+            by_method.setdefault(run.spec.method, []).append(run)
+        for name, group in by_method.items():
+            table.add_row("", name, *_row(group)[2:])
+        every = [run for group in by_method.values() for run in group]
+        table.add_row(paper, "", *_row(every)[2:], end_section=True, style="bold")
     return table
 
 

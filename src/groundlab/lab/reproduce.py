@@ -1,7 +1,8 @@
-"""One command from configs to the review page: plan, run, collect, notebooks, review, one rename.
+"""One command from configs to the review page: plan, then runs and notebooks paper by paper, review, one rename.
 
-`reproduce` can be killed anywhere: the same command finds the finished runs by their hashes and continues the started
-ones; a version that is already there is reused. What executes runs is imported after the plan, which is then quick.
+The shortest paper comes first, so that there is something to read after minutes. `reproduce` can be killed anywhere:
+the same command finds the finished runs by their hashes and continues the started ones; a version that is already there
+is reused. What executes runs is imported after the plan, which is then quick.
 
 Notebooks are run as pages by papermill. It takes a misspelt parameter silently and runs with the defaults, so names are
 checked before it starts.
@@ -14,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,19 @@ from rich.console import Console
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.paths import repository_root
+from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, EXPERIMENTS_VARIABLE, METHODS_VARIABLE, Plan, duration, plan
 from groundlab.lab.progress import say
-from groundlab.lab.results import begin_version, collect, describe_version, find_version, finish_version, notebooks_of
+from groundlab.lab.results import (
+    REVIEW_NOTEBOOK,
+    begin_version,
+    collect,
+    describe_version,
+    find_version,
+    finish_version,
+    notebooks_of,
+)
 from groundlab.lab.run_store import RESULTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -46,11 +58,13 @@ def reproduce(
     experiments: Sequence[str] | None = None,
     slurm_file: Path | None = None,
     wait: bool = True,
+    verbose: bool = False,
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
     0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
-    slurm_file, wait: for the executor `slurm` alone (slurm.py); without waiting it returns 75 once all is queued.
+    verbose: print the plan with every choice of settings. slurm_file, wait: for the executor `slurm` alone (slurm.py);
+    without waiting it returns 75 once all is queued.
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
     if executor not in EXECUTORS:
@@ -58,29 +72,52 @@ def reproduce(
     console = Console()
     cluster = _cluster(slurm_file) if executor == "slurm" else None
     the_plan = plan(*papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
-    console.print(the_plan)
+    console.print(the_plan.detailed if verbose else the_plan)
     if dry_run:
         return 0
     if ready := find_version(the_plan):
         console.print(f"nothing to do: {ready}", soft_wrap=True)
         return _verdict(ready, console)
-    for notebook, parameters, _ in _pages(the_plan, the_plan.results, None):
+    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), _review_page(the_plan.results)):
         check_parameters(notebook, parameters)  # before hours of training, not after
-    outcome = _execute(the_plan, workers, cluster, wait)
-    _print_outcome(outcome, console)
-    if outcome.unfinished:
-        console.print("unfinished: the same command continues here")
-        return outcome.exit_code
-    # the command line that made a version
+    if not cluster:
+        check_devices(each.spec for each in the_plan.pending())
+    command, folder, failed = _command_line(papers, experiments, scale, seeds), None, dict[str, str]()
+    for paper in [the_plan] if cluster else _papers_shortest_first(the_plan):
+        outcome = _execute(paper, workers, cluster, wait)
+        _print_outcome(" + ".join(paper.papers), outcome, console)
+        if outcome.unfinished:
+            console.print("unfinished: the same command continues here")
+            return outcome.exit_code
+        failed |= outcome.failed
+        folder = folder or begin_version(the_plan)
+        collect(paper, folder)
+        describe_version(paper, folder, outcome.failed, command)
+        _run_pages(paper, _pages(paper, folder, seeds), methods, experiments)
+        if not cluster and len(the_plan.papers) > 1:
+            console.print(f"pages of {paper.papers[0]}: {folder / paper.papers[0] / 'executed'}", soft_wrap=True)
+    assert folder is not None  # a plan has one paper at least
+    describe_version(the_plan, folder, failed, command)
+    _run_pages(the_plan, [_review_page(folder)], methods, experiments)
+    version = finish_version(the_plan, folder, failed, command)
+    console.print(f"results: {version}", soft_wrap=True)
+    return max(1 if failed else 0, _verdict(version, console))
+
+
+def _command_line(papers: Sequence[str], experiments: Sequence[str] | None, scale: str, seeds: int | None) -> str:
+    """The command line that makes a version."""
     parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
     parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
-    folder, command = begin_version(the_plan), " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
-    collect(the_plan, folder)
-    describe_version(the_plan, folder, outcome.failed, command)
-    _run_pages(the_plan, folder, seeds, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments})
-    version = finish_version(the_plan, folder, outcome.failed, command)
-    console.print(f"results: {version}", soft_wrap=True)
-    return max(outcome.exit_code, _verdict(version, console))
+    return " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
+
+
+def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
+    """A plan a paper, so that the first pages are there after minutes."""
+    parts = [
+        replace(the_plan, experiments=(each,), runs=tuple(run for run in the_plan.runs if run.paper == each.paper))
+        for each in the_plan.experiments
+    ]
+    return sorted(parts, key=lambda part: sum(run.estimate.seconds for run in part.runs))
 
 
 def _cluster(file: Path | None) -> "SlurmSettings":
@@ -101,18 +138,24 @@ def _execute(plan: Plan, workers: int | None, cluster: "SlurmSettings | None", w
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict, Path]]:
-    """Each notebook with its parameters and where its executed copy goes; the review comes last."""
+    """Each notebook of a paper with its parameters and where its executed copy goes."""
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    *pages, review = notebooks_of(plan)
-    return [
-        *((file, given, folder / paper / "executed" / file.name) for paper, file in pages),
-        (review[1], {"folder": str(folder)}, folder / "review.ipynb"),
-    ]
+    return [(file, given, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)[:-1]]
 
 
-def _run_pages(plan: Plan, folder: Path, seeds: int | None, part: Part) -> None:
-    with _environment_of_pages(plan, part):
-        for notebook, parameters, output in _pages(plan, folder, seeds):
+def _review_page(folder: Path) -> tuple[Path, dict, Path]:
+    """The same of the review, which comes last."""
+    return repository_root() / "notebooks" / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb"
+
+
+def _run_pages(
+    plan: Plan,
+    pages: list[tuple[Path, dict, Path]],
+    methods: Sequence[str] | None,
+    experiments: Sequence[str] | None,
+) -> None:
+    with _environment_of_pages(plan, {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments}):
+        for notebook, parameters, output in pages:
             run_notebook(notebook, parameters, output)
 
 
@@ -134,11 +177,10 @@ def _environment_of_pages(plan: Plan, part: Part) -> Iterator[None]:
         os.environ.update({name: before[name] for name in variables if name in before})
 
 
-def _print_outcome(outcome: "Outcome", console: Console) -> None:
+def _print_outcome(papers: str, outcome: "Outcome", console: Console) -> None:
     """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number."""
-    console.print(
-        f"{outcome.finished} runs finished, {len(outcome.failed)} failed, {len(outcome.unfinished)} left to do"
-    )
+    failed, left = len(outcome.failed), len(outcome.unfinished)
+    console.print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do")
     for line, count in Counter(outcome.failed.values()).items():
         console.print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", style="red", soft_wrap=True)
 

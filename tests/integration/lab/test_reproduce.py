@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import reproduce
@@ -48,6 +49,26 @@ def test_the_pages_of_a_paper_are_executed_in_the_order_of_its_config(laboratory
     assert {page.name for page in (version / "mediator" / "executed").iterdir()} == {first, second}
     inputs = json.loads((version / "manifest.json").read_text())["inputs"]
     assert {f"notebooks/{first}", f"notebooks/{second}"} <= inputs.keys()
+
+
+def test_papers_are_run_one_after_the_other_and_the_shortest_has_its_pages_first(laboratory, rule_entry):
+    """The second paper's page finds the first one's executed, though its own runs are estimated longer."""
+    parameters = "scale = 'quick'\nseeds = None\nfolder = None"
+    slow = {**rule_entry, "method": "random", "worlds": ["BabyAI-GoToObj-v0"], "settings": {"layouts": "0-1"}}
+    content = {"paper": "worlds", "scale": "smoke", "notebooks": ["00_worlds.ipynb"]}
+    (laboratory.root / "configs" / "worlds").mkdir()
+    runs = [{**slow, "estimate": {"seconds": 90, "megabytes": 1}}]
+    (laboratory.root / "configs" / "worlds" / "smoke.yaml").write_text(yaml.safe_dump({**content, "runs": runs}))
+    there = "assert Path(folder, 'mediator', 'executed', '02_mediator.ipynb').is_file()"
+    laboratory.write_notebook("00_worlds.ipynb", parameters, ["from pathlib import Path", there])
+    none = "assert not Path(folder, 'worlds').exists()"
+    laboratory.write_notebook("02_mediator.ipynb", parameters, ["from pathlib import Path", none])
+    code, out, error = laboratory.reproduce(papers=["worlds", "mediator"])
+    assert code == 0, error
+    (version,) = laboratory.versions()
+    manifest = json.loads((version / "manifest.json").read_text())
+    assert {run["paper"] for run in manifest["runs"]} == {"worlds", "mediator"}
+    assert out.index("mediator: 1 runs finished") < out.index("worlds: 1 runs finished")
 
 
 def test_a_dry_run_prints_the_plan_and_starts_nothing(laboratory):
