@@ -73,7 +73,7 @@ class Selector(_Strict):
 
     @property
     def key(self) -> str:
-        """Its data as JSON: what the random streams of its intervals are named by."""
+        """Its data as JSON: equal for equal selections, however they were written."""
         return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
     def short(self, names: Mapping[str, str]) -> str:
@@ -84,6 +84,8 @@ class Selector(_Strict):
             return f"{name} ({self.when})"
         if self.frames is not None:
             return f"{name} (at {self.frames:,} frames)"
+        if self.when == "worst test":
+            return f"{name} ({self.policy}, worst test)"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
 
     def __str__(self) -> str:

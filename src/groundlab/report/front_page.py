@@ -171,5 +171,5 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
 
 
 def _short(statement: str) -> str:
-    """The first sentence of a statement, up to its colon."""
-    return statement.partition(". ")[0].partition(":")[0].rstrip(".")
+    """The first sentence of a statement."""
+    return statement.partition(". ")[0].rstrip(".")

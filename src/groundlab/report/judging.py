@@ -11,7 +11,7 @@ a shape at best.
 import html
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from groundlab.report.statistics import (
     mean_interval,
     permutation_p,
 )
-from groundlab.report.tables import markdown, measured
+from groundlab.report.tables import DECIMALS, markdown, measured
 
 REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
 SHAPE, NOT_TOLD, MISSED = "shape only", "not told apart", "not reproduced"
@@ -72,6 +72,8 @@ class Verdict:
     by_metric: dict[str, str] = field(default_factory=dict)
     seeds: int = 0
     seconds: float | None = None
+    confidence: float = CONFIDENCE
+    """Of its intervals: higher for one of several comparisons."""
 
     @property
     def judged(self) -> bool:
@@ -207,10 +209,10 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     few = _few_seeds(records, claim.select)
     for metric in claim.expected or claim.range:
-        fresh[metric] = estimate(claim.select, metric, records, drawn=claim.layouts == "drawn")
+        fresh[metric] = estimate_for(claim, metric, records)
         holds, reason = compare_value(claim, metric, fresh[metric])
-        shape = claim.tolerance == "interval" and (few or not fresh[metric].known)
-        parts[metric] = SHAPE if shape and (holds or not fresh[metric].known) else _word(claim, holds)
+        unknown = claim.tolerance == "interval" and not fresh[metric].known
+        parts[metric] = SHAPE if unknown or (few and holds) else _word(claim, holds)
         reasons.append(f"{SIGNS[parts[metric]]} {reason}")
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
@@ -227,6 +229,18 @@ def estimate(selector: Selector, metric: str, records: Records, drawn: bool = Tr
     """The mean of a metric with its interval; drawn: whether its layouts stand for all layouts of the world."""
     values, trained = _values(records, selector, metric), _trained(records, selector)
     return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric))
+
+
+def estimate_for(claim: Claim, metric: str, records: Records) -> Estimate:
+    """What a claim's published value of a metric is held against: its layouts as the claim says.
+
+    Where layouts are fixed and nothing was trained, the published value is one more repetition, whose noise counts.
+    """
+    assert claim.select is not None
+    drawn = claim.layouts == "drawn"
+    values, trained = _values(records, claim.select, metric), _trained(records, claim.select)
+    extra = 0 if drawn or trained else 1
+    return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric), repetitions=extra)
 
 
 def _trained(records: Records, selector: Selector) -> bool:
@@ -281,15 +295,31 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     for each in claim.compare:
         name = _comparison_name(each, _short_names(claim.paper))
-        fresh[name] = difference(each, records, confidence)
-        word = outcome(each, fresh[name], claim.margin, 1 - confidence)
-        if word not in (MISSED, NOT_TOLD) or (word == NOT_TOLD and _leans(each, fresh[name], claim.margin)):
-            word = SHAPE if any(_few_seeds(records, side) for side in (each.of, each.than)) else word
-        parts[name] = word
+        if each.measure == "permutation":
+            fresh[name], word = _permuted(each, records, 1 - confidence)
+        else:
+            fresh[name] = difference(each, records, confidence)
+            word = outcome(each, fresh[name], claim.margin)
+        few = any(_few_seeds(records, side) for side in (each.of, each.than))
+        parts[name] = SHAPE if few and word in (HOLDS, EQUIVALENT) else word
         reasons.append(f"{name} {_interval_text(each, fresh[name])}, must be {_requirement(each, claim.margin)}")
     if confidence > CONFIDENCE:
-        reasons.append(f"intervals of {100 * confidence:.2f} %, one of several comparisons ({claim.family})")
-    return _conclude(claim, records, fresh, parts, reasons)
+        reasons.append(f"at {_percent(confidence)}, one of several comparisons ({claim.family})")
+    return replace(_conclude(claim, records, fresh, parts, reasons), confidence=confidence)
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.4g} %"
+
+
+def _permuted(comparison: Comparison, records: Records, level: float) -> tuple[Estimate, str]:
+    """The p of a permutation of seeds, and what it says; the opposite has a p of its own."""
+    ours, theirs = (_values(records, side, comparison.metric).mean(axis=1) for side in (comparison.of, comparison.than))
+    if comparison.direction.endswith("lower"):
+        ours, theirs = theirs, ours
+    p, opposite = permutation_p(ours, theirs), permutation_p(theirs, ours)
+    shown, reverse = (MISSED, HOLDS) if comparison.direction.startswith("not") else (HOLDS, MISSED)
+    return Estimate(p, np.nan, np.nan), shown if p <= level else reverse if opposite <= level else NOT_TOLD
 
 
 def _short_names(paper: str) -> Mapping[str, str]:
@@ -306,12 +336,8 @@ def _comparison_name(comparison: Comparison, names: Mapping[str, str]) -> str:
 
 
 def difference(comparison: Comparison, records: Records, confidence: float = CONFIDENCE) -> Estimate:
-    """`of` minus `than` with its interval, paired on the layouts that both played; or a p (`Comparison.measure`)."""
+    """`of` minus `than` with its interval, paired on the layouts that both played."""
     sides = comparison.of, comparison.than
-    if comparison.measure == "permutation":
-        ours, theirs = (_values(records, side, comparison.metric).mean(axis=1) for side in sides)
-        p = permutation_p(*((theirs, ours) if comparison.direction.endswith("lower") else (ours, theirs)))
-        return Estimate(p, np.nan, np.nan)
     if all(side.when == "end" for side in sides):
         rows = select_rows(records, comparison.of), select_rows(records, comparison.than)
         ours, theirs, paired = tables_of_both(*rows, comparison.metric)
@@ -335,44 +361,27 @@ def _requirement(comparison: Comparison, margin: Margin | None) -> str:
     return comparison.direction + (f" by {comparison.by} at least" if comparison.by else "")
 
 
-def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None, level: float = 0.05) -> str:
-    """What a difference with its interval, or a permutation's p, says about a comparison.
+def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None) -> str:
+    """What a difference with its interval says about a comparison.
 
-    `lower` and `higher` need all of the interval on their side, the value `by` so much; without a margin the `not`
+    `lower` and `higher` need all of the interval on their side, beyond `by` where it is set; without a margin the `not`
     forms are only told apart where the difference itself is shown.
     """
-    if comparison.measure == "permutation":
-        shown, opposite = (MISSED, HOLDS) if comparison.direction.startswith("not") else (HOLDS, MISSED)
-        return shown if gap.value <= level else opposite if gap.value >= 1 - level else NOT_TOLD
     if not gap.known:
         return NOT_TOLD
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
     low, high = round(gap.low, 9), round(gap.high, 9)
-    up = comparison.direction in ("higher", "not lower")
-    if not up:
+    if comparison.direction not in ("higher", "not lower"):
         low, high = -high, -low
     if margin is not None:
         points, both = float(margin.points), not comparison.direction.startswith("not")
         if low > -points and (high < points or not both):
             return EQUIVALENT
         return MISSED if high < -points or (both and low > points) else NOT_TOLD
-    if high < 0:
+    by = float(comparison.by)
+    if high < 0 or high < by:
         return MISSED
-    if low > 0:
-        enough = (gap.value if up else -gap.value) >= float(comparison.by)
-        return HOLDS if enough else MISSED
-    return NOT_TOLD
-
-
-def _leans(comparison: Comparison, gap: Estimate, margin: Margin | None) -> bool:
-    """Whether the measured value itself is as stated, shown or not."""
-    if comparison.measure == "permutation":
-        return gap.value >= 0.5 if comparison.direction.startswith("not") else gap.value < 0.5
-    up = comparison.direction in ("higher", "not lower")
-    value, slack = gap.value if up else -gap.value, float(margin.points) if margin else 0.0
-    if comparison.direction.startswith("not"):
-        return value >= -slack
-    return abs(value) <= slack if margin else value > 0 and value >= float(comparison.by)
+    return HOLDS if low > 0 and low >= by else NOT_TOLD
 
 
 def _interval_text(comparison: Comparison, gap: Estimate) -> str:
@@ -381,8 +390,10 @@ def _interval_text(comparison: Comparison, gap: Estimate) -> str:
         return f"p = {gap.value:.3f}"
     if not gap.known:
         return f"{gap.value:+.2f} (one seed)"
-    value, low, high = (round(each, 9) + 0.0 for each in (gap.value, gap.low, gap.high))  # so that no -0.00 is printed
-    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+    digits = 2 if comparison.metric != "return" else DECIMALS["return"]
+    ends = (round(each, digits) + 0.0 for each in (gap.value, gap.low, gap.high))  # + 0.0: no -0.00 is printed
+    value, low, high = (f"{each:+.{digits}f}" for each in ends)
+    return f"{value} [{low}, {high}]"
 
 
 def _conclude(
@@ -426,7 +437,8 @@ def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = Non
 def _fresh(verdict: Verdict) -> str:
     if verdict.claim.compare:
         pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
-        return "; ".join(f"{name} {_interval_text(each, gap)}" for each, (name, gap) in pairs) or "–"
+        told = "; ".join(f"{name} {_interval_text(each, gap)}" for each, (name, gap) in pairs) or "–"
+        return told + (f"; at {_percent(verdict.confidence)}" if verdict.confidence > CONFIDENCE else "")
     parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
     if "failed layouts" in verdict.by_metric:
         parts.append(verdict.reason)

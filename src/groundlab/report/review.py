@@ -170,7 +170,8 @@ def _origin(records: Records) -> dict[str, Any]:
 def _runs(records: Records) -> dict[str, Any]:
     """Every run with its times, failed ones included, and the totals."""
     stored = records.runs.to_dict("records")
-    entries = records.manifest.get("runs") or [{**run, "status": "finished", "error": None} for run in stored]
+    listed = records.manifest.get("runs") or [{**run, "status": "finished", "error": None} for run in stored]
+    entries = [each for each in listed if not each.get("folder") or (records.folder / each["folder"]).is_dir()]
     seconds = sum(entry["wall_seconds"] for entry in entries)
     return {
         "entries": entries,

@@ -84,16 +84,21 @@ def mean_interval(
     trained: bool = True,
     drawn: bool = True,
     bounds: Bounds | None = None,
+    repetitions: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The mean of `table` [seeds, layouts] with its interval.
 
+    repetitions: the interval is that of the difference from so many more of the same repetitions on the same layouts.
     bounds: those of a share. Its episodes lie on one bound or the other; means of seeds [seeds, 1] in between.
     """
     spread, value = _spread(table, trained, drawn), float(table.mean())
     if not np.isfinite(spread.variance):
         return Estimate(value, np.nan, np.nan)
-    if bounds and table.shape[1] > 1 and (spread.variance > 0 or trained or drawn):
+    if repetitions:
+        least = _one_event(table.size, bounds) if bounds else 0.0
+        spread = _Spread(max(spread.variance, least) * (1 + len(table) / repetitions), spread.freedom)
+    if bounds and table.shape[1] > 1 and (trained or drawn):
         return _share_interval(value, spread, table.size if trained else table.shape[1], bounds, confidence)
     half, (lowest, highest) = spread.half_width(confidence), bounds or (-np.inf, np.inf)
     return Estimate(value, max(value - half, lowest), min(value + half, highest))
@@ -132,8 +137,13 @@ def _doubt_at_a_bound(table: np.ndarray, bounds: Bounds) -> float:
     low, high = bounds
     if table.shape[1] == 1 or not ((table == low).all() or (table == high).all()):
         return 0.0
-    episodes = table.size + 2
-    return (high - low) ** 2 * (1 / episodes) * (1 - 1 / episodes) / episodes
+    return _one_event(table.size, bounds)
+
+
+def _one_event(episodes: int, bounds: Bounds) -> float:
+    """The variance of a share of so many episodes of which one, and one more than none, were the rarer way."""
+    share, episodes = 1 / (episodes + 2), episodes + 2
+    return (bounds[1] - bounds[0]) ** 2 * share * (1 - share) / episodes
 
 
 def agrees_with_share(ours: Estimate, published: float, episodes: int) -> bool:
@@ -179,15 +189,6 @@ def permutation_p(ours: np.ndarray, theirs: np.ndarray) -> float:
         (ours, theirs), _gap, permutation_type="independent", alternative="greater", n_resamples=_ALL, vectorized=True
     )
     return float(test.pvalue)
-
-
-def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The chance that a run of ours beats one of theirs on the same task, ties counted half; both [runs, tasks].
-
-    As in Agarwal et al. 2021 and their package rliable.
-    """
-    wins = (ours[:, None] > theirs[None]) + 0.5 * (ours[:, None] == theirs[None])
-    return float(wins.mean())
 
 
 def _gap(ours: np.ndarray, theirs: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -34,7 +34,7 @@ def number(value: float, metric: str) -> str:
     decimals = DECIMALS.get(metric, 2)
     if metric == "success" and f"{value:.1f}" != f"{value:.0f}.0":
         decimals = 1
-    return f"{value:.{decimals}f}" + (" %" if metric == "success" else "")
+    return f"{round(value, decimals) + 0.0:.{decimals}f}" + (" %" if metric == "success" else "")  # + 0.0: no -0.00
 
 
 def measured(estimate: Estimate | None, metric: str) -> str:

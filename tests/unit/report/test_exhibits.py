@@ -10,6 +10,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.mediator.exhibits import _all_selectors
+from groundlab.report import style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import draw, draw_all, exhibits
 from groundlab.report.records import load
@@ -25,7 +26,8 @@ def test_every_exhibit_of_complete_results_is_drawn(results):
 
 @pytest.mark.integration
 def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path):
-    code = "import sys; from groundlab.report import draw_all; draw_all(sys.argv[1])"
+    coarse = f"style.DPI = {style.DPI}; style._RC.update({style._RC!r})"  # as conftest draws here
+    code = f"import sys; from groundlab.report import draw_all, style; {coarse}; draw_all(sys.argv[1])"
     copy = shutil.copytree(results, tmp_path / "again" / results.name)
     draw_all(results)
     subprocess.run([sys.executable, "-c", code, str(copy)], check=True)

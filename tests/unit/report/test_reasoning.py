@@ -318,7 +318,7 @@ def test_claims_print_what_the_tables_print():
             assert float(claim.published["return"]) == pytest.approx(np.mean([cell.reward for cell in stable])), (
                 claim.id
             )
-    assert len(held) == 24
+    assert len(held) == 52
 
 
 def test_every_claim_of_a_scale_selects_runs_that_its_plan_has():

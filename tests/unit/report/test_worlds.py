@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of, wilson
+from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.judging import judge, judge_claim, readable_row, select_rows
@@ -110,13 +110,6 @@ def test_the_table_shows_both_ways_of_counting_beside_the_published_value_and_it
 def test_the_figure_is_drawn_from_the_random_agent_alone(played):
     assert all(path.stat().st_size > 1000 for path in draw("worlds-random", played).paths)
     assert [row.name for row in rows_of(load(played), "random")][-1] == "GoToLocal"
-
-
-def test_wilsons_interval_is_that_of_the_textbook_and_stays_within_0_and_100():
-    interval = wilson(1, 10)
-    assert (interval.low, interval.high) == pytest.approx((1.79, 40.42), abs=0.01)
-    nothing = wilson(0, 50)
-    assert nothing.low == 0 and 0 < nothing.high < 10
 
 
 def test_an_error_bar_is_shown_and_not_judged_by(played):

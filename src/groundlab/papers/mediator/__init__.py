@@ -28,9 +28,9 @@ PAPER = Paper(
         _rule("always", "asks at every step"),
         _rule("random", "asks with probability one half"),
         _rule("on-change", "asks when the text has changed (our control)"),
-        _rule("nothing-changed", "asks when nothing in view has changed (our control)"),
-        _rule("new-object", "asks when a thing comes into view (our control)"),
-        _rule("untrained", "asks as an untrained network draws (the first commit's random)"),
+        _rule("nothing-changed", "asks when nothing changed (our control)"),
+        _rule("new-object", "asks at new things in view (our control)"),
+        _rule("untrained", "asks as an untrained network draws"),
         # its translator and its five options are this world's (docs/papers/mediator.md#s6)
         _learner("never", "options_rl", "learns by PPO which option to run", ("SimpleDoorKey",)),
     ),

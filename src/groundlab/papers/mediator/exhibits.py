@@ -161,7 +161,9 @@ def _measurements(records: Records, row: Selector, claims: list[Claim], note: st
 
 
 def _measurement(records: Records, row: Selector, metric: str, verdicts: list[Verdict]) -> dict:
-    values, fresh = table(select_rows(records, row), metric), estimate(row, metric, records)
+    values = table(select_rows(records, row), metric)
+    judged_here = [each for each in verdicts if metric in each.fresh]  # an interval beside a verdict is the one judged
+    fresh = judged_here[-1].fresh[metric] if judged_here else estimate(row, metric, records)
     printed = [float(each.claim.published[metric]) for each in verdicts if metric in each.claim.published]
     judged = [each.by_metric[metric] for each in verdicts if metric in each.by_metric]
     return {

@@ -1,6 +1,6 @@
 """The exhibits of the worlds: how often chance succeeds, level by level, and the bot at the other end of the scale.
 
-A success rate carries its Wilson interval over all episodes of all seeds; published values come from
+A success rate carries its interval over layouts, seeds being repetitions; published values come from
 configs/worlds/claims.yaml. `rows_of` lists what is shown; `chance` sets the two ways of counting side by side.
 """
 
@@ -11,13 +11,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy import stats
 
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import select_rows
-from groundlab.report.records import FIRST_FINISHED, Records
-from groundlab.report.statistics import CONFIDENCE, Estimate
+from groundlab.report.records import FIRST_FINISHED, Records, episode_columns, table
+from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, new_figure
 from groundlab.report.tables import Table, number
 
@@ -49,7 +48,8 @@ class Row:
     @property
     def success(self) -> Estimate:
         """Percent of all episodes, with its 95 % Wilson interval."""
-        return wilson(int(np.count_nonzero(self.episodes["success"])), len(self.episodes))
+        values = table(self.episodes, "success", episode_columns(self.selector.policy))
+        return mean_interval(values, trained=False, bounds=bounds_of("success"))
 
     @property
     def by_seed(self) -> np.ndarray:
@@ -59,12 +59,6 @@ class Row:
     def mean(self, metric: str) -> float:
         """The mean of a metric over all episodes."""
         return float(self.episodes[metric].to_numpy(dtype=float).mean())
-
-
-def wilson(successes: int, episodes: int) -> Estimate:
-    """A success rate in percent with its 95 % Wilson interval, which stays inside 0 to 100."""
-    ends = stats.binomtest(successes, episodes).proportion_ci(CONFIDENCE, method="wilson")
-    return Estimate(100 * successes / episodes, 100 * float(ends.low), 100 * float(ends.high))
 
 
 def _selectors(agent: str, world: str, kinds: bool, ways: tuple[str, ...]) -> list[Selector]:
@@ -160,7 +154,7 @@ def _quoted(claim: Claim | None, source: str, metric: str, error: bool = False) 
 
 def _notes(records: Records) -> tuple[str, ...]:
     return (
-        "success: percent of the episodes of all seeds [95 % Wilson interval]; steps and return: means over them",
+        "success: percent of the episodes of all seeds [95 % interval over layouts]; steps and return: means over them",
         "every kind alike: a fixed list of layouts, as many of each kind; "
         "as episodes finish: the first to end in restarting environments, as the paper counted",
         "paper: read off its generalization figure, ± its error bar; "

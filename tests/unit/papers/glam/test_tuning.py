@@ -58,7 +58,8 @@ def test_a_gradient_step_is_the_originals_however_it_is_cut(record, broadcast, t
         step = glam_ppo.gradient_step(built, optimizer, PROMPTS, batch, advantages, settings)
         figures = dict(zip(glam_ppo.METRICS, step.tolist(), strict=True))
         for name, value in expected.items():
-            assert figures[name] == pytest.approx(value, rel=1e-2 if number else 1e-4), (number, name)
+            # float32 sums depend on the CPU: 1.3e-4 of the gradient's norm on Intel's family 6, model 167
+            assert figures[name] == pytest.approx(value, rel=1e-2 if number else 5e-4), (number, name)
 
 
 class Counting:
