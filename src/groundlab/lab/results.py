@@ -221,7 +221,8 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     file = home / "reference.json"
     reference = storage.read_json(file) if file.is_file() else {}
     for paper in manifest["papers"]:
-        reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
+        if (home / version / paper / "runs").is_dir():  # a paper that was run again may have left its older version
+            reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     storage.write_json(file, reference)
     return file
 
