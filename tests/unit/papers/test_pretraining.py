@@ -55,6 +55,7 @@ def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one
     assert whole["probes"] == parts["probes"] and whole["temperature"] == parts["temperature"]
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_model_and_another_hash(tmp_path):
     first, second = pretrain(tiny(), tmp_path / "a"), pretrain(tiny(seed=1), tmp_path / "b")
     assert first["hash"] != second["hash"]
@@ -89,6 +90,7 @@ def test_topics_left_out_are_never_drawn_and_the_others_take_their_place():
     assert len(batches) == 4 * pretraining.BATCHES_A_POOL and {len(batch) for batch in batches} == {8}
 
 
+@pytest.mark.slow
 def test_a_dose_is_a_share_of_the_steps(tmp_path):
     for dose in (0.5, 1.0):
         pretrain(tiny(dose=dose), tmp_path / str(dose))

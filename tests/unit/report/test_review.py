@@ -51,6 +51,7 @@ def test_failed_runs_stand_on_the_page(results):
     assert "the disk was full" in review(results).page.read_text()
 
 
+@pytest.mark.slow
 def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
