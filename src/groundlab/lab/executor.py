@@ -8,7 +8,6 @@ SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -24,7 +23,7 @@ from groundlab.lab import machine, run_store, worker
 from groundlab.lab.config import Estimate
 from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
-from groundlab.lab.progress import View, progress_view, say
+from groundlab.lab.progress import View, is_over, progress_view, say
 from groundlab.lab.run_hash import hash_run
 from groundlab.lab.worker import ONE_THREAD, execute_run, follow, stop_on_signals
 from groundlab.papers import registry
@@ -58,7 +57,7 @@ def run(plan: Plan, workers: int | None = None, until: float | None = None) -> O
     if workers is not None and workers < 1:
         raise GroundlabError(f"workers must be at least 1, not {workers}")
     pending = {each.hash: each for each in plan.pending()}
-    if not pending or os.environ.get(EXECUTED_VARIABLE) or _is_over(until):
+    if not pending or os.environ.get(EXECUTED_VARIABLE) or is_over(until):
         return outcome_of(plan, {})
     check_devices(each.spec for each in pending.values())
     for each in pending.values():
@@ -67,13 +66,9 @@ def run(plan: Plan, workers: int | None = None, until: float | None = None) -> O
     longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
     count = workers or machine.core_count()
     with stop_on_signals() as asked, progress_view(longest_first, count) as view:
-        pool = Pool(plan, longest_first, count, view, lambda: asked.is_set() or _is_over(until))
+        pool = Pool(plan, longest_first, count, view, lambda: asked.is_set() or is_over(until))
         pool.work()
     return outcome_of(plan, pool.failed)
-
-
-def _is_over(until: float | None) -> bool:
-    return until is not None and time.monotonic() >= until
 
 
 def compile_worlds() -> None:

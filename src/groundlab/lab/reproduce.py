@@ -35,7 +35,7 @@ from groundlab.lab.plan import (
     plan,
     results_folder,
 )
-from groundlab.lab.progress import say
+from groundlab.lab.progress import is_over, say
 from groundlab.lab.results import (
     REVIEW_NOTEBOOK,
     begin_version,
@@ -133,7 +133,7 @@ def _run_papers(
     for paper in parts:
         outcome = execute(paper)
         _print_outcome(" + ".join(paper.papers), outcome, console)
-        if outcome.unfinished and not _over(until):
+        if outcome.unfinished and not is_over(until):
             console.print("unfinished: the same command continues here")
             return outcome.exit_code
         failed, missing = failed | outcome.failed, missing + len(outcome.unfinished)
@@ -157,10 +157,6 @@ def _run_papers(
         console.print(f"{missing} runs are missing: the same command with --continue {version.name}", soft_wrap=True)
         return UNFINISHED_EXIT_CODE
     return max(1 if failed else 0, verdict)
-
-
-def _over(until: float | None) -> bool:
-    return until is not None and time.monotonic() >= until
 
 
 def _command_line(papers: Sequence[str], experiments: Sequence[str] | None, scale: str, seeds: int | None) -> str:

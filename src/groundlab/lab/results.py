@@ -360,7 +360,7 @@ def compare(fresh: Path, reference: Path) -> Comparison:
             result.only_fresh.append(ours[key].name)
         elif key not in ours:
             result.only_reference.append(theirs[key].name)
-        elif unequal := [name for name in COMPARED if _content(ours[key] / name) != _content(theirs[key] / name)]:
+        elif unequal := unequal_records(ours[key], theirs[key]):
             result.differing.append(f"{_label(theirs[key])}: {unequal[0]}")
         else:
             result.equal.append(_label(theirs[key]))
@@ -410,6 +410,11 @@ def _config(place: Path) -> dict[str, Any]:
 def _label(place: Path) -> str:
     config = _config(place)
     return f"{config['method']}-{config['world']}-s{config['seed']} ({place.name})"
+
+
+def unequal_records(first: Path, second: Path) -> list[str]:
+    """The names of the records in which two run folders differ, packed or not; one that neither has is equal."""
+    return [name for name in COMPARED if _content(first / name) != _content(second / name)]
 
 
 def _content(file: Path) -> bytes:

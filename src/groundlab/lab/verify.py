@@ -21,7 +21,7 @@ from groundlab.core.manifests import Manifest
 from groundlab.lab import executor, machine
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.lab.results import COMPARED
+from groundlab.lab.results import unequal_records
 from groundlab.lab.run_hash import hash_run
 from groundlab.lab.run_store import status_of
 from groundlab.papers import registry
@@ -103,8 +103,8 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
 
     Raises GroundlabError for runs that want a device which is not here.
     """
-    made_on = manifests.read_version(sample.version)["hardware"]["cpu"]
-    result = Verification(sample, same_cpu=made_on == machine.hardware()["cpu"])
+    made = manifests.read_version(sample.version)
+    result = Verification(sample, same_cpu=made["hardware"]["cpu"] == machine.hardware()["cpu"])
     planned: dict[Path, PlannedRun] = {}
     for folder, manifest in sample.drawn:
         try:
@@ -112,7 +112,7 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
         except GroundlabError as error:
             result.failed.append(f"{_name(folder)}: {error}")
     result.changed = sum(run.hash != dict(sample.drawn)[folder]["hash"] for folder, run in planned.items())
-    plan = Plan("quick", (), tuple(planned.values()), scratch)
+    plan = Plan(made["scale"], (), tuple(planned.values()), scratch)
     outcome = executor.run(plan, workers)
     result.unfinished = len(outcome.unfinished)
     for folder, run in planned.items():
@@ -131,7 +131,7 @@ def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:
 
 
 def _compare(result: Verification, stored: Path, fresh: Path) -> None:
-    unequal = [name for name in COMPARED if _content(stored / name) != _content(fresh / name)]
+    unequal = unequal_records(stored, fresh)
     if not unequal:
         result.equal.append(_name(stored))
         return
@@ -149,10 +149,6 @@ def _means(stored: Path, fresh: Path) -> list[tuple[str, float, float]]:
         if isinstance(value, int | float) and isinstance(new["mean"].get(metric), int | float)
     ]
     return [row for row in rows if row[1] != row[2]][:4]
-
-
-def _content(file: Path) -> bytes:
-    return storage.read_bytes(file) if storage.stored(file).is_file() else b""
 
 
 def _name(folder: Path) -> str:

@@ -261,7 +261,8 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
         return float(low) <= fresh.value <= float(high), f"{metric} {fresh.value:.2f}, accepted {low} to {high}"
     value = claim.expected[metric]
     if claim.tolerance == "interval":
-        told = f"{metric} {value} against [{fresh.low:.2f}, {fresh.high:.2f}]"
+        ends = f"[{fresh.low:.2f}, {fresh.high:.2f}]" if fresh.known else f"{fresh.value:.2f}, one seed"
+        told = f"{metric} {value} against {ends}"
         if claim.episodes and metric == "success":
             agrees = agrees_with_share(fresh, float(value), claim.episodes)
             return agrees, f"{told}, the printed share being of {claim.episodes} episodes"

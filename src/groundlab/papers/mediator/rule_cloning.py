@@ -65,10 +65,7 @@ class CloningLearner(AskingLearner):
         self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
         loss = self._fit(inputs, decisions, generator(self._seed, "minibatches", number))
         self._timesteps += len(decisions)
-        record = {"timesteps": self._timesteps, "loss": loss, "agreement": agreement}
-        if number % settings.test_every == 0 or number == settings.iterations:
-            record["test"] = {result["policy"]: result["mean"] for result in self.evaluate()}
-        return record
+        return self.tested(number, {"timesteps": self._timesteps, "loss": loss, "agreement": agreement})
 
     def _fit(self, inputs: torch.Tensor, decisions: torch.Tensor, rng: np.random.Generator) -> float:
         """The mean cross-entropy (nats a decision) over the minibatches of all epochs."""

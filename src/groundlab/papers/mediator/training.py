@@ -149,10 +149,14 @@ class PPOLearner(Learner):
         losses = ppo.update(self.network, self._optimizer, batch, advantages, with_entropy(settings, number), rng)
         self._timesteps += len(batch.actions)
         stats = episode_stats([path.episode.summary() for path in paths], test_episode.summary(), losses)
-        record = {"timesteps": self._timesteps, **stats}
-        if number % settings.test_every == 0 or number == settings.iterations:
-            record["test"] = {result["policy"]: result["mean"] for result in self.evaluate()}
-        return record
+        return self.tested(number, {"timesteps": self._timesteps, **stats})
+
+    def tested(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        """The record of an iteration, with the means of a test on the test layouts where one is due."""
+        settings = self._settings
+        if number % settings.test_every and number != settings.iterations:
+            return record
+        return record | {"test": {result["policy"]: result["mean"] for result in self.evaluate()}}
 
     def figures(self, record: dict[str, Any]) -> dict[str, float]:
         return {"success": record["success"], "asks": record.get("interactions", 0.0)}
