@@ -4,8 +4,9 @@ In a notebook:
 
     from groundlab import lab
     plan = lab.plan("mediator", scale="quick")     # printed: runs, time, disk
-    lab.run(plan)                                  # idempotent: trains what is missing, continues what was started
-    folder = lab.collect(plan)                     # the records that tables and figures are made from
+    folder = lab.records(plan, "published")        # the published records, which tables and figures are made from
+    folder = lab.records(plan, "fresh")            # those of this machine: trains what is missing, and can be repeated
+    agent = lab.load_agent("mediator", folder)     # the trained agent that versions keep
 
 A plan is made without torch; what executes runs is imported when it is first used.
 """
@@ -13,6 +14,7 @@ A plan is made without torch; what executes runs is imported when it is first us
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from groundlab.lab.kept import load_agent, published, records
 from groundlab.lab.plan import Plan, plan
 from groundlab.lab.reproduce import reproduce
 from groundlab.lab.results import collect, publish
@@ -21,7 +23,20 @@ if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome, run, run_one
     from groundlab.lab.worker import execute_run
 
-__all__ = ["Outcome", "Plan", "collect", "execute_run", "plan", "publish", "reproduce", "run", "run_one"]
+__all__ = [
+    "Outcome",
+    "Plan",
+    "collect",
+    "execute_run",
+    "load_agent",
+    "plan",
+    "publish",
+    "published",
+    "records",
+    "reproduce",
+    "run",
+    "run_one",
+]
 
 warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' word on bars that nobody draws
 

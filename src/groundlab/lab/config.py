@@ -5,7 +5,7 @@ Method settings inside it are checked later, by the method's own schema.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -40,6 +40,8 @@ class Entry(Strict):
     """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
     alone: bool = False
     """Runs that only `--experiment NAME` asks for: no part of the whole plan; they make a version by themselves."""
+    keep: list[Annotated[str, Field(pattern="^[a-z]+$")]] = Field([])
+    """What versions hold of the entry's first run beside its records: `weights`, or the names of its folders."""
     settings: dict[str, Any] = Field({})
     estimate: Estimate
     note: str = ""

@@ -47,6 +47,8 @@ class PlannedRun:
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    """What versions hold of it beside its records (kept.py)."""
 
     @property
     def label(self) -> str:
@@ -207,6 +209,7 @@ def _planned_run(
         given=_named_settings(own_settings),
         note=entry.note,
         experiments=tuple(entry.experiments),
+        keep=tuple(entry.keep) if (spec.world, spec.seed) == (entry.worlds[0], 0) else (),
     )
 
 

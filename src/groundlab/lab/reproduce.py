@@ -195,9 +195,16 @@ def _execute(
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict, Path]]:
-    """Each notebook of a paper with its parameters and where its executed copy goes."""
+    """Each notebook of a paper with its parameters and where its executed copy goes.
+
+    `source`, where a page knows it, is "fresh" here: by itself it shows what is published.
+    """
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    return [(file, given, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)[:-1]]
+    pages = [(file, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)[:-1]]
+    return [
+        (file, given | ({"source": "fresh"} if "source" in _parameters_of(file) else {}), output)
+        for file, output in pages
+    ]
 
 
 def _review_page(folder: Path) -> tuple[Path, dict, Path]:
@@ -281,15 +288,20 @@ def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> Pa
 
 def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
     """Refuse parameters that the notebook's `parameters` cell does not name."""
+    known = _parameters_of(notebook)
+    for name in parameters:
+        if name not in known:
+            raise unknown_name(f"parameter of {notebook.name}", name, known, "its cell tagged `parameters` lists all")
+
+
+def _parameters_of(notebook: Path) -> tuple[str, ...]:
+    """The names in a notebook's `parameters` cell. Raises GroundlabError for a missing notebook."""
     import papermill  # imports half of Jupyter: only when a notebook is run
 
     if not notebook.is_file():
         raise GroundlabError(f"notebook {notebook} does not exist; restore it (git checkout notebooks)")
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    known = papermill.inspect_notebook(str(notebook))
-    for name in parameters:
-        if name not in known:
-            raise unknown_name(f"parameter of {notebook.name}", name, known, "its cell tagged `parameters` lists all")
+    return tuple(papermill.inspect_notebook(str(notebook)))
 
 
 def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:

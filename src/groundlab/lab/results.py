@@ -26,13 +26,14 @@ from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import import_closure, machine, run_store
+from groundlab.lab.kept import copy_files, copy_kept
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_hash import package_folder
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
-COLLECTED = (*seals.RECORDS, MANIFEST)  # never checkpoints
+COLLECTED = (*seals.RECORDS, MANIFEST)  # no checkpoints; kept.py says what else
 
 
 def collect(plan: Plan, folder: str | Path | None = None) -> Path:
@@ -46,7 +47,21 @@ def collect(plan: Plan, folder: str | Path | None = None) -> Path:
     for run in plan.runs:
         if run_store.status_of(plan.folder_of(run)) == "finished":
             _copy_records(plan.folder_of(run), target / run_name(run))
+            copy_kept(run, plan.folder_of(run), target / run_name(run))
     return target
+
+
+def copy_version(version: Path, paper: str, target: Path) -> None:
+    """Copy the runs of a paper from a version, unpacked and with what is kept of them, to `<target>/<paper>/runs`.
+
+    Raises GroundlabError for a version that is damaged.
+    """
+    for folder in manifests.check_runs(version):
+        if folder.parent.parent.name == paper:
+            place = target / folder.relative_to(version)
+            _copy_records(folder, place)
+            for part in (each for each in folder.iterdir() if each.is_dir()):
+                copy_files(part, place / part.name)
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:

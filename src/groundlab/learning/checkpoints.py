@@ -44,9 +44,16 @@ def pack(network: nn.Module, optimizer: torch.optim.Optimizer, facts: dict[str, 
 
 
 def unpack(files: Files, network: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:
-    """Load what `pack` stored and return its facts. Raises GroundlabError when it belongs to another network."""
+    """Load what `pack` stored and return its facts. Raises GroundlabError when it belongs to another network.
+
+    Without an optimizer, to play with, the value head may be missing, and the weights may be of another precision.
+    """
     try:
-        network.load_state_dict(load(files["network.safetensors"]))
+        weights = load(files["network.safetensors"])
+        if optimizer is None:
+            own = network.state_dict().items()
+            weights = {**{name: values for name, values in own if name.startswith("value_head.")}, **weights}
+        network.load_state_dict(weights)
     except (RuntimeError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise GroundlabError(f"the checkpoint holds another network ({reason}); give one of this method") from None

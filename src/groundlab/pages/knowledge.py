@@ -8,7 +8,8 @@
     knowledge.matches(plan)            # BK-Goal: the steps that its potential finds
     knowledge.attacks()                # programs that try to leave the sandbox, run now
 
-What is shown of a plan is what its finished runs were shaped by.
+What is shown of a plan is what its finished runs were shaped by; with a folder of records as second argument, what was
+kept there of runs that this machine has not made.
 """
 
 import base64
@@ -26,6 +27,7 @@ from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
+from groundlab.core.yaml_files import read_yaml
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.pages.worlds import Page, table
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
@@ -53,13 +55,20 @@ def run_of(plan: Plan, form: str) -> PlannedRun:
     return usual[0]
 
 
-def home_of(plan: Plan, run: PlannedRun) -> Path:
-    """The folder of what a run was told. Raises GroundlabError before the run has begun."""
+def home_of(plan: Plan, run: PlannedRun, folder: Path | None = None) -> Path:
+    """The folder of what a run was told, in the plan's store or as it was kept among the records in `folder`.
+
+    Raises GroundlabError before the run has begun.
+    """
     source = run.spec.settings.get("source")
     home = Path(source) if source else plan.folder_of(run) / "knowledge"
     home = home.parent if home.is_file() else home
     if not home.is_dir():
-        raise GroundlabError(f"{run.label} was not labelled yet; run the plan first")
+        alike = sorted((folder / run.paper / "runs").glob(f"{run.label}-*/knowledge")) if folder else []
+        kept = [each for each in alike if read_yaml(each.parent / "config.yaml") == run.spec.model_dump()]
+        if not kept:
+            raise GroundlabError(f"{run.label} was not labelled yet; run the plan first")
+        return kept[0]
     return home
 
 
@@ -71,18 +80,18 @@ def _about(home: Path) -> str:
     return f"<p><b>Source: {html.escape(facts['knowledge'])}</b> ({model})</p>"
 
 
-def program(plan: Plan) -> Page:
+def program(plan: Plan, folder: Path | None = None) -> Page:
     """The function that BK-Code's runs are shaped by."""
-    home = home_of(plan, run_of(plan, "code"))
+    home = home_of(plan, run_of(plan, "code"), folder)
     source = (home / "code-final.py").read_text()
     code = f'<pre style="text-align:left;line-height:1.25;font-family:monospace">{html.escape(source)}</pre>'
     return Page(_about(home) + code, source)
 
 
-def preferences(plan: Plan, count: int = 4, seed: int = 0) -> Page:
+def preferences(plan: Plan, folder: Path | None = None, count: int = 4, seed: int = 0) -> Page:
     """Some pairs of segments, drawn by seed, and which of them the judge preferred."""
     run = run_of(plan, "preference")
-    home = home_of(plan, run)
+    home = home_of(plan, run, folder)
     labels = bk_pref.load_labels(home / "preferences.json", Dataset(_settings(run).dataset_folder))
     chosen = generator(seed, "gallery pairs").permutation(len(labels.labels))[:count]
     rows = [(_told(labels.first[n]), _told(labels.second[n]), _PREFERRED[labels.labels[n]]) for n in chosen.tolist()]
@@ -90,9 +99,9 @@ def preferences(plan: Plan, count: int = 4, seed: int = 0) -> Page:
     return Page(_about(home) + _lines_kept(page.markup), page.plain)
 
 
-def goals(plan: Plan, count: int = 6, seed: int = 0) -> Page:
+def goals(plan: Plan, folder: Path | None = None, count: int = 6, seed: int = 0) -> Page:
     """Some stretches of play, drawn by seed, and the goals that were suggested for them."""
-    home = home_of(plan, run_of(plan, "goals"))
+    home = home_of(plan, run_of(plan, "goals"), folder)
     library = bk_goal.load(home)
     chosen = generator(seed, "gallery goals").permutation(len(library.captions))[:count]
     rows = [(library.captions[n].strip(), "\n".join(library.goals[n])) for n in chosen.tolist()]
@@ -117,7 +126,7 @@ def _settings(run: PlannedRun) -> agent.Settings:
 # --- Potentials over a room
 
 
-def potentials(plan: Plan, layout: int = 0, world: str | None = None) -> Page:
+def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: str | None = None) -> Page:
     """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs."""
     shown = [run for form in ("code", "preference", "goals", "oracle", "random") for run in _first(plan, form)]
     place = world or shown[0].spec.world
@@ -128,10 +137,10 @@ def potentials(plan: Plan, layout: int = 0, world: str | None = None) -> Page:
         draw_room(panels[0], cells, ringed)
         panels[0].set_title(f"{place}\nlayout {layout}; ringed: what the mission asks for", fontsize=8.5)
         for axis, run in zip(panels[1:], shown, strict=False):
-            with closing(_potential(plan, run, place)) as potential:
+            with closing(_potential(plan, run, place, folder)) as potential:
                 phi = potential_map(potential, cells)
             drawn = draw_map(axis, phi, cells, ringed)
-            axis.set_title(_named(plan, run), fontsize=8.5)
+            axis.set_title(_named(plan, run, folder), fontsize=8.5)
             figure.colorbar(drawn, ax=axis, label="φ, as it is before scaling", shrink=0.85)
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
@@ -149,33 +158,33 @@ def _first(plan: Plan, form: str) -> list[PlannedRun]:
         return []
 
 
-def _potential(plan: Plan, run: PlannedRun, world: str) -> Potential:
+def _potential(plan: Plan, run: PlannedRun, world: str, folder: Path | None) -> Potential:
     """The potential that a run is shaped by, from what it was told."""
     settings, home = _settings(run), Path()
     if settings.form in ("code", "preference", "goals"):
-        home = home_of(plan, run)
+        home = home_of(plan, run, folder)
         source = home / "code-final.py" if settings.form == "code" else home
         settings = settings.model_copy(update={"maker": None, "source": str(source)})
     return agent.make_potential(world, run.spec.seed, settings, home)
 
 
-def _named(plan: Plan, run: PlannedRun) -> str:
+def _named(plan: Plan, run: PlannedRun, folder: Path | None) -> str:
     form = run.spec.settings["form"]
     if form in ("oracle", "random"):
         return {"oracle": "oracle (control): the target is in view", "random": "random (control)"}[form]
     name = {"code": "BK-Code", "preference": "BK-Pref", "goals": "BK-Goal"}[form]
-    facts = storage.read_json(home_of(plan, run) / "labelling.json")
+    facts = storage.read_json(home_of(plan, run, folder) / "labelling.json")
     if facts["maker"] == "scripted":
         error = f", error {100 * facts['settings']['error']:.0f} %" if form == "preference" else ""
         return f"{name}\nscripted labeller{error}"
     return f"{name}\n{facts['knowledge']}"
 
 
-def matches(plan: Plan, count: int = 6) -> Page:
+def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
     """What BK-Goal's potential finds: the steps of random play that it values most, and how often it is not 0."""
     run = run_of(plan, "goals")
     world = run.spec.world
-    with closing(_potential(plan, run, world)) as potential:
+    with closing(_potential(plan, run, world, folder)) as potential:
         played = random_play(world, potential.horizon, seed=0, steps=_TRIED[0], num_envs=_TRIED[1])
         phi = potential(played)
         cells = room(world, 0)

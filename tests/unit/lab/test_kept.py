@@ -1,0 +1,136 @@
+"""What versions keep of a run beside its records, and published records in place of training."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load, load_file
+
+from groundlab import lab
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.lab import kept, results
+from groundlab.lab.config import Estimate
+from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.learning import checkpoints
+from groundlab.pages import agents
+from groundlab.papers import registry
+
+SPEC = registry.resolve(
+    "mediator", "SimpleDoorKey", 0, {"iterations": 1, "trajectories": 1, "epochs": 1, "layouts": "0-1"}
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A run folder with the final weights of a small agent, and a folder of its own beside them."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    registry.execute(Run(folder, SPEC))
+    storage.write_atomic(folder / "knowledge" / "code-final.py", "def compute_reward(): ...")
+    return folder
+
+
+def planned(keep: tuple[str, ...], spec: RunSpec = SPEC) -> PlannedRun:
+    return PlannedRun(spec, "mediator", "0" * 16, Estimate(seconds=1, megabytes=1), "finished", keep=keep)
+
+
+def kept_in(home: Path, trained: Path) -> Path:
+    run = planned(("weights", "knowledge"))
+    kept.copy_kept(run, trained, home / results.run_name(run))
+    return home
+
+
+def test_an_agent_of_a_version_plays_as_the_run_did_and_holds_nothing_to_train_with(trained, tmp_path):
+    home = kept_in(tmp_path, trained)
+    agent = lab.load_agent("mediator", home)
+    assert agent.spec == SPEC
+    assert agent.learner.evaluate() == storage.read_json(trained / "evaluation.json")
+    assert set(load_checkpoint(agent.folder).files) == {"network.safetensors", "facts.json"}
+    assert (agent.folder / "knowledge" / "code-final.py").is_file()
+
+
+def test_one_changed_byte_of_kept_weights_is_noticed(trained, tmp_path):
+    file = next(kept_in(tmp_path, trained).rglob("network.safetensors"))
+    file.write_bytes(file.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(GroundlabError, match="corrupt"):
+        lab.load_agent("mediator", tmp_path)
+
+
+def test_large_weights_are_halved_without_their_value_head_and_still_load(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "FULL_PRECISION_BYTES", 0)
+    network = torch.nn.ModuleDict({"body": torch.nn.Linear(3, 2), "value_head": torch.nn.Linear(3, 1)})
+    before = {name: values.clone() for name, values in network.state_dict().items()}
+    small = kept._small(checkpoints.pack(network, torch.optim.Adam(network.parameters()), {})["network.safetensors"])
+    assert {name: values.dtype for name, values in load(small).items()} == {
+        "body.weight": np.float16,
+        "body.bias": np.float16,
+    }
+    torch.nn.init.zeros_(network["body"].weight)
+    checkpoints.unpack({"network.safetensors": small, "facts.json": b"{}"}, network)
+    for name, values in network.state_dict().items():
+        assert torch.allclose(values, before[name], atol=1e-3) and values.dtype == torch.float32
+
+
+def test_a_run_is_not_continued_from_weights_without_a_value_head():
+    network = torch.nn.ModuleDict({"body": torch.nn.Linear(3, 2), "value_head": torch.nn.Linear(3, 1)})
+    optimizer = torch.optim.Adam(network.parameters())
+    files = checkpoints.pack(network["body"], optimizer, {})
+    with pytest.raises(GroundlabError, match="another network"):
+        checkpoints.unpack(files, network, optimizer)
+
+
+def test_only_the_first_run_of_an_entry_is_kept():
+    plan = lab.plan("mediator", scale="quick", results="/nowhere")
+    assert [(run.label, run.keep) for run in plan.runs if run.keep] == [("mediator-SimpleDoorKey-s0", ("weights",))]
+
+
+def test_where_nothing_is_kept_the_loader_names_the_fix_and_the_page_shows_it(tmp_path):
+    with pytest.raises(GroundlabError, match="keeps no weights of glam; train them: groundlab reproduce --only glam"):
+        lab.load_agent("glam", tmp_path)
+    assert "keeps no weights of glam" in str(agents.choices("glam", tmp_path))
+
+
+def test_a_change_of_words_changes_the_planners_answer_on_the_page(trained, tmp_path):
+    home = kept_in(tmp_path, trained)
+    seen = re.findall(r"\{(.*?)\}", str(agents.choices("mediator", home)))[0]
+    other = "observed a key" if seen == "observed nothing" else "observed nothing"
+    page = str(agents.choices("mediator", home, 0, {seen: other}))
+    assert other in page.splitlines()[1]
+    before, after = page.splitlines()[-2:]
+    assert before.partition("answers: ")[2] != after.partition("answers: ")[2]
+    assert "is not in what the agent reads" in str(agents.choices("mediator", home, 0, {"parrot": "key"}))
+
+
+def test_words_are_exchanged_whole_and_all_at_once():
+    assert agents.replaced("go left, leftmost, right", {"left": "right", "right": "left"}) == "go right, leftmost, left"
+
+
+@pytest.fixture
+def published(tmp_path, laboratory) -> Plan:
+    """A results folder whose reference names a version with one packed run; the plan's own store is empty."""
+    home, spec = tmp_path / "results", laboratory.spec
+    folder = home / "1.0.0-quick-x" / "mediator" / "runs" / f"{spec.label}-00000000"
+    laboratory.run(folder)
+    (folder / ".lock").unlink()
+    storage.pack(folder / "metrics.jsonl")
+    storage.write_json(home / "reference.json", {"mediator": {"quick": "1.0.0-quick-x"}})
+    return Plan("quick", (SimpleNamespace(paper="mediator"),), (planned((), spec),), home)  # type: ignore[arg-type]
+
+
+def test_a_page_shows_published_records_and_trains_nothing(published):
+    folder = lab.records(published, "published")
+    assert folder == published.results / ".scratch" / "notebook-1.0.0-quick-x"
+    assert len((folder / "mediator/runs/always-SimpleDoorKey-s0-00000000/metrics.jsonl").read_text().splitlines()) == 8
+    assert list(load_file(file) for file in folder.rglob("*.safetensors")) == []
+    assert not (published.results / ".runs").exists()
+
+
+def test_an_unknown_source_or_scale_is_one_line(published):
+    with pytest.raises(GroundlabError, match="'publishd'; did you mean 'published'"):
+        lab.records(published, "publishd")
+    with pytest.raises(GroundlabError, match="nothing of mediator is published at scale smoke"):
+        kept.published("mediator", "smoke", published.results)
