@@ -25,12 +25,13 @@ _LARGE = 100_000  # weights from which a layer is packed: a few rows are too few
 Packed = dict[nn.Linear, Tensor]
 
 
-def _known() -> bool:
+def available() -> bool:
+    """Whether this PyTorch has oneDNN's products."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """left [M, K] times the transpose of right [N, K], or of right as packed."""
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """left [M, K] times the transpose of right [N, K], or of right as packed: [M, N]."""
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
 
@@ -44,15 +45,15 @@ class PackedLinear:
     """x [..., K] times weights [N, K], without gradients; large ones are kept in oneDNN's form only."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
-        self._large = _known() and weight.numel() >= _LARGE
+        self._large = available() and weight.numel() >= _LARGE
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach()) if self._large else weight.detach()
         self._bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
-        if not self._large and (len(flat) < _STEP or not _known()):
+        if not self._large and (len(flat) < _STEP or not available()):
             return nn.functional.linear(x, self._weight, self._bias)
-        return _product(_filled(flat), self._weight, self._bias)[: len(flat)].view(*x.shape[:-1], -1)
+        return product(_filled(flat), self._weight, self._bias)[: len(flat)].view(*x.shape[:-1], -1)
 
 
 class _Linear(torch.autograd.Function):
@@ -61,7 +62,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
-        return _product(_filled(x), weight, bias)[: len(x)]
+        return product(_filled(x), weight, bias)[: len(x)]
 
     @staticmethod
     @once_differentiable
@@ -69,8 +70,8 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         wanted, change = ctx.needs_input_grad, _filled(made)
         return (
-            _product(change, weight.t())[: len(made)] if wanted[0] else None,
-            _product(change.t(), _filled(x).t()) if wanted[1] else None,
+            product(change, weight.t())[: len(made)] if wanted[0] else None,
+            product(change.t(), _filled(x).t()) if wanted[1] else None,
             made.sum(0) if wanted[2] else None,
         )
 
@@ -80,7 +81,7 @@ def _forward(weight: Tensor, bias: Tensor | None, packed: Tensor | None, x: Tens
     if rows * weight.numel() < _WORTHWHILE or x.dtype != torch.float32:
         return nn.functional.linear(x, weight, bias)
     flat = x.reshape(rows, -1)
-    made = _Linear.apply(flat, weight, bias) if packed is None else _product(_filled(flat), packed, bias)[:rows]
+    made = _Linear.apply(flat, weight, bias) if packed is None else product(_filled(flat), packed, bias)[:rows]
     return made.view(*x.shape[:-1], -1)  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -97,7 +98,7 @@ def pack(model: nn.Module) -> Packed:
 
 def _layers(model: nn.Module) -> list[nn.Linear]:
     """The plain layers that oneDNN can serve."""
-    plain = [module for module in model.modules() if type(module) is nn.Linear] if _known() else []
+    plain = [module for module in model.modules() if type(module) is nn.Linear] if available() else []
     return [layer for layer in plain if layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32]
 
 

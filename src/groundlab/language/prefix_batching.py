@@ -192,7 +192,7 @@ def row_states(model: Any, rows: Rows, most: int, overhead: float = 0.0) -> tupl
     """
     body, device = model.get_decoder(), model.device
     plain = set(getattr(model.config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
-    cut = _best_cut(rows, most, overhead) if plain and may_share(model, len(rows)) else 0
+    cut = best_cut(rows, most, overhead) if plain and may_share(model, len(rows)) else 0
     beginnings = list(dict.fromkeys(tuple(row[:cut]) for row in rows))
     cache = body(input_ids=torch.tensor(beginnings, device=device), use_cache=True).past_key_values if cut else None
     states, places, read = [], [0] * len(rows), 0
@@ -207,7 +207,7 @@ def row_states(model: Any, rows: Rows, most: int, overhead: float = 0.0) -> tupl
     return torch.cat(states), places
 
 
-def _best_cut(rows: Rows, most: int, overhead: float) -> int:
+def best_cut(rows: Rows, most: int, overhead: float) -> int:
     """After how many tokens to cut all rows, so that their distinct beginnings save most; 0 where it does not pay."""
     if most < 1:
         return 0

@@ -15,6 +15,7 @@ first PPO ratios are 1 (docs/papers/reasoning.md#s3-6).
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.language import llama_forward
 from groundlab.language.cpu_inference import onednn_linears
 from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches, row_states
@@ -72,16 +74,25 @@ def token_log_probs(
 ) -> Reading:
     """Read the responses after their prompts; differentiable where gradients are on.
 
-    What rows begin with alike is read once (`packing.row_states`). temperature divides the logits, as in sampling.
-    overhead: tokens that a forward pass is worth. Raises ValueError when a prompt or a response has no token: a
-    response ends with its end token at least.
+    What rows begin with alike is read once, by `llama_forward.row_states` where it serves the model, and otherwise by
+    `prefix_batching.row_states`. temperature divides the logits, as in sampling. overhead: tokens that a forward pass
+    of the latter is worth. Raises ValueError when a prompt or a response has no token: a response ends with its end
+    token at least.
     """
     if not all(map(len, prompts)) or not all(map(len, responses)):
         raise ValueError("a prompt or a response has no token; keep the end token of an empty reply")
     base = base_of(model)
     rows = [[*prompt, *response] for prompt, response in zip(prompts, responses, strict=True)]
-    states, places = row_states(base, rows, min(map(len, prompts)) - 1, overhead)
-    spans = [(place + len(prompt), place + len(row)) for place, prompt, row in zip(places, prompts, rows, strict=True)]
+    if llama_forward.serves(model):
+        firsts = [len(prompt) - 1 for prompt in prompts]
+        states = llama_forward.row_states(base, rows, firsts)
+        ends = list(accumulate(len(response) + 1 for response in responses))
+        spans = [(end - len(response), end) for end, response in zip(ends, responses, strict=True)]
+    else:
+        states, places = row_states(base, rows, min(map(len, prompts)) - 1, overhead)
+        spans = [
+            (place + len(prompt), place + len(row)) for place, prompt, row in zip(places, prompts, rows, strict=True)
+        ]
     before = states[_index([place - 1 for first, last in spans for place in range(first, last)], states)]
     targets = _index([token for response in responses for token in response], states)
     log_all = (base.get_output_embeddings()(before).float() / temperature).log_softmax(-1)

@@ -117,6 +117,11 @@ def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabular
     their product. Where only adapters are trained, norms and frozen layers keep less.
     """
     width, queries, _, hidden = _shape(config)
+    if _is_short(config, settings):
+        layer = tokens * (2 * width + 4 * queries + 3 * hidden)
+        joined = 2 * width * (3 * queries + 2 * hidden)  # weights with their norms multiplied in, and their gradients
+        under_way = 4 * tokens * width
+        return (config.num_hidden_layers * (layer + joined) + under_way) * _FLOAT
     size = _bytes(settings)
     norms, gates = 2 * width * _FLOAT, 3 * hidden * size
     if not settings.lora_rank:
@@ -128,6 +133,14 @@ def _activations(config: Any, settings: TrainingSettings, tokens: int, vocabular
         return config.num_hidden_layers * layer
     moment = tokens * 2 * hidden * size  # gradients under way, when what the vocabulary took is free again
     return config.num_hidden_layers * tokens * width * size + max(0, layer + moment - vocabulary)
+
+
+def _is_short(config: Any, settings: TrainingSettings) -> bool:
+    """Whether the gradient is that of `language/llama_forward.py`."""
+    tuned = not (settings.lora_rank or settings.has_adapters or settings.gradient_checkpointing)
+    _, queries, keys, _ = _shape(config)
+    plain = config.model_type == "llama" and config.hidden_act == "silu" and queries == keys
+    return tuned and plain and settings.device == "cpu" and settings.dtype == "float32"
 
 
 def _shape(config: Any) -> tuple[int, int, int, int]:
