@@ -2,6 +2,7 @@
 
 groundlab pretrain smoke-t5 --out out/lm
 groundlab model memory quick-llama-chat-s0 --set lora_rank=32
+groundlab model fetch --scale paper
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
 groundlab ledger replies.jsonl
 groundlab label goals --maker openai --model NAME --base-url URL --prices 0.15,0.60 --budget cost=1 --out DIR
@@ -85,6 +86,29 @@ def memory(
         if size:
             table.add_row(purpose, f"{size / 1e9:,.3f}", end_section=purpose == list(plan)[-2])
     console.print(table)
+
+
+@app.command()
+def fetch(
+    scale: Annotated[str, typer.Option("--scale", help="Whose models: paper names the published ones.")] = "paper",
+    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list files, sizes and digests.")] = False,
+) -> None:
+    """Fetch the models that a scale's configs name, at their pinned revisions, and check every file's digest."""
+    from groundlab.lab import weights
+
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    named = weights.named_at(scale, tuple(only))
+    if not named:
+        say(f"scale {scale} needs no model of the hub: those that ship are enough")
+    for each in named:
+        found = weights.listing(each)
+        pinned = "pinned" if each.revision else "not pinned: today's newest"
+        say(f"{each.repo} at {found.commit} ({pinned}): {len(found.files)} files, {found.bytes / 1e9:,.2f} GB")
+        for file in found.files if dry_run else []:
+            say(f"{file.digest}  {file.bytes:>14,}  {file.name}")
+        if not dry_run:
+            say(f"in {weights.fetch(each, found, say)}")
 
 
 @app.command()

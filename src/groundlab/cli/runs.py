@@ -34,9 +34,15 @@ def reproduce(
         int | None, typer.Option("--workers", min=1, max=1024, help="Processes; one a core by default.")
     ] = None,
     results: Results = None,
-    executor: Annotated[str, typer.Option("--executor", help="Where runs are executed: local or slurm.")] = "local",
+    executor: Annotated[
+        str, typer.Option("--executor", help="Where runs are executed: local, slurm or none.")
+    ] = "local",
     slurm: Annotated[Path | None, typer.Option("--slurm", help="Slurm's settings, as in configs/slurm.yaml.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Slurm: watch the tasks, or return at once.")] = True,
+    device: Annotated[
+        str | None, typer.Option("--device", help="auto, cpu, cuda or cuda:N, in place of the configs' own.")
+    ] = None,
+    pages: Annotated[bool, typer.Option("--pages/--no-pages", help="Also tables, figures and pages.")] = True,
     hours: Annotated[
         float | None, typer.Option("--hours", min=0, help="Stop after so long, with a version of what is finished.")
     ] = None,
@@ -59,7 +65,7 @@ def reproduce(
             raise GroundlabError(f"--figure {figure} belongs to {paper}; leave out --only")
         only = [paper]
     given = {"experiments": experiment, "executor": executor, "slurm_file": slurm, "wait": wait, "verbose": verbose}
-    given |= {"hours": hours, "continue_from": continue_from}
+    given |= {"hours": hours, "continue_from": continue_from, "device": device, "pages": pages}
     raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, **given))
 
 

@@ -1,5 +1,8 @@
 """The local executor: worker processes that take the runs of a plan one after the other.
 
+A GPU has one worker, which sees no other (CUDA_VISIBLE_DEVICES); runs that need none go on beside it on workers that
+see no GPU at all.
+
 `run(plan)` is idempotent: finished runs are left alone, started ones continue at their checkpoint. A failed run does
 not stop the others; a worker that dies (kill -9, out of memory) fails its run only and is replaced. The first
 SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run me again".
@@ -8,7 +11,7 @@ SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -48,10 +51,13 @@ class Outcome:
         return 1 if self.failed else 0
 
 
-def run(plan: Plan, workers: int | None = None, until: float | None = None) -> Outcome:
+def run(
+    plan: Plan, workers: int | None = None, until: float | None = None, gpus: Sequence[str] | None = None
+) -> Outcome:
     """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
 
-    until: a reading of `time.monotonic()`; then runs save a checkpoint and stop, and none is started after it.
+    gpus: what CUDA_VISIBLE_DEVICES calls those to be used; by default all of this machine (machine.py). until: a
+    reading of `time.monotonic()`; then runs save a checkpoint and stop, and none is started after it.
     Raises GroundlabError when `workers` is not positive, and for runs that want a GPU where there is none.
     """
     if workers is not None and workers < 1:
@@ -63,10 +69,11 @@ def run(plan: Plan, workers: int | None = None, until: float | None = None) -> O
     for each in pending.values():
         _tell_damage(each.label, plan.folder_of(each))
     compile_worlds()
-    longest_first = sorted(pending.values(), key=lambda each: -each.estimate.seconds)
+    longest_first = sorted(pending.values(), key=lambda each: (not each.needs_gpu, -each.estimate.seconds))
+    found = [each.handle for each in machine.gpus()] if gpus is None else list(gpus)
     count = workers or machine.core_count()
     with stop_on_signals() as asked, progress_view(longest_first, count) as view:
-        pool = Pool(plan, longest_first, count, view, lambda: asked.is_set() or is_over(until))
+        pool = Pool(plan, longest_first, count, found, view, lambda: asked.is_set() or is_over(until))
         pool.work()
     return outcome_of(plan, pool.failed)
 
@@ -86,6 +93,7 @@ def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     Returns its manifest, or None where a launcher started several processes and this is not the first (worker.py).
     Raises Unfinished after a stop signal and GroundlabError when the run failed.
     """
+    check_devices([spec])
     group = worker.join_group(spec)
     if group.rank > 0:
         return follow(spec, folder, group)
@@ -127,10 +135,11 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[
 
 
 class Worker:
-    """One worker process and our end of its pipe."""
+    """One worker process and our end of its pipe; `visible` is its CUDA_VISIBLE_DEVICES, None for ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, visible: str | None = None) -> None:
         self.pipe, theirs = Pipe()
+        self.visible = visible
         self.run: PlannedRun | None = None
         with theirs:
             # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice;
@@ -139,7 +148,7 @@ class Worker:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | ONE_THREAD,
+                env=os.environ | ONE_THREAD | ({} if visible is None else {machine.VISIBLE: visible}),
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )
@@ -171,8 +180,19 @@ class Worker:
 class Pool:
     """Workers, the runs that wait for them, and the view that is told."""
 
-    def __init__(self, plan: Plan, waiting: list[PlannedRun], count: int, view: View, stopping: Callable[[], bool]):
+    def __init__(
+        self,
+        plan: Plan,
+        waiting: list[PlannedRun],
+        count: int,
+        gpus: list[str],
+        view: View,
+        stopping: Callable[[], bool],
+    ):
+        """gpus: those that a run each may have; without any known, GPU runs go one after the other, as CUDA chooses."""
         self._plan, self._waiting, self._count = plan, list(waiting), count
+        self._gpus: list[str | None] = [*gpus] or [None]
+        self._no_gpu = "" if gpus else None
         self._view, self._stopping, self._told = view, stopping, False
         self._busy: dict[Connection, Worker] = {}
         self._idle: list[Worker] = []
@@ -193,16 +213,31 @@ class Pool:
 
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""
-        while self._waiting and not self._told and len(self._busy) < self._count:
-            worker = self._idle.pop() if self._idle else Worker()
+        while not self._told and len(self._busy) < self._count and (found := self._next()):
+            next_run, visible = found
+            self._waiting.remove(next_run)
+            idle = next((each for each in self._idle if each.visible == visible), None)
+            if idle:
+                self._idle.remove(idle)
+            worker = idle or Worker(visible)
             self._busy[worker.pipe] = worker
-            next_run = self._waiting.pop(0)
             self._view.started(next_run)
             try:
                 worker.start(next_run, self._plan)
             except OSError:  # it died while idle; its pipe tells us so in a moment
                 continue
         return bool(self._busy)
+
+    def _next(self) -> tuple[PlannedRun, str | None] | None:
+        """The first waiting run that can start, and what its worker may see; None when none can."""
+        taken = {worker.visible for worker in self._busy.values() if worker.run and worker.run.needs_gpu}
+        free = [each for each in self._gpus if each not in taken]
+        for run in self._waiting:
+            if not run.needs_gpu:
+                return run, self._no_gpu
+            if free:
+                return run, free[0]
+        return None
 
     def _pass_on_stop(self) -> None:
         if not self._told:

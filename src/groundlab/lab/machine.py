@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from groundlab.core.errors import GroundlabError
+from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 
@@ -133,14 +133,42 @@ def _blas_kernels() -> list[str]:
     )
 
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU of this machine: its name, and what CUDA_VISIBLE_DEVICES calls it."""
+
+    name: str
+    handle: str
+
+
 @cache
-def gpu_names() -> tuple[str, ...]:
-    """The GPUs of this machine, one name each."""
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that this process may use, as nvidia-smi lists them: those of CUDA_VISIBLE_DEVICES where it is set."""
     if not shutil.which("nvidia-smi"):
         return ()
-    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    query = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     answer = subprocess.run(query, capture_output=True, text=True, check=False)
-    return tuple(answer.stdout.splitlines()) if answer.returncode == 0 else ()
+    rows = [[word.strip() for word in line.split(",", 2)] for line in answer.stdout.splitlines() if line.count(",") > 1]
+    if answer.returncode != 0:
+        return ()
+    if VISIBLE not in os.environ:
+        return tuple(Gpu(name, index) for index, _, name in rows)
+    visible = []
+    for handle in os.environ[VISIBLE].split(","):
+        word = handle.strip()
+        match = [name for index, uuid, name in rows if word and (word == index or uuid.startswith(word))]
+        if not match and not word.startswith("MIG-"):
+            break  # CUDA, too, takes no entry after one that it does not know
+        visible.append(Gpu(match[0] if match else "part of a GPU", word))
+    return tuple(visible)
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The names of the GPUs that this process may use."""
+    return tuple(gpu.name for gpu in gpus())
 
 
 @dataclass
@@ -180,21 +208,53 @@ def _peak_memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+def gpu_number(device: str) -> int | None:
+    """The number of the GPU that a device names (0 for `cuda`); None for `cpu`. Raises GroundlabError for others."""
+    kind, _, number = device.partition(":")
+    if device == "cpu":
+        return None
+    if kind != "cuda" or (device != "cuda" and not (number.isascii() and number.isdecimal())):
+        raise GroundlabError(
+            f"unknown device {shown_value(device)}; use cpu, cuda, or cuda:N for the GPU of that number"
+        )
+    return int(number or 0)
+
+
+def devices_of(settings: dict[str, Any]) -> list[str]:
+    """The devices that a method's settings name, also inside other settings (`chat: {device: cuda}`)."""
+    inner = [each for value in settings.values() if isinstance(value, dict) for each in devices_of(value)]
+    return [str(settings["device"]), *inner] if "device" in settings else inner
+
+
 def needs_gpu(settings: dict[str, Any]) -> bool:
     """Whether a run with these settings asks for a GPU (`device: cuda`, `cuda:1`)."""
-    return str(settings.get("device", "cpu")).startswith("cuda")
+    return any(device.startswith("cuda") for device in devices_of(settings))
 
 
 def check_devices(specs: Iterable[RunSpec]) -> None:
-    """Raises GroundlabError where a run asks for a GPU and torch has none to offer."""
-    asking = [spec for spec in specs if needs_gpu(spec.settings)]
+    """Raises GroundlabError for a device that has no such name, and for a GPU that torch has not to offer."""
+    numbers = [(spec, [gpu_number(device) for device in devices_of(spec.settings)]) for spec in specs]
+    asking = [
+        (spec, max(found)) for spec, wanted in numbers if (found := [each for each in wanted if each is not None])
+    ]
     if not asking:
         return
     import torch  # plans are made without it
 
-    if not torch.cuda.is_available():
-        others = f" and {len(asking) - 1} other runs" if len(asking) > 1 else ""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    missing = [spec for spec, number in asking if number >= count]
+    if missing:
+        others = f" and {len(missing) - 1} other runs" if len(missing) > 1 else ""
+        device = next(device for device in devices_of(missing[0].settings) if device != "cpu")
+        here = f"finds {count or 'no'} GPU{'s' * (count > 1)} here{_why_no_gpu(count)}"
         raise GroundlabError(
-            f"{asking[0].label}{others} want device {asking[0].settings['device']}, and torch finds no GPU here; "
-            "use a machine with one, another --scale, or for a single run --set device=cpu"
+            f"{missing[0].label}{others} want device {device}, and torch {here}; "
+            "use a machine with one, another --scale, reproduce --device cpu, or for a single run --set device=cpu"
         )
+
+
+def _why_no_gpu(count: int) -> str:
+    """What may hide the GPUs of this machine from torch."""
+    if VISIBLE in os.environ:
+        return f" ({VISIBLE}={os.environ[VISIBLE]})"
+    return f" ({', '.join(gpu_names())}: see docs/cluster.md on drivers)" if gpus() and not count else ""

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from groundlab.core.errors import unknown_name
+from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
@@ -32,6 +32,7 @@ from groundlab.papers import registry
 # Set by `reproduce` for its notebooks: their plan is the one it executed, and their run cell starts nothing.
 METHODS_VARIABLE = "GROUNDLAB_METHODS"
 EXPERIMENTS_VARIABLE = "GROUNDLAB_EXPERIMENTS"
+DEVICE_VARIABLE = "GROUNDLAB_DEVICE"
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
 
 
@@ -94,13 +95,13 @@ class Plan:
 
     def estimated_seconds(self, workers: int | None = None) -> float:
         """Wall time of what is pending on so many workers (default: one a core), runs for a GPU one after the other
-        on each GPU of this machine, or on one if it has none."""
+        on each GPU of this machine, or on one if it has none, and the others beside them."""
         pending = self.pending()
         on_gpu = sum(run.estimate.seconds for run in pending if run.needs_gpu)
         on_cpu = sum(run.estimate.seconds for run in pending) - on_gpu
         longest = max((run.estimate.seconds for run in pending), default=0.0)
-        gpus = max(1, len(machine.gpu_names())) if on_gpu else 1
-        return max(on_cpu / (workers or machine.core_count()), on_gpu / gpus, longest)
+        gpus, count = max(1, len(machine.gpu_names())), workers or machine.core_count()
+        return max((on_cpu + on_gpu) / count, on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
         left_out = f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"
@@ -146,28 +147,44 @@ def plan(
     methods: Sequence[str] | None = None,
     results: str | Path | None = None,
     experiments: Sequence[str] | None = None,
+    device: str | None = None,
 ) -> Plan:
     """The plan of some papers (all by default) at a scale.
 
     seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
+    device: of all methods that can be given one, `cpu` or `cuda`, instead of the config's.
     Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
     checked, folder = config.check_scale(scale), results_folder(results)
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
     chosen = _chosen(files, methods, experiments)
+    device = device or os.environ.get(DEVICE_VARIABLE) or None
     measured, code = run_store.measured_costs(folder), cache(digest_of_modules)
     planned = [
         _planned_run(file, entry, spec, folder, measured, code(modules_of(spec.method, spec.world)))
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
-        for spec in (registry.resolve(entry.method, world, seed, entry.settings),)
+        for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
     ]
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if not methods and all(entry.alone for _, entry in chosen) else ()
     part = bool(methods or experiments) and not alone
     return Plan(checked, told, tuple(planned), folder, part=part, alone=alone)
+
+
+def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
+    """The settings of an entry, with another device where its method has one.
+
+    Raises GroundlabError for a device that has no such name, and for a numbered GPU: workers see one GPU each.
+    """
+    known = registry.schema_of(registry.get(entry.method, world)).model_fields
+    settings = {**entry.settings, "device": device} if device and "device" in known else entry.settings
+    for each in machine.devices_of(settings):
+        if machine.gpu_number(each) is not None and each != "cuda":
+            raise GroundlabError(f"{entry.method} names {each}; write device: cuda, and choose by --device {each}")
+    return settings
 
 
 def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
@@ -258,8 +275,11 @@ def _note_on_gpus(the_plan: Plan) -> list[str]:
     asking = [run for run in the_plan.runs if run.needs_gpu and run.status != "finished"]
     if not asking or machine.gpu_names():
         return []
-    hours = duration(sum(run.estimate.seconds for run in asking))
-    return [f"{len(asking)} runs want a GPU, which this machine does not have; their {hours} are for one GPU elsewhere"]
+    hours, methods = duration(sum(run.estimate.seconds for run in asking)), {run.spec.method for run in asking}
+    return [
+        f"{len(asking)} runs want a GPU, which this machine does not have ({', '.join(sorted(methods))}); "
+        f"their {hours} are for one GPU elsewhere"
+    ]
 
 
 def _table(the_plan: Plan) -> Table:

@@ -25,8 +25,10 @@ from rich.console import Console
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.paths import repository_root
+from groundlab.lab import machine
 from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import (
+    DEVICE_VARIABLE,
     EXECUTED_VARIABLE,
     EXPERIMENTS_VARIABLE,
     METHODS_VARIABLE,
@@ -50,9 +52,9 @@ from groundlab.lab.run_store import RESULTS_VARIABLE
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome
-    from groundlab.lab.slurm.executor import SlurmSettings
+    from groundlab.lab.slurm.settings import SlurmSettings
 
-EXECUTORS = ("local", "slurm")
+EXECUTORS = ("local", "slurm", "none")
 Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
 
 
@@ -71,14 +73,17 @@ def reproduce(
     verbose: bool = False,
     hours: float | None = None,
     continue_from: str | Path | None = None,
+    device: str | None = None,
+    pages: bool = True,
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
     0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
     hours: how long runs may take; then they save and stop, and a version is made of what is finished (75 while runs are
     missing). continue_from: a version whose finished runs are taken where their hashes are equal.
-    verbose: print the plan with every choice of settings. slurm_file, wait: for the executor `slurm` alone (slurm.py);
-    without waiting it returns 75 once all is queued.
+    verbose: print the plan with every choice of settings. executor: `local`, `slurm` or `none` (pages alone).
+    slurm_file, wait: for `slurm` alone; without waiting it returns 75 once all is queued. device: `auto`,
+    `cpu`, `cuda` or `cuda:N`, for all methods that can be given one. pages: False ends once the runs are done.
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
     if executor not in EXECUTORS:
@@ -88,9 +93,11 @@ def reproduce(
     if hours is not None and cluster:
         raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
     until = None if hours is None else time.monotonic() + 3600 * hours
+    device, gpus = _chosen_device(device, executor, dry_run)
     home = results_folder(results)
     storage.check_writable(home) if dry_run else storage.make_folder(home)
-    chosen = partial(plan, *papers, scale=scale, seeds=seeds, methods=methods, results=results, experiments=experiments)
+    choice = {"scale": scale, "seeds": seeds, "methods": methods, "experiments": experiments, "device": device}
+    chosen = partial(plan, *papers, **choice, results=results)
     the_plan = chosen()
     if continue_from is not None and not dry_run:
         taken = take_finished(the_plan, continue_from)
@@ -104,13 +111,56 @@ def reproduce(
         return _verdict(ready, console)
     for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), _review_page(the_plan.results)):
         check_parameters(notebook, parameters)  # before hours of training, not after
-    if not cluster:
+    if executor == "local":
         check_devices(each.spec for each in the_plan.pending())
-    part: Part = {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments}
-    command = _command_line(papers, experiments, scale, seeds)
-    parts = [the_plan] if cluster else _papers_shortest_first(the_plan)
-    execute = partial(_execute, workers, cluster, wait, until)
-    return _run_papers(the_plan, parts, execute, until, seeds, part, command, console)
+    execute = partial(_execute, executor, workers, cluster, wait, until, gpus)
+    if cluster or not pages:
+        outcome = execute(the_plan)
+        _print_outcome(" + ".join(the_plan.papers), outcome, console)
+        if not cluster or not pages or outcome.unfinished:
+            return _end_without_pages(outcome, console)
+        return _pages_as_a_job(the_plan, cluster, {"papers": list(papers), **choice, "results": str(home)}, wait)
+    part: Part = {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments, DEVICE_VARIABLE: device and [device]}
+    command = _command_line(papers, experiments, scale, seeds, device)
+    return _run_papers(the_plan, _papers_shortest_first(the_plan), execute, until, seeds, part, command, console)
+
+
+def _chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
+    """What a plan calls the device (`cpu`, `cuda`, or None for the configs' own), and the GPUs that its workers may
+    have, None for all. Raises GroundlabError for an unknown device and for one that is not here."""
+    if device is None:
+        return None, None
+    if executor == "slurm" and device not in ("cpu", "cuda"):
+        raise GroundlabError(
+            f"--device {device} is for this machine; Slurm gives each task a GPU: --device cuda or cpu"
+        )
+    if device == "auto":
+        device = "cuda" if machine.gpus() else "cpu"
+    number = machine.gpu_number(device)
+    if number is None or executor != "local":
+        return device.partition(":")[0], None
+    here = machine.gpus()
+    if not dry_run and number >= len(here):
+        count = f"{len(here) or 'no'} GPU{'s' * (len(here) > 1)}"
+        raise GroundlabError(f"--device {device}: this machine has {count}; use --device auto or cpu")
+    return "cuda", [here[number].handle] if ":" in device and number < len(here) else None
+
+
+def _end_without_pages(outcome: "Outcome", console: Console) -> int:
+    """Say what the same command does next, and return the exit code."""
+    console.print(
+        "unfinished: the same command continues here"
+        if outcome.unfinished
+        else "the runs are done; without --no-pages the same command makes tables, figures and pages"
+    )
+    return outcome.exit_code
+
+
+def _pages_as_a_job(the_plan: Plan, cluster: "SlurmSettings", arguments: dict[str, Any], wait: bool) -> int:
+    """Pages cost minutes of CPU and start hostile programs in a sandbox: nothing for a login node."""
+    from groundlab.lab.slurm.executor import make_pages
+
+    return make_pages(the_plan, cluster, arguments, wait)
 
 
 def _run_papers(
@@ -125,7 +175,7 @@ def _run_papers(
 ) -> int:
     """Runs and pages part by part, then the review and the rename; returns the exit code.
 
-    `parts` are the papers' plans, or all in one on a cluster. `execute` runs what is pending of one. What it leaves
+    `parts` are the papers' plans. `execute` runs what is pending of one. What it leaves
     after `until` is missing from the version; before that nothing is put together. `part` narrows the notebooks' own
     plans, `command` is what the manifest names.
     """
@@ -159,11 +209,14 @@ def _run_papers(
     return max(1 if failed else 0, verdict)
 
 
-def _command_line(papers: Sequence[str], experiments: Sequence[str] | None, scale: str, seeds: int | None) -> str:
+def _command_line(
+    papers: Sequence[str], experiments: Sequence[str] | None, scale: str, seeds: int | None, device: str | None
+) -> str:
     """The command line that makes a version."""
     parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
     parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
-    return " ".join(parts + ([f"--seeds {seeds}"] if seeds else []))
+    parts += [f"--seeds {seeds}"] if seeds else []
+    return " ".join(parts + ([f"--device {device}"] if device else []))
 
 
 def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
@@ -176,22 +229,28 @@ def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
 
 
 def _cluster(file: Path | None) -> "SlurmSettings":
-    from groundlab.lab.slurm.executor import load_settings
+    from groundlab.lab.slurm.settings import load_settings
 
     return load_settings(file)
 
 
 def _execute(
-    workers: int | None, cluster: "SlurmSettings | None", wait: bool, until: float | None, plan: Plan
+    executor: str,
+    workers: int | None,
+    cluster: "SlurmSettings | None",
+    wait: bool,
+    until: float | None,
+    gpus: list[str] | None,
+    plan: Plan,
 ) -> "Outcome":
     """Run what is pending, here or on a cluster; imported now, because workers' code loads torch."""
     if cluster:
         from groundlab.lab.slurm.executor import run as run_on_cluster
 
         return run_on_cluster(plan, cluster, wait)
-    from groundlab.lab.executor import run
+    from groundlab.lab.executor import outcome_of, run
 
-    return run(plan, workers, until)
+    return outcome_of(plan, {}) if executor == "none" else run(plan, workers, until, gpus)
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict, Path]]:

@@ -7,6 +7,7 @@ holds the digests of its records (core/seals.py): one that is gone or has change
 
 import datetime
 import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -135,7 +136,8 @@ class ManifestWriter:
         self.finished = earlier is not None and earlier["status"] == "finished" and not self.damaged
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes}]
+        seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
+        self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes, **seen}]
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
 
     def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:

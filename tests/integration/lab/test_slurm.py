@@ -17,17 +17,19 @@ from pathlib import Path
 import pytest
 
 from groundlab import lab
-from groundlab.core.errors import GroundlabError
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.lab import run_store
 from groundlab.lab.slurm import executor, queue
-from groundlab.lab.slurm.executor import SlurmSettings
+from groundlab.lab.slurm.settings import Block, SlurmSettings, load_settings
+from groundlab.lab.slurm.task import Task
 
 COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
 import json, sys
-from groundlab.lab.slurm.queue import Task
-Task(*json.loads(sys.argv[1]))()
+from groundlab.lab.slurm.task import Task
+Task(json.loads(sys.argv[1]))()
 """
 
 
@@ -118,7 +120,7 @@ def test_a_settings_file_with_a_misspelt_key_is_refused_with_the_right_one(tmp_p
     file = tmp_path / "cluster.yaml"
     file.write_text("partitoin: gpu\n")
     with pytest.raises(GroundlabError, match=r"cluster\.yaml: unknown key 'partitoin'; did you mean 'partition'"):
-        executor.load_settings(file)
+        load_settings(file)
 
 
 @pytest.mark.parametrize(
@@ -133,18 +135,18 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_submitted(text
     file = tmp_path / "cluster.yaml"
     file.write_text(text)
     with pytest.raises(GroundlabError, match=re.escape(said)):
-        executor.load_settings(file)
+        load_settings(file)
 
 
 def test_the_shipped_settings_file_names_every_setting_with_its_default():
     file = Path(__file__).resolve().parents[3] / "configs" / "slurm.yaml"
-    assert executor.load_settings(file) == SlurmSettings()
+    assert load_settings(file) == SlurmSettings()
     named = re.findall(r"^(?:# )?([a-z_]+):", file.read_text(), flags=re.MULTILINE)
     assert set(named) == set(SlurmSettings.model_fields)
 
 
 def test_a_task_starts_in_the_container_that_sees_results_models_and_gpu(tmp_path):
-    settings = SlurmSettings(image=tmp_path / "ground lab.sif", gpus=2, bind=["/models:/m"])
+    settings = SlurmSettings(image=tmp_path / "ground lab.sif", nv=True, bind=["/models:/m"])
     wanted = f"apptainer exec --nv --bind /r --bind /models:/m '{tmp_path}/ground lab.sif' python3"
     assert executor.python_command(settings, results=Path("/r")) == wanted
 
@@ -161,10 +163,11 @@ def _submitted(plan, stand_ins, settings) -> str:
 def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_entry, stand_ins):
     laboratory.write_config([training_entry])
     plan = lab.plan("mediator", scale="smoke")
-    settings = SlurmSettings(partition="gpu", account="mine", minutes=30, memory_gb=2.5, gpus=1, at_once=1)
+    settings = SlurmSettings(partition="cpu", account="mine", minutes=30, memory_gb=2.5, at_once=1, pack_minutes=0)
     script = _submitted(plan, stand_ins, settings)
-    for line in ("array=0-1%1", "partition=gpu", "account=mine", "time=30", "mem=2560M", "gpus-per-node=1", "requeue"):
+    for line in ("array=0-1%1", "partition=cpu", "account=mine", "time=30", "mem=2560M", "requeue"):
         assert f"#SBATCH --{line}\n" in script
+    assert "gpu" not in script
     assert "#SBATCH --signal=USR2@90\n" in script and "export OMP_NUM_THREADS=1\n" in script
     jobs = {queue.job_of(plan.folder_of(run)) for run in plan.runs}
     assert jobs == {"7_0", "7_1"}
@@ -203,13 +206,107 @@ def test_a_controller_that_does_not_answer_is_no_reason_to_submit_again(long_pla
         executor.run(long_plan, SlurmSettings())
 
 
+def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submits_the_others(
+    laboratory, rule_entry, stand_ins
+):
+    pytest.importorskip("submitit")
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
+    plan = lab.plan("mediator", scale="smoke")
+    settings = SlurmSettings(pack_minutes=0, submit_at_most=4)
+
+    def submitted(states: str, job: int) -> list[str | None]:
+        listed = "; ".join(f'echo "{state}"' for state in states.split())
+        stand_ins(squeue=listed, srun="", scontrol="", sbatch=f"echo Submitted batch job {job}")
+        assert len(executor.run(plan, settings, wait=False).unfinished) == 3
+        return [queue.job_of(plan.folder_of(run)) for run in plan.runs]
+
+    assert submitted("1|RUNNING 2|PENDING 3|COMPLETED", 7) == ["7_0", "7_1", None]
+    assert submitted("1|RUNNING 2|PENDING 7_0|RUNNING 7_1|PENDING", 8) == ["7_0", "7_1", None]
+    assert submitted("1|COMPLETED 2|PENDING 7_0|RUNNING 7_1|PENDING", 9) == ["7_0", "7_1", "9"]
+
+
+def test_a_limit_on_submitted_jobs_is_told_with_the_setting_that_respects_it(long_plan, stand_ins):
+    pytest.importorskip("submitit")
+    stand_ins(squeue="", srun="", sbatch='echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2; exit 1')
+    with pytest.raises(GroundlabError, match="QOSMaxSubmitJobPerUserLimit; lower `submit_at_most`"):
+        executor.run(long_plan, SlurmSettings())
+
+
+def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controller(laboratory, rule_entry, stand_ins):
+    pytest.importorskip("submitit")
+    laboratory.write_config([rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    traces = stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
+    _once((folder / "slurm.log").is_symlink, lambda: lab.execute_run(run.spec, folder, stop=lambda: False))
+    assert executor.run(plan, SlurmSettings()).exit_code == 0
+    assert len((traces / "squeue.calls").read_text().splitlines()) == 1
+
+
 # How a task behaves
+
+
+def test_a_task_of_several_runs_ends_all_but_the_failed_one(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
+    plan = lab.plan("mediator", scale="smoke")
+    words = [(run.spec.model_dump(), str(plan.folder_of(run)), run.hash) for run in plan.runs]
+    words[1] = (*words[1][:2], "0" * 16)  # as if its code had changed since the plan
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR2, signal.SIGTERM)}
+    try:
+        with pytest.raises(GroundlabError, match="changed after planning"):
+            Task(words)()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert [run_store.status_of(plan.folder_of(run)) for run in plan.runs] == ["finished", "new", "finished"]
+
+
+def _closed(plan, state: str, begun: bool = False, **note) -> str:
+    """What is said of the plan's only run once its job has ended in that state."""
+    run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
+    queue.note_job(folder, "7_1", plan.results / ".runs" / ".slurm" / "7_1.out")
+    storage.write_json(folder / "slurm.json", {**storage.read_json(folder / "slurm.json"), **note})
+    if begun:
+        with pytest.raises(Unfinished):
+            lab.execute_run(run.spec, folder, stop=lambda: True)
+    return queue.close(plan, run, state)
+
+
+def test_a_run_that_waited_behind_one_that_died_is_left_to_do_and_the_one_that_died_has_failed(long_plan):
+    assert _closed(long_plan, "OUT_OF_MEMORY", place=3) == ""
+    assert "ended as OUT_OF_MEMORY (raise `memory_gb`)" in _closed(long_plan, "OUT_OF_MEMORY")
+    assert "ended as OUT_OF_MEMORY" in _closed(long_plan, "OUT_OF_MEMORY", begun=True, place=3)
+
+
+def test_a_run_that_saved_where_a_site_forbids_requeueing_is_left_to_do(long_plan):
+    assert _closed(long_plan, "FAILED", begun=True, saved=True) == ""
+
+
+def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, stand_ins, capsys):
+    pytest.importorskip("submitit")
+    stand_ins(squeue='echo "7|RUNNING"', srun="", scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7')
+    assert executor.make_pages(long_plan, SlurmSettings(pages=Block(minutes=20)), {}, wait=False) == 75
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75, "still running"
+    home = run_store.run_folder(long_plan.results, ".slurm")
+    note = next(home.glob("pages-*.json"))
+    Path(storage.read_json(note)["log"]).write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
+    storage.write_json(note.with_suffix(".code"), {"code": 1})
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 1
+    assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
+
+
+def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
+    pytest.importorskip("submitit")
+    stand_ins(squeue='echo "7|TIMEOUT"', srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    with pytest.raises(GroundlabError, match="job 7 ended as TIMEOUT"):
+        executor.make_pages(long_plan, SlurmSettings(), {}, wait=False)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
 def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, long_plan, laboratory):
     run = long_plan.runs[0]
-    words = json.dumps([run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash])
+    words = json.dumps([[run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash]])
     task = subprocess.Popen([sys.executable, "-P", "-c", RUN_TASK, words])
     while _steps(long_plan) < 2 and task.poll() is None:
         time.sleep(0.005)

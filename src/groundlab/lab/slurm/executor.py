@@ -1,11 +1,12 @@
-"""The Slurm executor: every pending run of a plan becomes one task of a job array, submitted through submitit.
+"""The Slurm executor: the pending runs of a plan become tasks of job arrays, submitted through submitit.
 
-    groundlab reproduce --executor slurm --slurm my-cluster.yaml             # waits, with the view of a local run
     groundlab reproduce --executor slurm --slurm my-cluster.yaml --no-wait   # returns; the same command collects later
+    groundlab reproduce --executor slurm --slurm my-cluster.yaml             # waits, with the view of a local run
 
 Nothing is remembered outside the run folders: `slurm.json` in one names the job that has the run, Slurm knows whether
 that job lives, and the folder how far it is. Shortly before its time limit a task saves, and its batch script puts it
-back into the queue; after a preemption, a requeue or a lost node Slurm itself does that.
+back into the queue; after a preemption, a requeue or a lost node Slurm itself does that. Short runs share a task, and
+no more tasks are submitted than a site allows: the others follow as those end. Tables, figures and pages are a job too.
 configs/slurm.yaml explains the settings, docs/cluster.md how to use all this.
 """
 
@@ -15,26 +16,24 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress
-from groundlab.core.schema import parse
-from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import executor, run_store
 from groundlab.lab.executor import Outcome
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.slurm import queue
-from groundlab.lab.slurm.queue import PROGRESS_FILE, Task
+from groundlab.lab.slurm.settings import SlurmSettings, pack
+from groundlab.lab.slurm.task import PROGRESS_FILE, PagesTask, Task
 from groundlab.lab.worker import ONE_THREAD, stop_on_signals
 
 _ARRAY_SIZE = 1000  # Slurm's MaxArraySize is 1001 unless a site says otherwise
-_POLL_SECONDS = 3.0  # between two looks at the queue
+_LOOK_SECONDS = 5.0  # between two looks at the run folders, which cost the controller nothing
 _SHARED_DISK_SECONDS = 30.0  # how long a network disk may take to show what a task on another node has written
 _REQUEUE = [
     "status=$?",
@@ -45,49 +44,6 @@ _REQUEUE = [
 ]
 
 
-class SlurmSettings(BaseModel):
-    """What a task asks of the cluster; `configs/slurm.yaml` explains each."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    minutes: int = Field(default=60, ge=1)
-    save_seconds: int = Field(default=90, ge=1)
-    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    cpus: int = Field(default=1, ge=1)
-    gpus: int = Field(default=0, ge=0)
-    at_once: int = Field(default=256, ge=1)
-    image: Path | None = None
-    runtime: Literal["apptainer", "singularity"] = "apptainer"
-    bind: list[str] = []
-    setup: list[str] = []
-    sbatch: dict[str, str | int | bool] = {}
-
-    @field_validator("save_seconds")
-    @classmethod
-    def _before_the_limit(cls, seconds: int, info: ValidationInfo) -> int:
-        if seconds >= 60 * info.data.get("minutes", seconds):
-            raise ValueError("must be shorter than the time limit, `minutes`")
-        return seconds
-
-
-def load_settings(file: Path | None) -> SlurmSettings:
-    """The settings in a YAML file; without one, the cluster's own defaults.
-
-    Raises GroundlabError for a missing or broken file, an unknown key, and an image that is not there.
-    """
-    if file is None:
-        return SlurmSettings()
-    if not file.is_file():
-        raise GroundlabError(f"{file} does not exist; copy configs/slurm.yaml and fill it in")
-    settings = parse(SlurmSettings, read_yaml(file) or {}, str(file))
-    if settings.image and not settings.image.is_file():
-        raise GroundlabError(f"{file}: image {settings.image} does not exist; build it with `nox -s container`")
-    return settings
-
-
 def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     """Submit what is pending and not yet queued, then watch it, or return at once.
 
@@ -95,53 +51,126 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     are submitted again; what failed since the last call is told, and submitted again by the call after that.
     Raises GroundlabError when submitit, Slurm or the partition is not there.
     """
-    pending = plan.pending()
+    pending = {each.hash: each for each in plan.pending()}
     if not pending or os.environ.get(EXECUTED_VARIABLE):
         return executor.outcome_of(plan, {})
-    queued, failed = _find_or_submit(plan, list({each.hash: each for each in pending}.values()), settings)
-    left = [each.hash for each in queued]
+    jobs = Jobs(plan, settings)
+    queued, failed, states = jobs.find_or_submit(list(pending.values()))
+    left = [each.hash for each in (*queued, *jobs.waiting)]
     if wait:
-        with stop_on_signals() as asked, progress_view(queued) as view:
-            watch = Watch(plan, queued, view, asked.is_set)
-            watch.until_all_ended()
-        left, failed = list(watch.left), failed | watch.failed
-    elif queued:
-        say(f"{len(queued)} tasks are queued or running; the same command collects them")
+        with stop_on_signals() as asked, progress_view([*queued, *jobs.waiting]) as view:
+            watch = Watch(plan, queued, jobs, view, asked.is_set)
+            watch.until_all_ended(queue.Poll(states))
+        left, failed = [*watch.left, *(each.hash for each in jobs.waiting)], failed | watch.failed
+    elif left:
+        say(f"{len(queued)} runs are queued or going on{_room_note(jobs)}; the same command collects them")
     return executor.outcome_of(plan, failed, left)
 
 
-def _find_or_submit(
-    plan: Plan, pending: list[PlannedRun], settings: SlurmSettings
-) -> tuple[list[PlannedRun], dict[str, str]]:
-    """The runs that Slurm has once this returns, and those that failed while nobody watched (hash -> error)."""
+def _room_note(jobs: "Jobs") -> str:
+    return f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
+
+
+class Jobs:
+    """What of a plan is with Slurm, and what waits for room there."""
+
+    def __init__(self, plan: Plan, settings: SlurmSettings):
+        self._plan, self._settings = plan, settings
+        self._home = run_store.run_folder(plan.results, ".slurm")
+        self.waiting: list[PlannedRun] = []
+
+    def find_or_submit(self, pending: list[PlannedRun]) -> tuple[list[PlannedRun], dict[str, str], dict[str, str]]:
+        """The runs that Slurm has once this returns, those that failed while nobody watched (hash -> error), and the
+        states of all jobs as Slurm told them."""
+        with run_store.hold(self._home):  # two commands at once must not submit a run twice
+            states = queue.states()
+            queued, failed = [], {}
+            for each in pending:
+                job = queue.job_of(self._plan.folder_of(each))
+                state = states.get(job, queue.FORGOTTEN) if job else None
+                if state and not queue.has_ended(state):
+                    queued.append(each)
+                elif state and (error := queue.close(self._plan, each, state)):
+                    failed[each.hash] = error
+                else:
+                    self.waiting.append(each)
+            return [*queued, *self._submit_what_fits(states)], failed, states
+
+    def submit_more(self, states: dict[str, str]) -> list[PlannedRun]:
+        """Submit waiting runs as far as there is room, and return them."""
+        with run_store.hold(self._home):
+            return self._submit_what_fits(states)
+
+    def _submit_what_fits(self, states: dict[str, str]) -> list[PlannedRun]:
+        active = sum(not queue.has_ended(state) for state in states.values())
+        tasks = pack(self.waiting, self._settings)[: max(0, self._settings.submit_at_most - active)]
+        submitted = [run for _, runs in tasks for run in runs]
+        if submitted and self._settings.image is None:
+            executor.compile_worlds()
+        tasks.sort(key=lambda task: task[0].model_dump_json())  # stable: of one kind still the longest first
+        for _, alike in groupby(tasks, key=lambda task: task[0].model_dump_json()):
+            kind = list(alike)
+            for start in range(0, len(kind), _ARRAY_SIZE):
+                self._submit_array(kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]])
+        done = {each.hash for each in submitted}
+        self.waiting = [each for each in self.waiting if each.hash not in done]
+        return submitted
+
+    def _submit_array(self, asks: SlurmSettings, packs: list[list[PlannedRun]]) -> None:
+        """Submit one array, and note in each run's folder which job has it and where that job's log is."""
+        folder_of = self._plan.folder_of
+        tasks = [Task([(each.spec.model_dump(), str(folder_of(each)), each.hash) for each in runs]) for runs in packs]
+        jobs = queue.sbatch(self._home, tasks, python_command(asks, self._plan.results), sbatch_parameters(asks))
+        for runs, job in zip(packs, jobs, strict=True):
+            for place, each in enumerate(runs):
+                queue.note_job(folder_of(each), job.job_id, job.paths.stdout, place)
+        name, count = jobs[0].job_id.partition("_")[0], sum(map(len, packs))
+        say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
+
+
+def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], wait: bool = True) -> int:
+    """Have the tables, figures and pages of a plan made by a job, and return its exit code; 75 while it goes on.
+
+    arguments: `reproduce`'s. What the job printed is printed. Raises GroundlabError where the job died.
+    """
     home = run_store.run_folder(plan.results, ".slurm")
-    with run_store.hold(home):  # two commands at once must not submit a run twice
-        states = queue.states()
-        queued, new, failed = [], [], {}
-        for each in pending:
-            job = queue.job_of(plan.folder_of(each))
-            state = states.get(job, queue.FORGOTTEN) if job else None
-            if state and not queue.has_ended(state):
-                queued.append(each)
-            elif state and (error := queue.close(plan, each, state)):
-                failed[each.hash] = error
-            else:
-                new.append(each)
-        submit(plan, sorted(new, key=lambda each: -each.estimate.seconds), settings, home)
-    return [*queued, *new], failed
+    note, code = (home / f"pages-{plan.digest[:12]}{end}" for end in (".json", ".code"))
+    with run_store.hold(home):
+        if not note.is_file():
+            code.unlink(missing_ok=True)
+            asks, task = settings.for_pages(), PagesTask(arguments, str(code))
+            (job,) = queue.sbatch(home, [task], python_command(asks, plan.results), sbatch_parameters(asks))
+            storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout)})
+            say(f"submitted the pages as job {job.job_id}")
+            poll = queue.Poll({job.job_id: "PENDING"})
+        else:
+            poll = queue.Poll()
+    job, log = (storage.read_json(note)[name] for name in ("job", "log"))
+    state = _wait_for_pages(poll, job, code, wait)
+    if not code.is_file() and (not queue.has_ended(state) or (state == "COMPLETED" and not wait)):
+        say(f"the pages are made by job {job}: the same command collects them")
+        return UNFINISHED_EXIT_CODE
+    note.unlink()
+    said = Path(log).read_text(errors="replace") if Path(log).is_file() else ""
+    if not code.is_file():
+        raise GroundlabError(f"the pages were not made: job {job} ended as {state} (log: {log}); try the same again")
+    print("".join(line for line in said.splitlines(keepends=True) if not queue.is_noise(line)), end="")
+    return storage.read_json(code)["code"]
 
 
-def submit(plan: Plan, new: list[PlannedRun], settings: SlurmSettings, home: Path) -> None:
-    """Submit runs as job arrays, and note in each run's folder which job has it and where that job's log is."""
-    if new and settings.image is None:
-        executor.compile_worlds()
-    for start in range(0, len(new), _ARRAY_SIZE):
-        chunk = new[start : start + _ARRAY_SIZE]
-        tasks = [Task(each.spec.model_dump(), str(plan.folder_of(each)), each.hash) for each in chunk]
-        jobs = queue.sbatch(home, tasks, python_command(settings, plan.results), sbatch_parameters(settings))
-        for each, job in zip(chunk, jobs, strict=True):
-            queue.note_job(plan.folder_of(each), job.job_id, job.paths.stdout)
-        say(f"submitted {len(chunk)} tasks as job {jobs[0].job_id.partition('_')[0]}; job files are in {home}")
+def _wait_for_pages(poll: queue.Poll, job: str, code: Path, wait: bool) -> str:
+    """The job's state once it has ended, a person has seen enough, or at once."""
+    state, ended_at = "PENDING", 0.0
+    with stop_on_signals() as asked:
+        while not code.is_file() and not asked.is_set():
+            if (states := poll.states()) is not None:
+                state = states.get(job, queue.FORGOTTEN)
+            ended_at = (ended_at or time.monotonic()) if queue.has_ended(state) else 0.0
+            late = ended_at and time.monotonic() - ended_at > _SHARED_DISK_SECONDS
+            if late or not wait:
+                break
+            time.sleep(1.0)
+    return state
 
 
 def python_command(settings: SlurmSettings, results: Path) -> str:
@@ -149,7 +178,7 @@ def python_command(settings: SlurmSettings, results: Path) -> str:
     if settings.image is None:
         return shlex.quote(sys.executable)
     binds = [word for path in (str(results), *settings.bind) for word in ("--bind", path)]
-    gpu = ["--nv"] if settings.gpus else []
+    gpu = ["--nv"] if settings.nv else []
     return shlex.join([settings.runtime, "exec", *gpu, *binds, str(settings.image.absolute()), "python3"])
 
 
@@ -186,43 +215,59 @@ def _environment(settings: SlurmSettings) -> Iterable[str]:
 class Watch:
     """Runs that Slurm has, looked at until they have ended or a person has seen enough."""
 
-    def __init__(self, plan: Plan, queued: list[PlannedRun], view: View, stopping: Callable[[], bool]):
-        self._plan, self._view, self._stopping = plan, view, stopping
-        self._ended_since: dict[str, float] = {}
+    def __init__(self, plan: Plan, queued: list[PlannedRun], jobs: Jobs, view: View, stopping: Callable[[], bool]):
+        self._plan, self._jobs, self._view, self._stopping = plan, jobs, view, stopping
+        self._ended: dict[str, tuple[float, str]] = {}  # by Slurm's word: since when, and how
         self._started: set[str] = set()
         self.left = {each.hash: each for each in queued}
         self.failed: dict[str, str] = {}
 
-    def until_all_ended(self) -> None:
+    def until_all_ended(self, poll: queue.Poll) -> None:
         """Return when no run is left, or after a stop: the tasks then go on without us."""
-        while self.left and not self._stopping():
-            with suppress(GroundlabError):  # a busy controller answers the next time
-                states = queue.states()
-                for each in list(self.left.values()):
-                    self._look(each, states)
-            until = time.monotonic() + _POLL_SECONDS
-            while self.left and time.monotonic() < until and not self._stopping():
+        while (self.left or self._jobs.waiting) and not self._stopping():
+            states = poll.states()
+            for each in list(self.left.values()):
+                self._look(each, states)
+            if states is not None and self._jobs.waiting:
+                self._submit_more(states)
+            until = time.monotonic() + _LOOK_SECONDS
+            while (self.left or self._jobs.waiting) and time.monotonic() < until and not self._stopping():
                 time.sleep(0.1)
         if self.left:
             self._view.note(
-                f"{len(self.left)} tasks stay in the queue: the same command collects them, scancel ends them"
+                f"{len(self.left)} runs stay in the queue: the same command collects them, scancel ends their tasks"
             )
 
-    def _look(self, run: PlannedRun, states: dict[str, str]) -> None:
+    def _submit_more(self, states: dict[str, str]) -> None:
+        """Raises GroundlabError where Slurm refuses and nothing is left to wait for."""
+        try:
+            self.left |= {each.hash: each for each in self._jobs.submit_more(states)}
+        except GroundlabError as error:
+            if not self.left:
+                raise
+            self._view.note(str(error))
+
+    def _look(self, run: PlannedRun, states: dict[str, str] | None) -> None:
+        """See in a run's folder how far it is, and in Slurm's states, where there are new ones, whether it ended."""
         folder = self._plan.folder_of(run)
-        state = states.get(queue.job_of(folder) or "", queue.FORGOTTEN)
-        if run_store.status_of(folder) == "finished":
+        if states is not None:
+            self._note_state(run, states.get(queue.job_of(folder) or "", queue.FORGOTTEN))
+        since, state = self._ended.get(run.hash, (0.0, "RUNNING"))
+        late = time.monotonic() - since > _SHARED_DISK_SECONDS
+        begun = queue.has_begun(folder)
+        done = begun and (run_store.status_of(folder) == "finished" or queue.own_error(folder))
+        if done or (since and (late or state not in queue.GOOD_ENDS)):
             self._end(run, state)
-        elif queue.has_ended(state):
-            since = self._ended_since.setdefault(run.hash, time.monotonic())
-            if state not in queue.GOOD_ENDS or time.monotonic() - since > _SHARED_DISK_SECONDS:
-                self._end(run, state)
+        elif begun:
+            self._begin(run)
+            with suppress(GroundlabError):  # nothing written yet
+                self._view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
+
+    def _note_state(self, run: PlannedRun, state: str) -> None:
+        if queue.has_ended(state):
+            self._ended.setdefault(run.hash, (time.monotonic(), state))
         else:
-            self._ended_since.pop(run.hash, None)
-            if state == "RUNNING":
-                self._begin(run)
-                with suppress(GroundlabError):  # nothing written yet
-                    self._view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
+            self._ended.pop(run.hash, None)
 
     def _begin(self, run: PlannedRun) -> None:
         if run.hash not in self._started:
@@ -236,4 +281,8 @@ class Watch:
             self.failed[run.hash] = line
         finished = run_store.status_of(self._plan.folder_of(run)) == "finished"
         self._view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
+        self._started.discard(run.hash)
+        self._ended.pop(run.hash, None)
         del self.left[run.hash]
+        if not finished and not line and queue.goes_on_elsewhere(state):
+            self._jobs.waiting.append(run)

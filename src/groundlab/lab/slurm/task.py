@@ -1,0 +1,114 @@
+"""What runs inside a job: some runs one after the other, or the pages; submitit unpickles it there.
+
+SIGUSR2 (sent by Slurm `save_seconds` before the time limit) and SIGTERM (preemption, `scontrol requeue`, `scancel`)
+both save a checkpoint at the next step. After the first the task leaves with exit code 75, and its batch script puts it
+back into the queue; after the second whoever sent it decides.
+"""
+
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import storage
+from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
+from groundlab.core.run import Progress, RunSpec
+from groundlab.lab.slurm.queue import JOB_FILE
+from groundlab.lab.worker import execute_run
+
+PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
+_PROGRESS_SECONDS = 5.0
+_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
+PackedRun = tuple[dict[str, Any], str, str]
+"""The spec as plain data, the run's folder, and the hash that the plan gave it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Runs as one task of a job array."""
+
+    runs: list[PackedRun]
+
+    def __call__(self) -> None:
+        """Run to the end, or to the next step after a signal; a run that failed fails the task, after the others."""
+        stop, time_limit = threading.Event(), threading.Event()
+        _on_signals(stop, time_limit)
+        failed = []
+        for spec, folder, run_hash in self.runs:
+            if stop.is_set():
+                _leave(time_limit)
+            try:
+                _execute(RunSpec(**spec), Path(folder), run_hash, stop)
+            except Unfinished as end:
+                print(end, flush=True)
+                _note_saved(Path(folder), time_limit.is_set())
+                _leave(time_limit)
+            except GroundlabError as error:
+                failed.append(error)
+        if len(self.runs) > 1:
+            for error in failed:
+                print(error, flush=True)
+        if failed:
+            raise failed[0]
+
+
+def _execute(spec: RunSpec, folder: Path, run_hash: str, stop: threading.Event) -> None:
+    _note_saved(folder, False)
+    report = _ProgressFile(folder / PROGRESS_FILE)
+    execute_run(spec, folder, expected_hash=run_hash, report=report, stop=stop.is_set)
+
+
+def _leave(time_limit: threading.Event) -> None:
+    sys.exit(UNFINISHED_EXIT_CODE if time_limit.is_set() else _TERMINATED_EXIT_CODE)
+
+
+def _note_saved(folder: Path, saved: bool) -> None:
+    """Tell a waiting command that this run is only interrupted, in case Slurm does not take the job back."""
+    file = folder / JOB_FILE
+    if file.is_file() and storage.read_json(file).get("saved", False) != saved:
+        storage.write_json(file, {**storage.read_json(file), "saved": saved})
+
+
+@dataclass(frozen=True)
+class PagesTask:
+    """Tables, figures and pages of a plan whose runs are done; `reproduce` takes the arguments."""
+
+    arguments: dict[str, Any]
+    code_file: str
+    """Where the exit code is written."""
+
+    def __call__(self) -> None:
+        """Make them. Slurm's warning before the time limit is told and else ignored: pages cannot be continued."""
+        from groundlab.lab.reproduce import reproduce
+
+        signal.signal(signal.SIGUSR2, lambda number, frame: print("time is nearly over: raise `minutes` of `pages`"))
+        try:
+            code = reproduce(**self.arguments, executor="none")
+        except GroundlabError as error:
+            print(error, flush=True)
+            code = 1
+        storage.write_json(Path(self.code_file), {"code": code})
+
+
+def _on_signals(stop: threading.Event, time_limit: threading.Event) -> None:
+    """Replace submitit's handlers, which requeue at once and so lose the steps since the last checkpoint.
+
+    Each signal may come twice (from srun and from the node), so a second one must do no harm.
+    """
+    signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+
+
+class _ProgressFile:
+    """Writes how far the run is, now and then."""
+
+    def __init__(self, file: Path):
+        self._file, self._written_at = file, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() - self._written_at > _PROGRESS_SECONDS:
+            self._written_at = time.monotonic()
+            storage.write_json(self._file, vars(progress))
