@@ -1,0 +1,147 @@
+"""Runs on the GPUs of a machine: one worker each, which sees no other, and runs without a GPU beside them.
+
+The machine is described at one place, a program `nvidia-smi` on the path; what a worker may see is read from the
+manifests that the workers write. There is no GPU here, so the runs that want one end with the line that says so.
+"""
+
+import os
+import re
+
+import pytest
+
+from groundlab import lab
+from groundlab.core.errors import GroundlabError
+from groundlab.lab import executor, machine, run_store
+from groundlab.lab.reproduce import _chosen_device
+
+NVIDIA_SMI = "#!/bin/sh\nprintf '0, GPU-aa11, H200\\n1, GPU-bb22, H200\\n2, GPU-cc33, L40S\\n'\n"
+
+
+@pytest.fixture
+def three_gpus(tmp_path, monkeypatch):
+    """A machine whose nvidia-smi lists three GPUs."""
+    (tmp_path / "programs").mkdir()
+    program = tmp_path / "programs" / "nvidia-smi"
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv(machine.VISIBLE, raising=False)
+    machine.gpus.cache_clear()
+    yield
+    machine.gpus.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("visible", "handles", "names"),
+    [
+        (None, ["0", "1", "2"], ["H200", "H200", "L40S"]),
+        ("2,GPU-aa11", ["2", "GPU-aa11"], ["L40S", "H200"]),
+        ("", [], []),
+        ("1,7,0", ["1"], ["H200"]),
+        ("MIG-5c", ["MIG-5c"], ["part of a GPU"]),
+    ],
+)
+def test_the_gpus_of_a_process_are_those_that_cuda_would_show_it(visible, handles, names, three_gpus, monkeypatch):
+    if visible is not None:
+        monkeypatch.setenv(machine.VISIBLE, visible)
+    assert [gpu.handle for gpu in machine.gpus()] == handles
+    assert list(machine.gpu_names()) == names
+
+
+@pytest.fixture
+def mixed_plan(laboratory, rule_entry):
+    """Four runs that want a GPU and two that do not."""
+    worlds = ["SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey"]
+    on_gpu = {**rule_entry, "worlds": worlds, "settings": {"layouts": "0-1", "chat": {"device": "cuda"}}}
+    on_cpu = {**rule_entry, "worlds": worlds[:2], "settings": {"layouts": "0-1"}}
+    laboratory.write_config([on_cpu, on_gpu])
+    return lab.plan("mediator", scale="smoke")
+
+
+def _seen(plan, outcome) -> tuple[list[str], list[str]]:
+    """What the workers of GPU runs and of CPU runs could see, as they wrote it down."""
+    manifests = [(run, run_store.read_manifest(plan.folder_of(run))) for run in plan.runs]
+    seen = [(run.needs_gpu, manifest["history"][-1].get("gpus")) for run, manifest in manifests if manifest]
+    assert len(seen) == len(plan.runs) == outcome.finished + len(outcome.failed)
+    return sorted(gpus for wanted, gpus in seen if wanted), [gpus for wanted, gpus in seen if not wanted]
+
+
+def test_each_gpu_has_one_worker_that_sees_no_other_and_cpu_runs_see_none(mixed_plan, three_gpus, monkeypatch):
+    monkeypatch.setattr(executor, "check_devices", lambda specs: None)  # torch finds none of the described GPUs
+    shared = []
+
+    def started(view, run):
+        pool_sees = [each.visible for each in view.pool._busy.values() if each.visible]
+        shared.append(len(pool_sees) - len(set(pool_sees)))
+
+    monkeypatch.setattr("groundlab.lab.progress.PlainView.started", started)
+    monkeypatch.setattr(executor.Pool, "work", _told_to_its_view(executor.Pool.work))
+    outcome = lab.run(mixed_plan, workers=4)
+    on_gpu, on_cpu = _seen(mixed_plan, outcome)
+    assert set(on_gpu) == {"0", "1", "2"} and on_cpu == ["", ""]
+    assert len(shared) == 6 and not any(shared), "no GPU has two runs at a time"
+    assert outcome.finished == 2
+    assert all(
+        "want device cuda, and torch finds no GPU here (CUDA_VISIBLE_DEVICES=" in line
+        for line in outcome.failed.values()
+    )
+
+
+def _told_to_its_view(work):
+    def with_pool(pool):
+        pool._view.pool = pool
+        work(pool)
+
+    return with_pool
+
+
+def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus, monkeypatch):
+    monkeypatch.setattr(executor, "check_devices", lambda specs: None)
+    device, gpus = _chosen_device("cuda:2", "local", dry_run=False)
+    assert (device, gpus) == ("cuda", ["2"])
+    on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=4, gpus=gpus))
+    assert set(on_gpu) == {"2"} and on_cpu == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("device", "executor_name", "said"),
+    [
+        ("gpu", "local", "unknown device 'gpu'; use cpu, cuda, or cuda:N"),
+        ("cuda:x", "local", "unknown device 'cuda:x'"),
+        ("cuda:3", "local", "--device cuda:3: this machine has 3 GPUs"),
+        ("cuda:0", "slurm", "Slurm gives each task a GPU: --device cuda or cpu"),
+        ("auto", "slurm", "Slurm gives each task a GPU: --device cuda or cpu"),
+    ],
+)
+def test_a_device_that_is_unknown_or_not_here_is_one_line_before_planning(device, executor_name, said, three_gpus):
+    with pytest.raises(GroundlabError, match=re.escape(said)):
+        _chosen_device(device, executor_name, dry_run=False)
+
+
+def test_auto_is_the_gpu_where_there_is_one_and_all_methods_that_can_take_it(three_gpus, tmp_path, monkeypatch):
+    assert _chosen_device("auto", "local", dry_run=False) == ("cuda", None)
+    plans = [lab.plan("glam", scale="smoke", results=tmp_path, device=device) for device in (None, "cpu", "cuda")]
+    own, cpu = ([run.hash for run in plan.runs] for plan in plans[:2])
+    assert own == cpu, "a run on the CPU keeps its name"
+    with_one = {run.spec.method for run in plans[2].runs if run.needs_gpu}
+    assert {"glam", "zero-shot"} <= with_one and not {"random", "bot"} & with_one
+    changed = {run.spec.method for run, before in zip(plans[2].runs, own, strict=True) if run.hash != before}
+    assert changed == with_one
+    monkeypatch.setenv(machine.VISIBLE, "")
+    machine.gpus.cache_clear()
+    assert _chosen_device("auto", "local", dry_run=False) == ("cpu", None)
+
+
+def test_the_dry_run_says_which_methods_this_machine_cannot_run(tmp_path, monkeypatch):
+    monkeypatch.setenv(machine.VISIBLE, "")
+    machine.gpus.cache_clear()
+    plan = lab.plan("glam", scale="smoke", results=tmp_path, device="cuda")
+    methods = ", ".join(sorted({run.spec.method for run in plan.runs if run.needs_gpu}))
+    said = " ".join(str(plan).split())
+    assert f"runs want a GPU, which this machine does not have ({methods})" in said
+
+
+def test_a_config_that_numbers_a_gpu_is_refused_with_the_option_that_does(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "settings": {"chat": {"device": "cuda:1"}}}])
+    with pytest.raises(GroundlabError, match="always names cuda:1; write device: cuda, and choose by --device cuda:1"):
+        lab.plan("mediator", scale="smoke")
