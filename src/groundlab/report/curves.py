@@ -1,29 +1,35 @@
-"""Learning curves: the one way in which curves of several seeds are drawn.
+"""Learning curves: the one way in which curves of several seeds are drawn, and how lines are labelled where they end.
 
 draw_running_success(axis, arm, colour)                  # of all seeds of an arm
 draw_seeds(axis, frames, values, colour, label)          # any values [seeds, points] on shared points
+label_ends(axis)                                         # labels beside the ends of lines, in place of a legend
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from groundlab.report.arms import Arm
 from groundlab.report.records import WINDOW, running_success
 from groundlab.report.statistics import SEEDS_FOR_A_VERDICT, Bounds, band
 
 RUNNING_SUCCESS = f"success of the last {WINDOW} episodes [%]"
+FILLING = f"dotted: fewer than {WINDOW} episodes so far"
 _THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.45}
+_MARKS = 6  # markers on a line
 
 
 def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", linestyle: Any = "-") -> None:
-    """The running success of an arm, over the frames that all its seeds have.
+    """The running success of an arm, over the frames that all its seeds have; dotted while its window fills.
 
-    A seed that finished too few episodes has no curve; then the others are drawn thin, without a mean.
+    A seed without any point has no curve; then the others are drawn thin, without a mean.
     """
-    seeds = [running_success(curve) for _, curve in arm.curves.groupby("seed")]
-    curves, label = [seed for seed in seeds if len(seed[0])], label or arm.label
+    runs = [curve for _, curve in arm.curves.groupby("seed")]
+    seeds, label = [running_success(curve, filling=True) for curve in runs], label or arm.label
+    curves = [seed for seed in seeds if len(seed[0])]
     if len(curves) < len(seeds):
         for number, (frames, success) in enumerate(curves):
             axis.plot(frames, success, color=colour, linestyle=linestyle, label=label if not number else None, **_THIN)
@@ -31,7 +37,14 @@ def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", lin
     grid = np.unique(np.concatenate([frames for frames, _ in curves]))
     grid = grid[grid >= max(frames[0] for frames, _ in curves)]
     values = np.stack([np.interp(grid, *seed) for seed in curves])
-    draw_seeds(axis, grid, values, colour, label, bounds=(0, 100), linestyle=linestyle)
+    full = max(min(running_success(curve)[0], default=np.inf) for curve in runs)
+    filling = int(np.searchsorted(grid, full, side="right"))  # the two parts share a point
+    axis.plot(grid[:filling], values.mean(axis=0)[:filling], color=colour, linestyle=":", linewidth=1.2)
+    marker = getattr(getattr(arm, "style", None), "marker", None)
+    marks = {"marker": marker, "markersize": 4.5, "markevery": max(1, len(grid) // _MARKS)}
+    start = max(0, filling - 1)
+    options = {"bounds": (0, 100), "linestyle": linestyle, **(marks if marker else {})}
+    draw_seeds(axis, grid[start:], values[:, start:], colour, label, **options)
 
 
 def draw_seeds(
@@ -56,3 +69,46 @@ def draw_seeds(
         _, low, high = band(values, bounds)
         axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
     axis.plot(x, values.mean(axis=0), color=colour, label=label, **style)
+
+
+def label_ends(axis: Axes, apart: float = 0.055) -> None:
+    """Write each line's label beside its end, in its colour, at least `apart` of the axis' height from the next."""
+    low, high = axis.get_ylim()
+    lines = [line for line in axis.get_lines() if not str(line.get_label()).startswith("_") and len(_y_of(line))]
+    ends = sorted((((_y_of(line)[-1] - low) / (high - low), line) for line in lines), key=lambda end: end[0])
+    places = spread(np.array([end for end, _ in ends]), apart)
+    for place, (_, line) in zip(places, ends, strict=True):
+        label = str(line.get_label())
+        axis.annotate(label, (1.02, place), xycoords="axes fraction", va="center", fontsize=8, color=line.get_color())
+
+
+def in_thousands(axis: Axes, what: str) -> None:
+    """Count frames, steps or replies on the x axis in thousands, so that ticks keep apart in narrow panels."""
+    axis.set_xlabel(f"{what} [thousands]")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
+
+
+def seeds_in_words(arms: Sequence[Arm]) -> str:
+    """`one seed`, `3 seeds`, `1 to 5 seeds`: how many stand behind the curves of a panel."""
+    counts = sorted({len(arm.seeds) for arm in arms})
+    if counts == [1]:
+        return "one seed"
+    return f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seeds"
+
+
+def _y_of(line: Line2D) -> np.ndarray:
+    return np.asarray(line.get_ydata(), dtype=float)
+
+
+def spread(places: np.ndarray, apart: float) -> np.ndarray:
+    """Ascending places moved as little as a few sweeps find, until neighbours are `apart` and none lies below 0."""
+    moved = places.astype(float).copy()
+    for _ in range(200):
+        for left in range(len(moved) - 1):
+            lack = apart - (moved[left + 1] - moved[left])
+            if lack > 1e-9:
+                moved[left] -= lack / 2
+                moved[left + 1] += lack / 2
+        if len(moved) and moved[0] < 0:
+            moved[0] = 0.0
+    return moved

@@ -185,10 +185,12 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
     return np.array(means)
 
 
-def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """(frames, success in percent) of one run, each point over the updates that hold the last `WINDOW` episodes.
 
     Points before there are so many episodes are left out. Short episodes finish first, so early points flatter.
+    filling: those points too, over all episodes so far, but for the first ones: until an episode has failed by its time
+    limit, only successes can have ended.
     """
     curve = curve.sort_values("frames")
     counts = curve["episodes"].to_numpy(dtype=float)
@@ -196,7 +198,7 @@ def running_success(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     ended, won = np.cumsum(counts), np.cumsum(totals)
     first = np.searchsorted(ended, ended - WINDOW, side="right") - 1  # the last update that is not needed
     before = np.where(first >= 0, ended[first], 0.0), np.where(first >= 0, won[first], 0.0)
-    full = ended >= WINDOW
+    full = np.maximum.accumulate(won < 100 * ended) if filling else ended >= WINDOW
     return curve["frames"].to_numpy()[full], ((won - before[1]) / np.maximum(ended - before[0], 1))[full]
 
 

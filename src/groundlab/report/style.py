@@ -5,7 +5,7 @@
         ...
     save(figure, folder, "mediator-curves")     # PNG at 200 dpi and PDF
 
-Colours are Okabe and Ito's, told apart by readers with any colour vision; markers repeat the distinction for print.
+Colours are told apart by readers with any colour vision; markers and labels at the lines repeat the distinction.
 Figures never touch pyplot, so nothing depends on a display or on what was drawn before. How a method is drawn and
 called, its `PlotStyle`, belongs to its paper.
 """
@@ -63,9 +63,26 @@ class PlotStyle:
     marker: str
 
 
-PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B9A", "#8C6D31")
+COLOURS = {
+    "orange": "#D55E00",
+    "blue": "#0072B2",
+    "green": "#009E73",
+    "pink": "#CC79A7",
+    "yellow": "#E69F00",
+    "sky": "#56B4E9",
+    "violet": "#2E0854",
+    "brown": "#774411",
+    "olive": "#8C6D31",
+    "plum": "#8E4585",
+    "grey": "#4C4C4C",
+    "silver": "#BBBBBB",
+    "black": "#000000",
+}
+"""Okabe and Ito's colours and some darker ones, chosen by their distance as a reader with deuteranopia sees them."""
+PALETTE = tuple(COLOURS[name] for name in ("orange", "blue", "green", "pink", "yellow", "sky", "violet", "olive"))
 """Colours of what has no style of its own, such as the values of one setting."""
 PUBLISHED_COLOUR = "#333333"
+WIDEST = 9.0  # inches of a figure; 8-point text then has 10 pixels where a page shows it 830 pixels wide
 SUCCESS = "success [%]"
 
 
@@ -77,8 +94,8 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options):
-    """(figure, axes [rows, columns]); sizes in inches; `options` as for `Figure.subplots`."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    """(figure, axes [rows, columns]); sizes in inches, at most `WIDEST` wide; `options` as for `Figure.subplots`."""
+    figure = Figure(figsize=(min(width, WIDEST), height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 

@@ -10,19 +10,19 @@ from groundlab.report import arms
 from groundlab.report.arms import Arm, Run, Settings, most_common
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.style import PUBLISHED_COLOUR, PlotStyle
+from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, PlotStyle
 
 STYLES = {
-    "glam": PlotStyle("pretrained LM, PPO (GLAM)", "#D55E00", "o"),
-    "aflan": PlotStyle("pretrained LM, action head", "#CC79A7", "P"),
-    "npe": PlotStyle("embeddings only, scoring (NPE)", "#0072B2", "s"),
-    "npae": PlotStyle("embeddings only, action head (NPAE)", "#56B4E9", "^"),
-    "npa": PlotStyle("random weights, action head (NPA)", "#7A4B9A", "v"),
-    "drrn": PlotStyle("DRRN", "#009E73", "D"),
-    "symbolic": PlotStyle("symbolic PPO", "#8C6D31", "X"),
-    "cloning": PlotStyle("cloning", "#4C4C4C", "p"),
-    "zero-shot": PlotStyle("LM without tuning", "#999999", "*"),
-    "random": PlotStyle("random", "#E69F00", "d"),
+    "glam": PlotStyle("pretrained LM, PPO (GLAM)", COLOURS["orange"], "o"),
+    "aflan": PlotStyle("pretrained LM, action head", COLOURS["pink"], "P"),
+    "npe": PlotStyle("embeddings only, scoring (NPE)", COLOURS["blue"], "s"),
+    "npae": PlotStyle("embeddings only, action head (NPAE)", COLOURS["sky"], "^"),
+    "npa": PlotStyle("random weights, action head (NPA)", COLOURS["violet"], "v"),
+    "drrn": PlotStyle("DRRN", COLOURS["green"], "D"),
+    "symbolic": PlotStyle("symbolic PPO", COLOURS["olive"], "X"),
+    "cloning": PlotStyle("cloning", COLOURS["black"], "p"),
+    "zero-shot": PlotStyle("LM without tuning", COLOURS["grey"], "*"),
+    "random": PlotStyle("random", COLOURS["yellow"], "d"),
     "bot": PlotStyle("bot", PUBLISHED_COLOUR, "h"),
 }
 EIGHT = "BabyAI-GoToLocal-v0"

@@ -6,12 +6,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from groundlab.papers.glam.arms import GlamArm, glam_arms
-from groundlab.report.curves import RUNNING_SUCCESS, draw_running_success
+from groundlab.report.claims import load_claims
+from groundlab.report.curves import (
+    FILLING,
+    RUNNING_SUCCESS,
+    draw_running_success,
+    in_thousands,
+    label_ends,
+    seeds_in_words,
+)
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records
-from groundlab.report.style import new_figure
+from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, new_figure
 
 _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its variants
 _COLUMNS = 4  # panels beside each other
@@ -28,13 +37,14 @@ _COLUMNS = 4  # panels beside each other
 def curves(records: Records) -> Figure:
     """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
 
-    Other amounts of pretraining have a figure of their own, `glam-dose-curves`.
+    The star at frame 0 is the model that GLAM's agents start from. Other amounts of pretraining have a figure of their
+    own, `glam-dose-curves`.
     """
     every = glam_arms(records)
     panels = _panels([each for each in every if each.learns and "model" not in each.overrides])
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
-    figure, axes = new_figure(1.6 + 4.8 * columns, 0.6 + 3.8 * rows, rows, columns, sharey=True)
+    figure, axes = new_figure(max(8.0, 1.6 + 4.8 * columns), 0.6 + 3.8 * rows, rows, columns, sharey=True)
     for axis, (world, varied, agents) in zip(axes.flat, panels, strict=False):
         variants = Counter[str]()
         for agent in agents:
@@ -42,11 +52,17 @@ def curves(records: Records) -> Figure:
             draw_running_success(axis, agent, agent.style.colour, linestyle=dashes)
             variants[agent.kind] += 1
         _reference_lines(axis, every, world)
-        axis.set(title=f"{world}: {varied}" if varied else world, xlabel="frames", xlim=(0, None), ylim=(0, 103))
+        title = f"{world}: {varied}" if varied else world
+        axis.set(title=f"{title}\n{seeds_in_words(agents)}; {FILLING}", xlim=(0, None), ylim=(0, 103))
+        in_thousands(axis, "frames")
+        axis.title.set_fontsize(8.5)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis in axes[:, 0]:
         axis.set_ylabel(RUNNING_SUCCESS)
+    if len(panels) == 1:
+        label_ends(axes[0, 0])
+        return figure
     drawn = [axis.get_legend_handles_labels() for axis in axes.flat]
     legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2)
@@ -81,20 +97,40 @@ def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
                 style = {"color": agent.style.colour, "linestyle": (0, (5, 3)), "linewidth": 1.1}
                 label = agent.label if counted else f"{agent.label} (fixed list)"
                 axis.axhline(level.value, label=label, **style)
+                if agent.kind == "zero-shot":
+                    axis.plot(
+                        0, level.value, agent.style.marker, color=agent.style.colour, markersize=11, clip_on=False
+                    )
+    _published_level(axis)
+
+
+def _published_level(axis: Axes) -> None:
+    """The paper's level, which belongs to more frames than are drawn: an arrow at the right edge."""
+    for claim in load_claims("glam"):
+        later = claim.select
+        if later and later.frames and claim.kind == "paper" and later.method == "glam" and "success" in claim.published:
+            value = float(claim.published["success"])
+            told = f"published, {later.world}:\n{value:g} % after {later.frames:,} frames"
+            arrow = {"arrowstyle": "->", "color": PUBLISHED_COLOUR}
+            coordinates = {"xycoords": ("axes fraction", "data"), "textcoords": ("axes fraction", "data")}
+            axis.annotate(
+                told, (1.0, value), (0.93, value - 19), ha="right", fontsize=7.5, arrowprops=arrow, **coordinates
+            )
+            return
 
 
 # --- Probes: the policy on fixed prompts
 
 ACTIONS = {
-    "turn left": "#0072B2",
-    "turn right": "#56B4E9",
-    "go forward": "#D55E00",
-    "pick up": "#009E73",
-    "drop": "#CC79A7",
-    "toggle": "#8C6D31",
+    "turn left": COLOURS["blue"],
+    "turn right": COLOURS["sky"],
+    "go forward": COLOURS["orange"],
+    "pick up": COLOURS["green"],
+    "drop": COLOURS["pink"],
+    "toggle": COLOURS["olive"],
     "sleep": "#999999",
-    "do nothing": "#4C4C4C",
-    "think": "#7A4B9A",
+    "do nothing": COLOURS["grey"],
+    "think": COLOURS["violet"],
 }
 """The text actions in their order (the first 3, 6 or 9 are an action space) and how each is drawn."""
 PROBES = (
@@ -144,20 +180,21 @@ def probe_actions(records: Records) -> Figure | None:
         return None
     updates, seeds = probabilities(agent.curves)
     prompts = seeds.shape[2]
-    rows = -(-(prompts + 1) // 4)
-    figure, axes = new_figure(11.5, 0.6 + 2.4 * rows, rows, 4, sharex=True, sharey=True)
+    rows = -(-(prompts + 1) // 3)
+    figure, axes = new_figure(9.0, 0.6 + 2.3 * rows, rows, 3, sharex=True, sharey=True)
     panels = list(axes.flat)
     for number, axis in enumerate(panels[:prompts]):
         _draw_probe(axis, number, updates, seeds[:, :, number])
     for axis in panels[prompts:]:
         axis.set_axis_off()
-    for axis in panels[max(0, prompts - 4) : prompts]:
+    for axis in panels[max(0, prompts - 3) : prompts]:
         axis.set_xlabel("updates")
         axis.tick_params(labelbottom=True)
     for axis in axes[:, 0]:
         axis.set_ylabel("probability")
     handles, labels = panels[0].get_legend_handles_labels()
-    legend = panels[prompts].legend(handles, labels, loc="center", title=f"{agent.label}\n{agent.world}")
+    title = f"{agent.label}, {seeds_in_words([agent])}\n{agent.world}\nthick: the sensible action"
+    legend = panels[prompts].legend(handles, labels, loc="center", title=title)
     for line in legend.get_lines():
         line.set_linewidth(1.6)
     return figure
@@ -171,3 +208,4 @@ def _draw_probe(axis: Axes, number: int, updates: np.ndarray, seeds: np.ndarray)
         axis.plot(updates, values.mean(0), color=colour, linewidth=2.4 if name == sensible else 1.0, label=name)
     axis.set_title(f"{description}\nsensible: {sensible}", fontsize=8)
     axis.set_ylim(0, 1)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -23,17 +23,17 @@ from groundlab import assets
 from groundlab.core import storage
 from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms
 from groundlab.papers.glam.tables import LEVEL, frames_cell, frames_reached
-from groundlab.report.curves import RUNNING_SUCCESS, draw_running_success
+from groundlab.report.curves import FILLING, RUNNING_SUCCESS, draw_running_success, in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
-from groundlab.report.style import PALETTE, new_figure
+from groundlab.report.style import COLOURS, PALETTE, new_figure
 from groundlab.report.tables import Table, measured
 
 MODELS = Path(assets.__file__).parent / "models"
 BINDING = "binding: places, 8 things"
 _BINDING_PREFIX = "binding: "
 _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
-_UNTAUGHT = {"facecolor": "none", "edgecolor": "#D55E00", "linewidth": 1.6}
+_UNTAUGHT = {"facecolor": "none", "edgecolor": COLOURS["orange"], "linewidth": 1.6}
 
 
 @dataclass(frozen=True)
@@ -320,16 +320,17 @@ def _draw_tests(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) 
 
 
 def _finish(axes: Any) -> None:
-    axes[0].set(title="learning", xlabel="frames", ylabel=RUNNING_SUCCESS, xlim=(0, None), ylim=(0, 103))
+    in_thousands(axes[0], "frames")
+    axes[0].set(title=f"learning\n{FILLING}", ylabel=RUNNING_SUCCESS, xlim=(0, None), ylim=(0, 103))
     axes[1].set(
-        title=f"frames to {LEVEL} % (△ not reached, ▽ or earlier)",
-        xlabel="binding probe: place of a thing among 8 [%]",
+        title=f"frames to {LEVEL} %\n△ not reached, ▽ or earlier",
+        xlabel="binding probe:\nplace of a thing among 8 [%]",
         ylabel="thousand frames",
         ylim=(0, None),
     )
     axes[2].set(
-        title="other words, after tuning",
-        xlabel="what the model knew of them [% of its probe]",
+        title="other words, after tuning\nbars: 95 % intervals",
+        xlabel="what the model knew of them\n[% of its probe]",
         ylabel="success [%]",
         ylim=(0, 103),
     )

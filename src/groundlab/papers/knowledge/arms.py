@@ -16,19 +16,19 @@ from groundlab.report import arms
 from groundlab.report.arms import Arm, Run, Settings, most_common
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate, difference_interval, permutation_p
-from groundlab.report.style import PlotStyle
+from groundlab.report.style import COLOURS, PlotStyle
 
 STYLES = {
-    "none": PlotStyle("φ = 0 (plain PPO)", "#4C4C4C", "o"),
-    "code": PlotStyle("BK-Code", "#D55E00", "s"),
-    "preference": PlotStyle("BK-Pref", "#0072B2", "^"),
-    "goals": PlotStyle("BK-Goal", "#009E73", "D"),
-    "rnd": PlotStyle("RND", "#CC79A7", "v"),
-    "curious": PlotStyle("RND, on equal terms", "#8E4585", "<"),
-    "ellm": PlotStyle("reward in the style of ELLM", "#56B4E9", "P"),
-    "motif": PlotStyle("reward in the style of Motif", "#E6AB02", "p"),
-    "oracle": PlotStyle("oracle potential (control, knows the task)", "#8C6D31", "*"),
-    "random": PlotStyle("random potential (control, knows nothing)", "#B2182B", "X"),
+    "none": PlotStyle("φ = 0 (plain PPO)", COLOURS["grey"], "o"),
+    "code": PlotStyle("BK-Code", COLOURS["orange"], "s"),
+    "preference": PlotStyle("BK-Pref", COLOURS["blue"], "^"),
+    "goals": PlotStyle("BK-Goal", COLOURS["green"], "D"),
+    "rnd": PlotStyle("RND", COLOURS["pink"], "v"),
+    "curious": PlotStyle("RND, on equal terms", COLOURS["plum"], "<"),
+    "ellm": PlotStyle("reward in the style of ELLM", COLOURS["sky"], "P"),
+    "motif": PlotStyle("reward in the style of Motif", COLOURS["yellow"], "p"),
+    "oracle": PlotStyle("oracle potential (control, knows the task)", COLOURS["brown"], "*"),
+    "random": PlotStyle("random potential (control, knows nothing)", COLOURS["black"], "X"),
     "constant": PlotStyle("φ = 1 (control, an offset)", "#B07AA1", "h"),
     "negated constant": PlotStyle("φ = -1 (control, an offset)", "#76448A", "H"),
     "negated code": PlotStyle("BK-Code, negated (control)", "#F0A070", "s"),

@@ -28,7 +28,7 @@ from groundlab.papers.knowledge.arms import (
     usual_arms,
 )
 from groundlab.papers.knowledge.tables import DATASETS, cards, original_network_records
-from groundlab.report.curves import RUNNING_SUCCESS, WINDOW, draw_running_success
+from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
@@ -62,10 +62,10 @@ def curves(records: Records) -> Figure | None:
         for arm in [arm for arm in shown if arm.kind in ("none", "random", *kinds)]:
             dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
             draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
-        axis.set(title=title, xlabel="environment steps [thousands]", xlim=(0, None), ylim=(0, 103))
-        axis.xaxis.set_major_formatter(lambda steps, _: f"{steps / 1000:g}")
+        axis.set(title=title, xlim=(0, None), ylim=(0, 103))
+        in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
-    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm", fontsize=9.5)
+    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; {FILLING}", fontsize=9.5)
     handles: dict[str, Artist] = {}
     for axis in axes[0]:
         handles.update({label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)})
@@ -76,7 +76,7 @@ def curves(records: Records) -> Figure | None:
 def _seed_counts(shown: list[KnowledgeArm]) -> str:
     """`3 seeds`, `1 or 3 seeds`."""
     counts = sorted({len(arm.seeds) for arm in shown})
-    return " or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds")
+    return "one seed" if counts == [1] else " or ".join(map(str, counts)) + " seeds"
 
 
 @exhibit("knowledge-original-network", "The paper's room, network and batch, one seed: success while agents learn")
@@ -174,8 +174,11 @@ def label_errors(records: Records) -> Figure | None:
     for column, arm in enumerate(shown):
         areas = arm.training_success(frames)[:, 0]
         axis.plot(np.full(len(areas), column), areas, style.marker, color=style.colour, markersize=5, fillstyle="none")
-        axis.plot(column, areas.mean(), "_", color=style.colour, markersize=16, markeredgewidth=2)
-    axis.plot([], [], style.marker, color=style.colour, fillstyle="none", label="BK-Pref: each seed; bars: their mean")
+        if len(areas) > 1:
+            axis.plot(column, areas.mean(), "_", color=style.colour, markersize=16, markeredgewidth=2)
+    axis.plot(
+        [], [], style.marker, color=style.colour, fillstyle="none", label="BK-Pref: each seed; bar: mean of several"
+    )
     axis.axhline(plain.mean(), color=base.style.colour, linestyle="--", label="φ = 0: mean, and range of its seeds")
     axis.axhspan(plain.min(), plain.max(), color=base.style.colour, alpha=0.12, linewidth=0)
     names = [f"{_judge(arm).lstrip(',')}\n({_seed_counts([arm])})" for arm in shown]
@@ -218,7 +221,9 @@ def coverage(records: Records) -> Figure | None:
     colours = LogNorm(1, max(counts.max() for *_, counts in rooms))  # one scale, so that rooms can be compared
     for axis, room in zip(axes[0], rooms, strict=True):
         _draw_room(axis, *room, colours)
-        figure.colorbar(axis.images[0], ax=axis, label="steps on a cell (logarithmic)", shrink=0.8)
+        axis.set_xlabel("columns of the room")
+    axes[0, 0].set_ylabel("rows of the room")
+    figure.colorbar(axes[0, 0].images[0], ax=list(axes[0]), label="steps on a cell (logarithmic)", shrink=0.7)
     return figure
 
 

@@ -19,20 +19,20 @@ from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import SIGNS, Verdict, estimate, judge_claim, select_rows
 from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, bounds_of, iqm
-from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
+from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
 
 STYLES = {
-    "mediator": PlotStyle("asking policy (ours)", "#D55E00", "o"),
-    "hard-coded": PlotStyle("hard-coded", "#0072B2", "s"),
-    "always": PlotStyle("always ask", "#009E73", "^"),
-    "random": PlotStyle("random", "#E69F00", "D"),
-    "on-change": PlotStyle("on change (our control)", "#CC79A7", "v"),
-    "nothing-changed": PlotStyle("nothing changed (our control)", "#8C6D31", "X"),
+    "mediator": PlotStyle("asking policy (ours)", COLOURS["orange"], "o"),
+    "hard-coded": PlotStyle("hard-coded", COLOURS["blue"], "s"),
+    "always": PlotStyle("always ask", COLOURS["green"], "^"),
+    "random": PlotStyle("random", COLOURS["yellow"], "D"),
+    "on-change": PlotStyle("on change (our control)", COLOURS["pink"], "v"),
+    "nothing-changed": PlotStyle("nothing changed (our control)", COLOURS["olive"], "X"),
     "new-object": PlotStyle("new object (our control)", "#332288", "*"),
-    "never": PlotStyle("never (RL, no planner)", "#56B4E9", "P"),
+    "never": PlotStyle("never (RL, no planner)", COLOURS["sky"], "P"),
 }
-ARGMAX_COLOUR = "#7A4B9A"
+ARGMAX_COLOUR = COLOURS["violet"]
 AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per episode", "success": SUCCESS}
 ITERATIONS = "iteration (released: 1,000)"
 OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
@@ -198,7 +198,7 @@ def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
 
 
 def _title(world: str) -> str:
-    return f"{world} (our definition)" if world == OWN_WORLD else world
+    return f"{world}\n(our definition)" if world == OWN_WORLD else world
 
 
 def _name(row: Selector) -> str:
@@ -252,7 +252,7 @@ def curves(records: Records) -> Figure:
         axes[-1, column].set_xlabel(ITERATIONS)
     axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
-    figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=5 if len(worlds) > 3 else 2)
+    figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
@@ -266,7 +266,7 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, bounds=bounds_of(metric))
 
 
-_CONSTANT_STYLE = {"color": "#8C8C8C", "linewidth": 1.2}
+_CONSTANT_STYLE = {"color": COLOURS["silver"], "linewidth": 1.2}
 
 
 def _running_mean(seeds: np.ndarray) -> np.ndarray:
@@ -325,7 +325,7 @@ def _curve_legend() -> list[Line2D]:
     ours = STYLES["mediator"]
     learned = [
         Line2D([], [], color=ours.colour, label=f"training episodes, fresh layouts (mean of {_WINDOW} iterations)"),
-        Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate"),
+        Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate (where run)"),
         Line2D([], [], linestyle="none", **_TEST_POINTS["sampled"], label="test (layouts 0-99), sampled"),
         Line2D([], [], linestyle="none", **_TEST_POINTS["argmax"], label="test, argmax"),
         _published_handle(),
@@ -435,7 +435,7 @@ def argmax(records: Records) -> Figure:
         axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel(ITERATIONS)
     _finish_rows(axes)
-    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=4 if len(worlds) > 3 else 2)
+    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
@@ -463,7 +463,7 @@ def _argmax_legend() -> list[Line2D]:
     ]
     rule_style, constant = (
         STYLES["hard-coded"],
-        Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate"),
+        Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate (where run)"),
     )
     hard_coded = Line2D([], [], color=rule_style.colour, linestyle=_DASHES["hard-coded"], label=rule_style.label)
     return [*tests, constant, hard_coded, _published_handle()]

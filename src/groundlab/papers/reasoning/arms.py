@@ -14,13 +14,13 @@ from groundlab.report import arms
 from groundlab.report.arms import Arm, Run, Settings, most_common
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.style import PlotStyle
+from groundlab.report.style import COLOURS, PlotStyle
 
 STYLES = {
-    "reasoning": PlotStyle("thinks, then acts", "#D55E00", "o"),
-    "direct": PlotStyle("answers at once", "#0072B2", "s"),
-    "reasoning-zero-shot": PlotStyle("thinks, untuned", "#E69F00", "^"),
-    "direct-zero-shot": PlotStyle("answers at once, untuned", "#56B4E9", "v"),
+    "reasoning": PlotStyle("thinks, then acts", COLOURS["orange"], "o"),
+    "direct": PlotStyle("answers at once", COLOURS["blue"], "s"),
+    "reasoning-zero-shot": PlotStyle("thinks, untuned", COLOURS["yellow"], "^"),
+    "direct-zero-shot": PlotStyle("answers at once, untuned", COLOURS["sky"], "v"),
     "random": PlotStyle("random actions", "#8c8c8c", "d"),
 }
 UNTUNED = {"reasoning": "reasoning-zero-shot", "direct": "direct-zero-shot"}

@@ -6,6 +6,7 @@ ended in an update, of which short ones end first.
 
 import heapq
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,12 +25,13 @@ from groundlab.papers.reasoning.arms import (
     reasoning_arms,
     shared_updates,
 )
-from groundlab.report.curves import draw_seeds
+from groundlab.report.claims import load_claims
+from groundlab.report.curves import draw_seeds, in_thousands, seeds_in_words
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
-from groundlab.report.style import PALETTE, SUCCESS, new_figure
+from groundlab.report.style import COLOURS, PALETTE, SUCCESS, new_figure
 
-REPLIES = "replies of the environments"
+REPLIES = "replies of the agent"
 WINDOW = 10  # updates in the mean that is displayed; the report has 100 of its longer trainings
 TRUE, SHOWN = "true success, fixed layouts [%]", f"success of ended episodes, {WINDOW} updates [%]"
 
@@ -47,27 +49,47 @@ def curves(records: Records) -> Figure:
     for method in ("reasoning", "direct"):
         if method in main:
             colour = main[method].style.colour
-            draw_series(axes[0, 0], main[method], "test_success", colour)
+            marks = {"marker": main[method].style.marker, "markersize": 4.5}
+            draw_series(axes[0, 0], main[method], "test_success", colour, **marks)
             draw_displayed(axes[0, 1], main[method], colour)
-            draw_series(axes[0, 2], main[method], "test_invalid", colour)
+            draw_series(axes[0, 2], main[method], "test_invalid", colour, **marks)
     for axis in axes[0, :2]:
         _untuned_levels(axis, main)
         axis.set(ylim=(0, 103))
-    axes[0, 0].set(title="true", ylabel=TRUE)
-    axes[0, 1].set(title="displayed", ylabel=SHOWN)
-    axes[0, 2].set(title="invalid", ylabel="invalid replies per test episode", ylim=(0, None))
+    for method in ("reasoning", "direct"):
+        if method in main:
+            _published_end(axes[0, 0], main[method])
+    axes[0, 0].set(title="true success:\nall layouts, to their ends", ylabel=TRUE)
+    axes[0, 1].set(title="success as the report displays it:\nepisodes that ended", ylabel=SHOWN)
+    axes[0, 2].set(title="replies that are no action", ylabel="invalid replies per test episode", ylim=(0, None))
     for axis in axes[0]:
-        axis.set(xlabel=REPLIES, xlim=(0, None))
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+        axis.set_xlim(0, None)
+        in_thousands(axis, REPLIES)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def draw_series(axis: Axes, arm: ReasoningArm, metric: str, colour: str, label: str = "", factor: float = 1) -> None:
-    """A recorded series of an arm, times a factor."""
+def _published_end(axis: Axes, arm: ReasoningArm) -> None:
+    """The published success of the trained agent, of another model and more updates: hollow, at the right edge."""
+    for claim in load_claims("reasoning"):
+        chosen = claim.select
+        same = chosen and (chosen.method, chosen.world, chosen.policy) == (arm.kind, arm.world, SAMPLED)
+        if same and claim.kind == "paper" and "success" in claim.published:
+            marker = {"marker": arm.style.marker, "markersize": 10 if arm.kind == "direct" else 6, "fillstyle": "none"}
+            place = {"transform": axis.get_yaxis_transform(), "clip_on": False, "linestyle": "none"}
+            label = f"{arm.agent}, published"
+            axis.plot(1.0, float(claim.published["success"]), color=arm.style.colour, label=label, **marker, **place)
+            return
+
+
+def draw_series(
+    axis: Axes, arm: ReasoningArm, metric: str, colour: str, label: str = "", factor: float = 1, **style: Any
+) -> None:
+    """A recorded series of an arm, times a factor; `style` is that of the thick line."""
     series = arm.series(metric)
     if series is not None:
         frames, values = series
-        draw_seeds(axis, frames, factor * values, colour, label or arm.label)
+        draw_seeds(axis, frames, factor * values, colour, label or arm.label, **style)
 
 
 def draw_displayed(axis: Axes, arm: ReasoningArm, colour: str) -> None:
@@ -159,9 +181,12 @@ def _draw_training(axis: Axes, arm: ReasoningArm) -> None:
     ended = arm.curves.loc[arm.curves["episodes"].fillna(0) > 0] if "episodes" in arm.curves else arm.curves[:0]
     label = "displayed: episodes that ended in an update (size: how many)"
     sizes = 3.0 * np.asarray(ended["episodes"], dtype=float)
-    axis.scatter(ended["frames"], ended["success"], sizes, color="#D55E00", alpha=0.5, linewidths=0, label=label)
+    axis.scatter(
+        ended["frames"], ended["success"], sizes, color=COLOURS["orange"], alpha=0.5, linewidths=0, label=label
+    )
     fate = "thrown away" if "drop_unfinished" in arm.overrides else "continued"
-    axis.set(title=f"{arm.agent}, in training\nunfinished episodes {fate}", xlabel=REPLIES, ylabel=SUCCESS)
+    axis.set(title=f"{arm.agent}, in training\nunfinished episodes {fate}: {seeds_in_words([arm])}", ylabel=SUCCESS)
+    in_thousands(axis, REPLIES)
     axis.set_xlim(0, None)
 
 
@@ -251,9 +276,12 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
     figure, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
     for axis, (study, group, (metric, label, top)) in zip(axes[0], panels, strict=True):
         updates = shared_updates(group)
-        for arm, colour in zip(group, cycle(PALETTE), strict=False):
+        for arm, colour, marker in zip(group, cycle(PALETTE), cycle("osD^vPX*"), strict=False):
             name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
-            draw_series(axis, arm.first(updates), metric, colour, name)
-        axis.set(title=study.agent(group[0]), xlabel=REPLIES, ylabel=label, xlim=(0, None), ylim=(0, top))
+            draw_series(axis, arm.first(updates), metric, colour, name, marker=marker, markersize=4.5)
+        title = f"{study.agent(group[0])}: {seeds_in_words(group)}"
+        title += "" if metric == "test_success" else ", replies that are no action"
+        axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, top))
+        in_thousands(axis, REPLIES)
         axis.legend(loc="best")
     return figure

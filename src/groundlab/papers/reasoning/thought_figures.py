@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 
 from groundlab.papers.reasoning.arms import ANOTHERS, EMPTIED, SAMPLED, ReasoningArm, main_arms, reasoning_arms
 from groundlab.papers.reasoning.figures import REPLIES, draw_series
+from groundlab.report.curves import in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
-from groundlab.report.style import new_figure
+from groundlab.report.style import COLOURS, new_figure
 from groundlab.report.tables import Table, measured
 
 COLLAPSED, RECOVERED, IN_A_ROW = 0.5, 0.25, 3
@@ -58,23 +59,27 @@ def thoughts_figure(records: Records) -> Figure | None:
     arm = main_arms(records).get("reasoning")
     if arm is None or arm.series("thought_words") is None:
         return None
-    figure, axes = new_figure(11.4, 6.4, 2, 3)
+    figure, axes = new_figure(9.0, 9.0, 3, 2)
     _words(axes[0, 0], arm)
-    _shares(axes[0, 1], arm, {"echo_rate": ("only repeats its action", "#D55E00")}, "echoes")
+    _shares(axes[0, 1], arm, {"echo_rate": ("only repeats its action", COLOURS["orange"])}, "thoughts that only echo")
     for level, label, dashes in ((COLLAPSED, "a collapse begins", "--"), (RECOVERED, "it is over", ":")):
         axes[0, 1].axhline(100 * level, color="#333333", linestyle=dashes, linewidth=1, label=label)
     contents = {
-        "grounded_rate": ("names a thing of its goal or view", "#009E73"),
-        "hallucination_rate": ("names a thing found nowhere", "#CC79A7"),
+        "grounded_rate": ("names a thing of its goal or view", COLOURS["green"]),
+        "hallucination_rate": ("names a thing found nowhere", COLOURS["pink"]),
     }
-    _shares(axes[0, 2], arm, contents, "content")
-    _information(axes[1, 0], arm)
-    swaps = {"swap_empty": ("thought left out", "#0072B2"), "swap_other": ("thought of another episode", "#E69F00")}
-    _shares(axes[1, 1], arm, swaps, "actions that change with the thought")
-    forms = {"valid": ("valid", "#0072B2"), "cut_off": ("cut off by the limit of tokens", "#D55E00")}
-    _shares(axes[1, 2], arm, forms, "replies")
+    _shares(axes[1, 0], arm, contents, "what thoughts name")
+    _information(axes[1, 1], arm)
+    swaps = {
+        "swap_empty": ("thought left out", COLOURS["blue"]),
+        "swap_other": ("thought of another episode", COLOURS["yellow"]),
+    }
+    _shares(axes[2, 0], arm, swaps, "actions that change with the thought")
+    forms = {"valid": ("valid", COLOURS["blue"]), "cut_off": ("cut off by the limit of tokens", COLOURS["orange"])}
+    _shares(axes[2, 1], arm, forms, "replies")
     for axis in axes.flat:
-        axis.set(xlabel=REPLIES, xlim=(0, None))
+        axis.set_xlim(0, None)
+        in_thousands(axis, REPLIES)
         axis.legend(loc="best")
     return figure
 
@@ -85,7 +90,7 @@ def _words(axis: Axes, arm: ReasoningArm) -> None:
     if low and high:
         bounds = low[1].mean(axis=0), high[1].mean(axis=0)
         axis.fill_between(low[0], *bounds, color="#999999", alpha=0.25, linewidth=0, label="10 to 90 % of the thoughts")
-    draw_series(axis, arm, "thought_words", "#D55E00", "mean")
+    draw_series(axis, arm, "thought_words", COLOURS["orange"], "mean")
     axis.axhline(2, color="#333333", linestyle=":", linewidth=1, label="the report's threshold")
     axis.set(title="words of a thought", ylabel="words", ylim=(0, None))
 
@@ -97,12 +102,19 @@ def _shares(axis: Axes, arm: ReasoningArm, names: dict[str, tuple[str, str]], ti
 
 
 def _information(axis: Axes, arm: ReasoningArm) -> None:
-    draw_series(axis, arm, "mi_retrieval", "#D55E00", "what a thought says of its state")
-    draw_series(axis, arm, "thought_entropy", "#56B4E9", "what is open in a state (entropy)")
+    draw_series(axis, arm, "mi_retrieval", COLOURS["orange"], "what a thought says of its state")
+    draw_series(axis, arm, "thought_entropy", COLOURS["sky"], "what is open in a state (entropy)")
     bound = arm.series("mi_bound")
     if bound:
-        axis.plot(bound[0], bound[1].mean(axis=0), color="#333333", linestyle=":", linewidth=1, label="at most")
-    axis.set(title="information", ylabel="nats a thought", ylim=(0, None))
+        axis.plot(
+            bound[0],
+            bound[1].mean(axis=0),
+            color="#333333",
+            linestyle=":",
+            linewidth=1,
+            label="the most that can be told",
+        )
+    axis.set(title="information", ylabel="information in a thought [nats]", ylim=(0, None))
 
 
 # --- Judged, seed by seed

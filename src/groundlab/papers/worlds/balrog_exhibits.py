@@ -18,7 +18,7 @@ from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, select
 from groundlab.report.statistics import Estimate, bounds_of, mean_interval
-from groundlab.report.style import SUCCESS, new_figure
+from groundlab.report.style import COLOURS, SUCCESS, new_figure
 from groundlab.report.tables import Table
 
 WORLD = "BabyAI-MixedTrainLocal-v0"
@@ -28,14 +28,14 @@ OURS = {"random": "random actions", "reflex": "a stated rule", "bot": "minigrid'
 EFFECTS = ("new", "again", "wall", "toggled", "blocked", "idle")
 _PAPERS_CLAIM = "glam-fig4-a-glam"
 _PAPERS_COLOUR = "#00694D"
-_MARKS = {"LLM": "#0072B2", "VLM": "#D55E00", "": "#333333"}
+_MARKS = {"LLM": COLOURS["blue"], "VLM": COLOURS["orange"], "": "#333333"}
 # Okabe and Ito's, in an order whose neighbours differ in lightness; and what the reader sees of each effect.
 _EFFECT_STYLES = {
-    "new": ("#009E73", "reached a new state"),
-    "again": ("#56B4E9", "back to a state met before"),
+    "new": (COLOURS["green"], "reached a new state"),
+    "again": (COLOURS["sky"], "back to a state met before"),
     "wall": ("#999999", "walked into something"),
-    "toggled": ("#E69F00", "toggled what does not open"),
-    "blocked": ("#D55E00", "dropped onto an occupied cell"),
+    "toggled": (COLOURS["yellow"], "toggled what does not open"),
+    "blocked": (COLOURS["orange"], "dropped onto an occupied cell"),
     "idle": ("#333333", "picked up or dropped nothing"),
 }
 _DARK = ("new", "blocked", "idle")

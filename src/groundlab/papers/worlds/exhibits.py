@@ -17,7 +17,7 @@ from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import select_rows
 from groundlab.report.records import FIRST_FINISHED, Records, episode_columns, table
 from groundlab.report.statistics import Estimate, bounds_of, mean_interval
-from groundlab.report.style import PUBLISHED_COLOUR, SUCCESS, new_figure
+from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, new_figure
 from groundlab.report.tables import Table, number
 
 KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
@@ -33,7 +33,7 @@ _LEVELS = (
     "GoToAfterPickUpLocal",
 )
 _COUNTED = {"": "every kind alike", FIRST_FINISHED: "as episodes finish"}
-_LAYOUTS_COLOUR, _FINISHED_COLOUR = "#E69F00", "#D55E00"
+_LAYOUTS_COLOUR, _FINISHED_COLOUR = COLOURS["yellow"], COLOURS["orange"]
 
 
 @dataclass(frozen=True)
