@@ -273,11 +273,19 @@ def _start_token(base: Any) -> int:
 
 
 def keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
-    """Leave in a state what is trained, tied weights once: what a checkpoint of adapters and heads needs."""
+    """Leave in a state what is trained, tied weights once: what a checkpoint of adapters and heads needs.
+
+    What a frozen weight stores besides itself goes too: scales of 4 bits (`weight.absmax`, `weight.quant_map`, ...).
+    """
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
-    for name, _parameter in module.named_parameters(remove_duplicate=False):
-        if name not in trained:
-            del state[prefix + name]
+    left_out = {prefix + name for name, _ in module.named_parameters(remove_duplicate=False) if name not in trained}
+    for name in [name for name in state if name in left_out or _owner(name) in left_out]:
+        del state[name]
+
+
+def _owner(name: str) -> str:
+    """The weight that a stored scale belongs to, if it is one: what stands before `.absmax` and its like."""
+    return name.partition(".weight.")[0] + ".weight"
 
 
 def fill_untrained(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
