@@ -32,7 +32,10 @@ from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
-Files = dict[str, bytes]
+Files = dict[str, Any]
+"""The files of a checkpoint by name: bytes, or a `storage.LazyFile`, which is made when it is written."""
+SAVING_SHARE = 0.05
+"""Of a run's time, at most, may go into checkpoints that are due by the clock."""
 
 
 class RunSpec(BaseModel):
@@ -130,6 +133,7 @@ class Run:
         self._report, self._stop = report, stop
         self._checkpoint_seconds = checkpoint_seconds
         self._saved_step, self._saved_at, self._started = 0, time.monotonic(), time.monotonic()
+        self._saving_seconds = 0.0  # what the last save took
         self._claim_folder()
 
     @property
@@ -204,14 +208,16 @@ class Run:
         storage.append_line(self.folder / "timing.jsonl", {"step": step, "seconds": seconds})
         self._report(Progress(step, total, figures))
         if stopping or self._due(step, total):
+            began = time.monotonic()
             self._save(step, state())
+            self._saving_seconds = time.monotonic() - began
         if stopping:
             self.say(f"stopped at iteration {step}")
             raise Unfinished(f"{self.spec.label} stopped at iteration {step} of {total}; the same command continues it")
 
     def _due(self, step: int, total: int) -> bool:
         every = max(1, math.ceil(total / CHECKPOINTS_PER_RUN))
-        late = time.monotonic() - self._saved_at > self._checkpoint_seconds
+        late = time.monotonic() - self._saved_at > max(self._checkpoint_seconds, self._saving_seconds / SAVING_SHARE)
         return step > self._saved_step and (step - self._saved_step >= every or late or step == total)
 
     def _save(self, step: int, files: Files) -> None:
@@ -226,10 +232,8 @@ class Run:
             "spec": self.spec.model_dump(),
             "metrics_bytes": len(metrics),
             "metrics_sha256": digest_bytes(metrics),
-            "files": {name: digest_bytes(content) for name, content in files.items()},
+            "files": {name: storage.write_atomic(partial / name, content) for name, content in files.items()},
         }
-        for name, content in files.items():
-            storage.write_atomic(partial / name, content)
         storage.write_json(partial / "checkpoint.json", seals.sealed(index))
         with storage.clear_disk_errors(home):
             os.rename(partial, home / str(step))  # noqa: PTH104 - fails, as it should, if the target is not empty

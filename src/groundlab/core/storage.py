@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,12 +98,30 @@ def _refuse_device(path: Path) -> None:
         raise GroundlabError(f"{clip(str(path), 200)} is a device or a pipe; name a file")
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+class LazyFile(ABC):
+    """What a file will hold, made while it is written; `bytes(file)` is all of it, and equal content is equal."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """The content, piece by piece."""
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.parts())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LazyFile | bytes) and bytes(self) == bytes(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def write_atomic(path: Path, data: bytes | str | LazyFile) -> str:
     """Write a whole file or nothing: a temporary neighbour is flushed to disk, then renamed over `path`.
 
-    Nobody can foresee the neighbour's name, so nobody can put a link there.
+    Nobody can foresee the neighbour's name, so nobody can put a link there. Returns the content's digest, as
+    `digest_bytes` gives it.
     """
-    payload = data.encode() if isinstance(data, str) else data
+    payload = [data.encode()] if isinstance(data, str) else [data] if isinstance(data, bytes) else data.parts()
+    digest = hashlib.sha256()
     make_folder(path.parent)
     with clear_disk_errors(path):
         _refuse_device(path)
@@ -110,12 +129,15 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
-                file.write(payload)
+                for part in payload:
+                    file.write(part)
+                    digest.update(part)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+    return digest.hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:
