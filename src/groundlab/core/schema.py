@@ -106,6 +106,16 @@ Layouts = Annotated[str, AfterValidator(_checked)]
 """Test layouts, "first-last": the reset seeds of an evaluation."""
 
 
+def _device(name: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", name):
+        raise ValueError("is no device: give cpu, cuda, or cuda:N")
+    return name
+
+
+Device = Annotated[str, AfterValidator(_device)]
+"""Where a network is: cpu, cuda, or cuda:N. Whether this machine has it is asked when a run starts."""
+
+
 class FieldRow(NamedTuple):
     """One key of a schema, in words."""
 

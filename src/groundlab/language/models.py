@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from groundlab.assets import absent_model
 from groundlab.core.errors import GroundlabError, clip, first_line, unknown_name
 from groundlab.learning.checkpoints import seeded_construction
+from groundlab.learning.devices import check_device
 
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
 WEIGHTS = ("pretrained", "embeddings", "random")
@@ -64,6 +65,7 @@ def load(
     Raises GroundlabError when the model is not on this machine, is damaged, or cannot be had in this way.
     """
     _check_names(kind, dtype, weights, quantization)
+    check_device(device)
     transformers.logging.disable_progress_bar()
     place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
     with _told(name_or_path, revision), seeded_construction(seed, "language model"):

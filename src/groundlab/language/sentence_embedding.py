@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from groundlab.assets import absent_model
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
+from groundlab.learning.devices import check_device
 
 LONGEST = 512  # tokens of a text; what follows is not read
 BATCH = 64
@@ -40,6 +41,7 @@ def load_encoder(name_or_path: str | Path, revision: str | None = None, device: 
 
     Raises GroundlabError when the model is not here, is damaged, or has no encoder that reads both ways.
     """
+    check_device(device)
     place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
     try:
         config = AutoConfig.from_pretrained(**place)

@@ -32,6 +32,7 @@ from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
+from groundlab.learning.master_weights import make_optimizer, parameters_of
 from groundlab.papers import training
 from groundlab.papers.episodes import Player, play_layouts
 from groundlab.papers.glam import ppo
@@ -96,7 +97,8 @@ class CloningLearner(training.Learner):
         actions = text_actions(settings.action_space, worlds.find(spec.world).language)
         self._translation = dict(zip(names, actions, strict=True))
         self.scorer = build_scorer(actions, settings, spec.seed)
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = make_optimizer(
+            torch.optim.AdamW,
             trainable_parameters(self.scorer),
             lr=settings.lr,
             weight_decay=settings.weight_decay,
@@ -122,7 +124,7 @@ class CloningLearner(training.Learner):
         loss = self.loss(self.batch(step))
         self.optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trainable_parameters(self.scorer), self.settings.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(parameters_of(self.optimizer), self.settings.max_grad_norm)
         self.optimizer.step()
         return float(loss.detach())
 

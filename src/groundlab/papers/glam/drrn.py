@@ -28,6 +28,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.learning.devices import check_device
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.replay import Replay, Sequences
 from groundlab.papers import training
@@ -75,7 +76,8 @@ class QFunction:
         self._temperature = temperature
         own = Sequences()
         ids, lengths = own.padded(np.array([own.number(self._tokenizer.encode(action).ids) for action in actions]))
-        self._actions = (torch.from_numpy(ids), torch.from_numpy(lengths))
+        self._device = network.act_scorer.weight.device
+        self._actions = (torch.from_numpy(ids).to(self._device), torch.from_numpy(lengths))  # lengths stay on the CPU
 
     def numbers(self, prompts: Sequence[str]) -> np.ndarray:
         """Their numbers [N]; equal prompts have equal ones."""
@@ -86,13 +88,13 @@ class QFunction:
         """Q [N, A] of numbered prompts; each is read once."""
         unique, index = np.unique(numbers, return_inverse=True)
         ids, lengths = self.sequences.padded(unique)
-        values = self.network(torch.from_numpy(ids), torch.from_numpy(lengths), *self._actions)
-        return values[torch.from_numpy(index)]
+        values = self.network(torch.from_numpy(ids).to(self._device), torch.from_numpy(lengths), *self._actions)
+        return values[torch.from_numpy(index).to(self._device)]
 
     @torch.no_grad()
     def policy(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
-        """(log-probabilities [N, A], values [N]) of numbered prompts: the softmax of Q, and the best Q."""
-        values = self(numbers)
+        """(log-probabilities [N, A], values [N]) of numbered prompts, on the CPU: the softmax of Q, and the best Q."""
+        values = self(numbers).cpu()
         return torch.log_softmax(values / self._temperature, 1), values.max(1).values
 
 
@@ -111,16 +113,18 @@ class DRRNLearner(training.Learner):
         self.settings = settings = Settings(**spec.settings)
         self.updates = math.ceil(settings.frames / settings.frames_per_iteration)
         episodes.plan_tests(settings)  # so that a misspelt test is refused before training
+        check_device(settings.device)
         self._stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
         reader = DriftingReader if settings.fidelity.prompt_drift else Reader
         self._reader = reader(settings.num_envs, spec.world, settings)
         for env in range(settings.num_envs):
             self._reader.start(env, select_env(self._stream.observations, env))
         with checkpoints.seeded_construction(spec.seed, "drrn"):
-            self.network = DRRN()
+            self.network = DRRN().to(settings.device)
         actions = text_actions(settings.action_space, worlds.find(spec.world).language)
         self._q = QFunction(self.network, actions, settings.temperature)
-        self.optimizer = torch.optim.Adam(list(self.network.parameters()), lr=settings.lr, fused=True)
+        weights, fused = list(self.network.parameters()), settings.device == "cpu"
+        self.optimizer = torch.optim.Adam(weights, lr=settings.lr, fused=fused)
         self._replay = Replay(settings.capacity, TRANSITION, settings.priority_fraction)
 
     def train_step(self, number: int) -> dict[str, Any]:
@@ -209,9 +213,9 @@ def td_loss(q: QFunction, batch: np.ndarray, gamma: float) -> Tensor:
     """Mean smooth L1 (beta 1) between Q of what was done and its target."""
     with torch.no_grad():
         best = q(batch["next"]).max(1).values
-    reward, done = (torch.from_numpy(batch[name].copy()) for name in ("reward", "done"))
+    reward, done = (torch.from_numpy(batch[name].copy()).to(best.device) for name in ("reward", "done"))
     target = reward + gamma * (1 - done) * best
-    actions = torch.from_numpy(batch["action"].astype(np.int64))
+    actions = torch.from_numpy(batch["action"].astype(np.int64)).to(best.device)
     return nn.functional.smooth_l1_loss(q(batch["state"]).gather(1, actions[:, None])[:, 0], target)
 
 

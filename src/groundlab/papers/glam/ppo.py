@@ -30,6 +30,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
+from groundlab.learning.master_weights import make_optimizer, parameters_of
 from groundlab.learning.ppo import Batch, minibatches, normalised, sample_actions
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
@@ -87,9 +88,8 @@ class PPOLearner(training.Learner):
         self._drops = settings.fidelity.dropout and not self._variant.pretrained
         self.scorer = build_scorer(self._variant, settings, self._actions, spec.seed, dropout=self._drops)
         self._policy = CachedPolicy(self.scorer, remember=not self._drops, group=group)
-        self.optimizer = torch.optim.Adam(
-            trainable_parameters(self.scorer), lr=settings.lr, eps=settings.adam_eps, fused=settings.device == "cpu"
-        )
+        options: dict[str, Any] = {"lr": settings.lr, "eps": settings.adam_eps, "fused": settings.device == "cpu"}
+        self.optimizer = make_optimizer(torch.optim.Adam, trainable_parameters(self.scorer), **options)
         stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
         self._collector = Collector(stream, Reader(settings.num_envs, spec.world, settings), settings)
 
@@ -286,8 +286,8 @@ def gradient_step(
     optimizer.zero_grad()
     if len(share):
         scorer.backward([prompts[index] for index in share.tolist()], loss)
-    losses = group.add_gradients(trainable_parameters(scorer), losses)
-    norm = nn.utils.clip_grad_norm_(trainable_parameters(scorer), settings.max_grad_norm)
+    losses = group.add_gradients(parameters_of(optimizer), losses)
+    norm = nn.utils.clip_grad_norm_(parameters_of(optimizer), settings.max_grad_norm)
     if not (losses.isfinite().all() and norm.isfinite()):
         raise GroundlabError(f"the loss is no number any more (loss {losses[0]:.3g}); use an lr below {settings.lr:g}")
     optimizer.step()

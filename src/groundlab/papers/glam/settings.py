@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.assets import model_files, resolve_model
 from groundlab.core.errors import GroundlabError
-from groundlab.core.schema import Layouts, Strict
+from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.worlds.text_env.prompts import ACTION_SPACES, text_actions
 
 PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"  # the files of stored demonstrations
@@ -64,7 +64,9 @@ class ModelSettings(ReadingSettings):
     """A model that ships, a folder, or the name of a model on this machine."""
     revision: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    device: str = "cpu"
+    device: Device = "cpu"
+    tf32: bool = False
+    """Whether float32 products on a GPU round their factors to 10 bits, which is several times as fast."""
     quantization: Literal["4bit"] | None = None
     lora_rank: int = Field(0, ge=0)
     """Rank of adapters, tuned instead of all weights; 0: all weights."""
@@ -212,6 +214,8 @@ class DRRNFidelity(Strict):
 class DRRNSettings(ReadingSettings):
     """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#agents-3)."""
 
+    device: Device = "cpu"
+    """The network's; the memory of transitions stays in the CPU's."""
     frames: int = Field(20_000, ge=1)
     """Steps of all environments together; the last iteration is a whole one."""
     lr: float = Field(1e-3, gt=0)
@@ -245,6 +249,7 @@ class DRRNSettings(ReadingSettings):
 class SymbolicSettings(PPOSettings, ReadingSettings):
     """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#env-7-2)."""
 
+    device: Device = "cpu"
     frames: int = Field(20_000, ge=1)
     """Steps of all environments together; the last update is a whole one."""
     num_envs: int = Field(16, ge=1)

@@ -26,6 +26,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
+from groundlab.learning.devices import check_device
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.returns import gae
 from groundlab.papers import training
@@ -84,7 +85,7 @@ class ACModel(nn.Module):
         unique, index = torch.unique(words, dim=0, return_inverse=True)
         outputs, _ = self.instr_rnn(self.word_embedding(unique))
         last = (unique != 0).sum(1) - 1
-        return outputs[torch.arange(len(unique)), last][index]
+        return outputs[torch.arange(len(unique), device=words.device), last][index]
 
 
 class FilmBlock(nn.Module):
@@ -172,13 +173,16 @@ class SymbolicLearner(training.Learner):
         self._spec = spec
         self.settings = settings = Settings(**spec.settings)
         check(settings)
+        check_device(settings.device)
         self.updates = math.ceil(settings.frames / settings.frames_per_update)
         self._stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
-        self.network = build_network(spec.seed, len(text_actions(settings.action_space)))
+        self._device = torch.device(settings.device)
+        self.network = build_network(spec.seed, len(text_actions(settings.action_space))).to(self._device)
         self.optimizer = torch.optim.Adam(
-            list(self.network.parameters()), lr=settings.lr, eps=settings.adam_eps, fused=True
+            list(self.network.parameters()), lr=settings.lr, eps=settings.adam_eps, fused=settings.device == "cpu"
         )
-        self._memory, self._mask = torch.zeros(settings.num_envs, MEMORY), torch.ones(settings.num_envs, 1)
+        self._memory = torch.zeros(settings.num_envs, MEMORY, device=self._device)
+        self._mask = torch.ones(settings.num_envs, 1, device=self._device)
 
     def train_step(self, number: int) -> dict[str, Any]:
         """Update `number` (from 1): collect a rollout and learn from it; the record of both."""
@@ -201,6 +205,7 @@ class SymbolicLearner(training.Learner):
         stacked_rewards, stacked_values, ends = (torch.stack(field) for field in (rewards, values, dones))
         credit = gae(stacked_rewards, stacked_values, ends, last_values, self.settings.gamma, self.settings.lam)
         words = word_numbers([missions[t][env] for env in range(self.settings.num_envs) for t in range(len(steps))])
+        words = words.to(self._device)
         stacked = [torch.stack(field) for field in (images, memories, masks, actions, log_probs, values)]
         views, *fields = (field.transpose(0, 1).flatten(0, 1) for field in (*stacked, *credit))
         return Experience._make([views, words, *fields])
@@ -208,17 +213,19 @@ class SymbolicLearner(training.Learner):
     def _forward(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The views [B, 7, 7, 3], and what the network makes of them: log-probabilities, values, memories."""
         observations = self._stream.observations
-        images = torch.from_numpy(observations["image"])
-        return images, *self.network(images, word_numbers(observations["mission"]), self._memory * self._mask)
+        images = torch.from_numpy(observations["image"]).to(self._device)
+        words = word_numbers(observations["mission"]).to(self._device)
+        return images, *self.network(images, words, self._memory * self._mask)
 
     def _step(self, rng: np.random.Generator) -> tuple:
         missions, memory, mask = self._stream.observations["mission"], self._memory, self._mask
         images, log_probs, values, self._memory = self._forward()
-        actions = torch.from_numpy(sample_actions(log_probs, rng))
-        step = self._stream.step(env_actions(actions.numpy()))
-        done = torch.from_numpy(step.ended)
+        chosen = sample_actions(log_probs.cpu(), rng)
+        actions = torch.from_numpy(chosen).to(self._device)
+        step = self._stream.step(env_actions(chosen))
+        done = torch.from_numpy(step.ended).to(self._device)
         self._mask = 1.0 - done.float()[:, None]
-        rewards = torch.from_numpy(step.rewards * self.settings.reward_scale).float()
+        rewards = torch.from_numpy(step.rewards * self.settings.reward_scale).float().to(self._device)
         own_log_probs = log_probs.gather(1, actions[:, None])[:, 0]
         return images, missions, memory, mask, actions, own_log_probs, values, rewards, done
 
@@ -239,7 +246,8 @@ class SymbolicLearner(training.Learner):
     def load_state(self, files: Files) -> None:
         """Go on from what `state` gave."""
         facts = checkpoints.unpack(files, self.network, self.optimizer)
-        self._memory, self._mask = torch.tensor(facts["memory"]), torch.tensor(facts["mask"])
+        self._memory = torch.tensor(facts["memory"], device=self._device)
+        self._mask = torch.tensor(facts["mask"], device=self._device)
         self._stream.load_state(files)
 
     def load_weights(self, files: Files) -> None:
@@ -257,11 +265,12 @@ def update(
     """Some epochs over a rollout, in sequences of `recurrence` steps; means over all minibatches."""
     if settings.normalise_advantages:
         experience = experience._replace(advantages=ppo.normalised(experience.advantages))
-    starts = torch.arange(len(experience.actions))[:: settings.recurrence]
+    device = experience.actions.device
+    starts = torch.arange(len(experience.actions), device=device)[:: settings.recurrence]
     sequences, history = max(1, settings.batch_size // settings.recurrence), []
     for _ in range(settings.epochs):
         for index in ppo.minibatches(len(starts), sequences, rng):
-            losses = unroll(network, experience, starts[index], settings)
+            losses = unroll(network, experience, starts[index.to(device)], settings)
             optimizer.zero_grad()
             losses[0].backward()
             nn.utils.clip_grad_norm_(list(network.parameters()), settings.max_grad_norm)
@@ -272,7 +281,7 @@ def update(
 
 def unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
     """Losses [4] of the sequences that begin at `starts`, means over their steps; later memories are renewed."""
-    memory, total = experience.memories[starts], torch.zeros(4)
+    memory, total = experience.memories[starts], torch.zeros(4, device=starts.device)
     for step in range(settings.recurrence):
         at = starts + step
         log_probs, values, memory = network(experience.images[at], experience.words[at], memory * experience.masks[at])
@@ -289,7 +298,8 @@ class SymbolicPlayer:
 
     def __init__(self, network: ACModel, num_envs: int, mission: str | None, rng: np.random.Generator | None):
         self._network, self._mission, self._rng = network, mission, rng
-        self._memory = torch.zeros(num_envs, MEMORY)
+        self._device = network.actor[0].weight.device
+        self._memory = torch.zeros(num_envs, MEMORY, device=self._device)
 
     def start(self, env: int, observation: dict[str, Any]) -> None:
         self._memory[env] = 0
@@ -300,10 +310,10 @@ class SymbolicPlayer:
     @torch.no_grad()
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
         self._network.eval()
-        index = torch.from_numpy(active)
+        index = torch.from_numpy(active).to(self._device)
         words = word_numbers([self._mission or observations["mission"][env] for env in active.tolist()])
-        log_probs, _, memory = self._network(
-            torch.from_numpy(observations["image"][active]), words, self._memory[index]
-        )
+        images = torch.from_numpy(observations["image"][active]).to(self._device)
+        log_probs, _, memory = self._network(images, words.to(self._device), self._memory[index])
         self._memory[index] = memory
+        log_probs = log_probs.cpu()
         return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample_actions(log_probs, self._rng))

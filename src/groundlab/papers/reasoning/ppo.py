@@ -29,6 +29,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.language.vllm_backend import LARGEST_GAP
 from groundlab.learning import checkpoints, credit, token_ppo
+from groundlab.learning.master_weights import make_optimizer
 from groundlab.learning.options import KLController
 from groundlab.papers import training
 from groundlab.papers.reasoning import evaluation
@@ -65,7 +66,8 @@ class Learner(training.Learner):
         self.updates = settings.iterations
         self.policy, self.tokenizer = open_policy(settings, seed)
         parameters = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, fused=settings.device == "cpu")
+        fused = settings.device == "cpu"
+        self.optimizer = make_optimizer(torch.optim.Adam, parameters, lr=settings.lr, fused=fused)
         self.kl = settings.kl_controller()
         self._frames = 0  # replies so far
         self._vllm = start_vllm(self.policy.model, settings)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
 from groundlab.assets import model_files, resolve_model
-from groundlab.core.schema import Layouts, Strict
+from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.language.decoding import Decoding, vllm_logprobs
 from groundlab.learning.options import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
 
@@ -73,7 +73,9 @@ class ReplySettings(Strict):
     """A model that ships, a folder, or the name of a model on this machine (meta-llama/Llama-3.2-3B-Instruct)."""
     revision: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    device: str = "cpu"
+    device: Device = "cpu"
+    tf32: bool = False
+    """Whether float32 products on a GPU round their factors to 10 bits, which is several times as fast."""
     quantization: Literal["4bit"] | None = None
     backend: Literal["embedded", "vllm"] = "embedded"
     """Who samples replies: the model itself (`language/generation.py`), or vLLM (`vllm_backend.py`)."""
