@@ -3,6 +3,7 @@
 groundlab pretrain smoke-t5 --out out/lm
 groundlab model memory quick-llama-chat-s0 --set lora_rank=32
 groundlab model fetch --scale paper
+groundlab model memory google/flan-t5-large --context 1050 --set token_budget=8192
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
 groundlab ledger replies.jsonl
 groundlab label goals --maker openai --model NAME --base-url URL --prices 0.15,0.60 --budget cost=1 --out DIR
@@ -22,7 +23,7 @@ from rich.table import Table
 
 from groundlab.cli import options
 from groundlab.cli.options import BaseUrl, Budget, Model, Prices, Seed, Set, parse_settings
-from groundlab.core.errors import GroundlabError
+from groundlab.core.errors import GroundlabError, unknown_name
 
 app = typer.Typer(no_args_is_help=True, help="Language models: memory, uploads, released weights.")
 console = Console()
@@ -70,15 +71,28 @@ def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -
 def memory(
     name: Annotated[str, typer.Argument(help="A model that ships, a folder, or a name on this machine.")],
     context: Annotated[int, typer.Option("--context", min=1, help="Tokens of the longest prompt.")] = 512,
+    method: Annotated[
+        str | None, typer.Option("--method", help="glam or reasoning; by default glam for encoder-decoders.")
+    ] = None,
     set_: Set = [],  # noqa: B006
 ) -> None:
     """Estimate the memory of tuning a model, e.g. --set dtype=bfloat16 --set device=cuda --set lora_rank=32."""
     from groundlab.core.schema import parse
-    from groundlab.papers.reasoning import memory as tuning
+    from groundlab.papers.glam import memory as of_glam
+    from groundlab.papers.glam.settings import TrainingSettings as GLAMSettings
+    from groundlab.papers.reasoning import memory as of_replies
     from groundlab.papers.reasoning.settings import TrainingSettings
 
-    settings = parse(TrainingSettings, {**parse_settings(set_), "model": name}, "settings")
-    plan = tuning.estimate(tuning.configuration(name), settings, context)
+    if method not in (None, "glam", "reasoning"):
+        raise unknown_name("method", str(method), ("glam", "reasoning"))
+    config = of_replies.configuration(name)
+    scores = method == "glam" or (method is None and config.is_encoder_decoder)
+    given = {**parse_settings(set_), "model": name}
+    if scores:
+        plan = of_glam.estimate(config, parse(GLAMSettings, given, "settings of glam"), context)
+    else:
+        settings = parse(TrainingSettings, given, "settings of reasoning")
+        plan = of_replies.estimate(of_replies.causal(config, name), settings, context)
     table = Table()
     table.add_column("memory")
     table.add_column("GB", justify="right")

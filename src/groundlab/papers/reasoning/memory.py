@@ -1,6 +1,6 @@
 """What memory the tuning of a causal language model takes, estimated from its configuration, before anything is loaded.
 
-    plan = estimate(configuration("meta-llama/Llama-3.2-3B-Instruct"), TrainingSettings(...), context=512)
+    plan = estimate(causal(configuration(name), name), TrainingSettings(...), context=512)
     plan["total"] / 1e9
 
 Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
@@ -38,10 +38,15 @@ def configuration(model: str) -> Any:
                 f"{clip(model)} has no configuration on this machine; give a folder with config.json"
             ) from None
         raise absent_model(model) from None
-    if type(found) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        kind = f"{clip(model)} is a {found.model_type}, which `reasoning` does not tune"
-        raise GroundlabError(f"{kind}; give a model that writes replies, such as quick-llama-chat-s0")
     return found
+
+
+def causal(config: Any, model: str) -> Any:
+    """The configuration, of a model that writes replies. Raises GroundlabError for any other."""
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        kind = f"{clip(model)} is a {config.model_type}, which `reasoning` does not tune"
+        raise GroundlabError(f"{kind}; give a model that writes replies, such as quick-llama-chat-s0")
+    return config
 
 
 def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str, int]:
