@@ -1,0 +1,44 @@
+"""Runs of device_runs.py on tiny models, and the stand-in for a GPU (bench/second_device.py)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from device_runs import REASONING, RUNS
+from tiny_models import write_chat_llama, write_t5
+
+from groundlab.bench.second_device import Traffic, second_device
+from groundlab.core.run import RunSpec
+from groundlab.papers import registry
+from groundlab.papers.glam import settings as glam_settings
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory) -> dict[str, str]:
+    """A tiny T5 and a tiny Llama."""
+    return {
+        "t5": str(write_t5(tmp_path_factory.mktemp("t5"))),
+        "llama": str(write_chat_llama(tmp_path_factory.mktemp("llama"))),
+    }
+
+
+@pytest.fixture
+def spec_of(models, monkeypatch) -> Callable[..., RunSpec]:
+    """A run of RUNS: spec_of("glam", device="cuda")."""
+    monkeypatch.setattr(glam_settings, "FRAMES_PER_RECORD", 8)
+
+    def spec(name: str, **given: Any) -> RunSpec:
+        method, world, settings = RUNS[name]
+        reads = {} if method in ("drrn", "symbolic") else {"model": models["llama" if world == REASONING else "t5"]}
+        chosen = {**reads, **settings, **given}
+        chosen |= {"model": models[chosen["model"]]} if chosen.get("model") in models else {}
+        return registry.resolve(method, world, 0, chosen)
+
+    return spec
+
+
+@pytest.fixture
+def cuda() -> Iterator[Traffic]:
+    """A device "cuda" for the length of a test."""
+    with second_device() as traffic:
+        yield traffic

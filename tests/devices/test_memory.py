@@ -1,0 +1,116 @@
+"""What is estimated before a model is loaded is what autograd keeps, and checkpoints are written piecewise."""
+
+import tracemalloc
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import nn
+from transformers import T5Config
+from typer.testing import CliRunner
+
+from groundlab.cli import app
+from groundlab.core import storage
+from groundlab.language import models as language_models
+from groundlab.language import t5_forward
+from groundlab.language.scoring import ActionScorer
+from groundlab.learning.checkpoints import TensorFile
+from groundlab.papers.glam.memory import estimate
+from groundlab.papers.glam.settings import TrainingSettings
+from groundlab.worlds.text_env.prompts import text_actions
+
+FLAN_T5_LARGE = T5Config(
+    **{"d_model": 1024, "d_kv": 64, "d_ff": 2816, "num_layers": 24, "num_heads": 16, "vocab_size": 32128},
+    feed_forward_proj="gated-gelu",
+    tie_word_embeddings=False,
+)
+NINE_OBSERVATIONS = 1_100  # tokens of their longest prompt (configs/glam/paper.yaml, E7)
+
+
+@pytest.mark.parametrize("name", ["t5", "llama"])
+def test_the_estimate_counts_what_autograd_keeps(models, monkeypatch, name):
+    monkeypatch.setattr(t5_forward, "serves", lambda model: False)  # that way keeps less
+    settings = TrainingSettings(model=models[name], batch_size=4, token_budget=10_000)
+    model, tokenizer = language_models.load(models[name])
+    scorer = ActionScorer(model, tokenizer, text_actions(6), seed=0)
+    weights = {p.untyped_storage()._cdata for p in scorer.parameters()}
+    kept = {}
+
+    def keep(tensor):
+        if tensor.untyped_storage()._cdata not in weights:
+            kept[tensor.untyped_storage()._cdata] = tensor
+        return tensor
+
+    rows = [(row % 2 + 3, *[5] * 99) for row in range(4)]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        scored = scorer._score(rows)
+        scored.scores.sum() + scored.values.sum()
+    measured = sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+    plan = estimate(model.config, settings, context=100)
+    assert 0.95 < plan["activations"] / measured < 1.35  # the estimate holds no fused attention
+    assert plan["weights"] == sum(p.numel() * 4 for p in model.parameters())
+    assert plan["gradients"] == sum(p.numel() * 4 for p in scorer.parameters())
+
+
+def test_flan_t5_large_with_nine_observations_fits_80_gb_by_the_published_configuration():
+    from groundlab.core.paths import repository_root
+    from groundlab.core.yaml_files import read_yaml
+
+    shared = read_yaml(repository_root() / "configs" / "glam" / "paper.yaml")["shared"]
+    budget = next(part["token_budget"] for part in shared.values() if "token_budget" in part)
+    settings = TrainingSettings(batch_size=128, token_budget=budget)
+    assert estimate(FLAN_T5_LARGE, settings, NINE_OBSERVATIONS)["total"] < 72e9  # a tenth is left to others
+
+
+def test_the_command_knows_both_kinds_of_model(models):
+    for name in ("t5", "llama"):
+        answer = CliRunner().invoke(app, ["model", "memory", models[name], "--context", "20"])
+        assert answer.exit_code == 0 and "activations" in answer.output
+
+
+def test_a_checkpoint_is_written_tensor_by_tensor(tmp_path):
+    network = nn.ModuleList(nn.Linear(512, 512, bias=False) for _ in range(16))  # 16 MB
+    tracemalloc.start()
+    storage.write_atomic(tmp_path / "weights", TensorFile(network.state_dict()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6, "the weights were copied into bytes"
+    stored = load((tmp_path / "weights").read_bytes())
+    assert all(torch.equal(stored[name], values) for name, values in network.state_dict().items())
+
+
+def test_tensors_are_laid_out_as_safetensors_lays_them_out():
+    tensors = {
+        **{"b": torch.ones(3, 2, dtype=torch.bfloat16), "a": torch.arange(5), "c": torch.rand(2, 2).t()},
+        **{"empty": torch.zeros(0, 4), "flags": torch.tensor([True, False]), "scalar": torch.tensor(2.0)},
+    }
+    ours = load(bytes(TensorFile(tensors)))
+    theirs = load(save({name: values.contiguous() for name, values in tensors.items()}))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+class FourBit(nn.Linear):
+    """Stores its scales beside its weight, as bitsandbytes' Linear4bit does, and knows none of them when it loads."""
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in ("absmax", "quant_map", "nested_absmax", "quant_state.bitsandbytes__nf4"):
+            destination[f"{prefix}weight.{name}"] = torch.ones(2)
+
+
+@pytest.mark.parametrize("name", ["glam adapters", "direct adapters"])
+def test_adapters_on_a_four_bit_model_save_and_load(spec_of, name):
+    from groundlab.papers import registry
+
+    spec = spec_of(name)
+    first, second = (registry.load(spec.method, spec.world).make_learner(spec) for _ in range(2))
+    for learner in (first, second):
+        network = learner.scorer if name.startswith("glam") else learner.policy
+        for module in network.model.modules():
+            if type(module) is nn.Linear and not module.weight.requires_grad:
+                module.__class__ = FourBit
+    first.train_step(1)
+    state = first.state()
+    assert not any("absmax" in key or "quant" in key for key in load(bytes(state["network.safetensors"])))
+    second.load_state(state)
+    assert second.train_step(2) == first.train_step(2)
