@@ -100,7 +100,8 @@ def update(
             part = Batch._make(field[index] for field in batch)
             logits, values = policy(part.inputs)
             losses = losses_of(logits, values, part, advantages[index], settings)
-            optimizer.zero_grad()
+            for weights in parameters:  # what zero_grad does, without its calls of hooks
+                weights.grad = None
             losses[0].backward()
             nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
             optimizer.step()

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from groundlab.assets import read_text
@@ -40,7 +40,7 @@ class Planner:
     survives: bool = False
     """Takes the fallback where the model gave no usable answer, instead of ending the run."""
 
-    @property
+    @cached_property
     def system_prompt(self) -> str:
         """Task description and examples, sent with every question (servers keep no state)."""
         name = "SimpleDoorKey" if self.world == "MovingObstacle" else self.world
