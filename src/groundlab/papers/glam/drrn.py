@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load, save
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -56,8 +56,9 @@ class DRRN(nn.Module):
         self.hidden, self.act_scorer = nn.Linear(2 * WIDTH, WIDTH), nn.Linear(WIDTH, 1)
 
     def _read(self, encoder: nn.GRU, ids: Tensor, lengths: Tensor) -> Tensor:
-        packed = pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
-        return encoder(packed)[1][0]
+        return last_states(
+            encoder, pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
+        )
 
     def forward(self, ids: Tensor, lengths: Tensor, action_ids: Tensor, action_lengths: Tensor) -> Tensor:
         """Q [N, A] of prompts int64 [N, L] of some lengths [N], and actions [A, K] of some lengths [A]."""
@@ -66,6 +67,24 @@ class DRRN(nn.Module):
         shape = (len(states), len(actions), WIDTH)
         pairs = torch.cat([states[:, None].expand(shape), actions[None].expand(shape)], 2)
         return self.act_scorer(torch.relu(self.hidden(pairs)))[:, :, 0]
+
+
+def last_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
+    """The hidden state [N, H] after each sequence's last token: `gru(packed)[1][0]` to the last bit, its gradient too.
+
+    torch's own gradient makes zeros for all tokens at every token, and takes three times as long.
+    """
+    inputs = nn.functional.linear(packed.data, gru.weight_ih_l0, gru.bias_ih_l0).split(packed.batch_sizes.tolist())
+    hidden, ended = inputs[0].new_zeros(len(inputs[0]), gru.hidden_size), []
+    for own in inputs:  # the longest sequences come first, so those that end are the last rows
+        if len(own) < len(hidden):
+            ended.append(hidden[len(own) :])
+            hidden = hidden[: len(own)]
+        before = nn.functional.linear(hidden, gru.weight_hh_l0, gru.bias_hh_l0)
+        (reset, update, new), (reset_before, update_before, new_before) = own.chunk(3, 1), before.chunk(3, 1)
+        new = (new + (reset + reset_before).sigmoid() * new_before).tanh()
+        hidden = new + (update + update_before).sigmoid() * (hidden - new)
+    return torch.cat([hidden, *reversed(ended)])[packed.unsorted_indices]
 
 
 class QFunction:

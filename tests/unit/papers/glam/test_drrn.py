@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
@@ -15,7 +17,7 @@ from groundlab.papers import registry
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import drrn, unigram
 from groundlab.papers.glam import settings as glam_settings
-from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings
+from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings, last_states
 from groundlab.papers.glam.episodes import training_stream
 from groundlab.papers.glam.policy import Reader
 from groundlab.worlds.text_env.prompts import text_actions
@@ -242,3 +244,15 @@ def test_the_plan_knows_it():
     assert registry.paper_of("drrn", WORLD) == "glam" and registry.get("drrn", WORLD).learns
     with pytest.raises(GroundlabError, match="does not run on SimpleDoorKey"):
         registry.check_world("drrn", "SimpleDoorKey")
+
+
+def test_our_recurrence_is_torchs_own_with_its_gradient():
+    torch.manual_seed(0)
+    gru, tokens, lengths = nn.GRU(5, 4), torch.randn(3, 6, 5), torch.tensor([4, 6, 1])
+    packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
+    results = []
+    for states in (gru(packed)[1][0], last_states(gru, packed)):
+        gradient = torch.autograd.grad(states.pow(2).sum(), list(gru.parameters()))
+        results.append((states, *gradient))
+    for expected, ours in zip(*results, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-7)
