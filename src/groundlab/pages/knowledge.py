@@ -14,7 +14,7 @@ kept there of runs that this machine has not made.
 
 import base64
 import html
-import io
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,17 @@ from groundlab.papers.knowledge.dataset import Dataset, Segment
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Potential, random_play, targets
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.attacks import LIMITS, Attack, adversaries, attack, by_kind, surroundings
+from groundlab.papers.knowledge.sandbox.attacks import (
+    LIMITS,
+    Adversary,
+    Attack,
+    adversaries,
+    attack,
+    by_kind,
+    surroundings,
+)
 from groundlab.papers.knowledge.sandbox.results import FAULTS
-from groundlab.report.style import fewer_colours, house_style, new_figure
+from groundlab.report.style import house_style, new_figure, small_png
 from groundlab.worlds.codes import COLOURS, DONE, EMPTY, FORWARD, STEP_X, STEP_Y, TYPES, WALL
 from groundlab.worlds.view import draw_view
 
@@ -145,9 +153,7 @@ def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: s
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
         told = f"potentials over layout {layout} of {place}"
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-        data = base64.b64encode(fewer_colours(buffer)).decode()
+        data = base64.b64encode(small_png(figure, dpi=150)).decode()
         return Page(f'<img style="max-width:100%" alt="{html.escape(told)}" src="data:image/png;base64,{data}">', told)
 
 
@@ -205,10 +211,8 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
 def attacks(every: int = 1) -> Page:
     """Programs that try to do harm, each with the gate and without it, run now; `every` n-th one of them."""
     chosen = adversaries()[::every]
-    done: list[Attack] = []
-    for gate in (True, False):
-        with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
-            done += [attack(each, sandbox, around) for each in chosen]
+    with ThreadPoolExecutor(2) as threads:  # a sandbox each: most of the time is waiting for limits
+        done = [each for half in threads.map(_attack_all, (chosen, chosen), (True, False)) for each in half]
     rows = by_kind(done)
     whole: dict[str, Any] = {"kind": "all", "programs": len(chosen)}
     whole |= {"refused by the gate": sum(each.gate and each.ending == "refused" for each in done)}
@@ -216,6 +220,11 @@ def attacks(every: int = 1) -> Page:
     page = table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in [*rows, whole]])
     words = "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
     return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", page.plain)
+
+
+def _attack_all(chosen: list[Adversary], gate: bool) -> list[Attack]:
+    with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
+        return [attack(each, sandbox, around) for each in chosen]
 
 
 _VIEW = 7

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.manifests import ASSEMBLING
 from groundlab.report import style, tables
 from groundlab.report.records import Records, load, without_runs
 from groundlab.report.tables import Table
@@ -105,7 +106,10 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def draw(id: str, folder: str | Path | Records) -> Drawn:
-    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
+    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id.
+
+    In a version that is being assembled, what an earlier page has drawn stands: neither runs nor code change meanwhile.
+    """
     if id not in exhibits():
         raise unknown_name("table or figure", id, exhibits())
     exhibit = exhibits()[id]
@@ -113,14 +117,25 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
     if missing:
         return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")
+    home = records.folder / exhibit.paper
+    if records.folder.name.startswith(ASSEMBLING) and (earlier := _files(home, id)):
+        return Drawn(exhibit, earlier)
     with style.house_style():
         result = exhibit.draw(records.of_paper(exhibit.paper))
     if result is None:
         return Drawn(exhibit, skipped=f"{records.folder.name} holds nothing of it")
-    home = records.folder / exhibit.paper
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
     return Drawn(exhibit, tuple(style.save(result, home / "figures", id)))
+
+
+def _files(home: Path, id: str) -> tuple[Path, ...]:
+    """The files of an exhibit that was drawn, as `draw` returns them; empty unless all are there."""
+    for folder, kinds in (("tables", tables.KINDS), ("figures", style.KINDS)):
+        files = tuple(home / folder / f"{id}.{kind}" for kind in kinds)
+        if all(file.is_file() for file in files):
+            return files
+    return ()
 
 
 def draw_all(folder: str | Path | Records, paper: str | None = None) -> Gallery:

@@ -180,6 +180,10 @@ def why_not_judged(claim: Claim, records: Records) -> str:
 
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
     """The stored rows that a selector names: episodes of the final evaluation, tests during training, or updates."""
+    return records.once(f"rows {selector.key}", lambda: _select(records, selector))
+
+
+def _select(records: Records, selector: Selector) -> pd.DataFrame:
     frame = {"end": records.evaluations, "worst test": records.tests}.get(selector.when, records.curves)
     policy = selector.policy if selector.when in ("end", "worst test") else None
     rows = select(frame, method=selector.method, world=selector.world, policy=policy, settings=selector.settings)
@@ -246,7 +250,8 @@ def estimate_for(claim: Claim, metric: str, records: Records) -> Estimate:
 def _trained(records: Records, selector: Selector) -> bool:
     """Whether the seeds of a selector are trainings."""
     runs = select_rows(records, selector)["run"].tolist()
-    return holds_training(records.curves.loc[records.curves["run"].isin(runs)])
+    curves = records.curves
+    return records.once(f"trained {selector.key}", lambda: holds_training(curves.loc[curves["run"].isin(runs)]))
 
 
 def _few_seeds(records: Records, selector: Selector) -> bool:

@@ -12,10 +12,11 @@ everywhere above this file (0 or 100 for one episode).
 """
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
+T = TypeVar("T")
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 _KEYS = ("run", "paper", "method", "world", "seed")
 
@@ -42,6 +44,14 @@ class Records:
     tests: pd.DataFrame
     manifest: dict[str, Any]
     stored: "tuple[_StoredRun, ...]" = ()
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was made of these records before; other records, by `replace` too, begin with nothing."""
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` returns, made at the first call with this key. Nobody may change it."""
+        if key not in self.known:
+            self.known[key] = make()
+        return self.known[key]
 
     @property
     def scale(self) -> str:
@@ -67,7 +77,8 @@ class Records:
         """The records of one paper as if it had been run alone: no number may depend on what else was run."""
         if self.papers == [paper]:
             return self
-        return _assembled(self.folder, [run for run in self.stored if run.facts["paper"] == paper], self.manifest)
+        mine = [run for run in self.stored if run.facts["paper"] == paper]
+        return self.once(f"paper {paper}", lambda: _assembled(self.folder, mine, self.manifest))
 
     def methods(self, paper: str) -> set[str]:
         """The methods of a paper that have finished runs here."""
@@ -75,11 +86,23 @@ class Records:
 
 
 def load(folder: str | Path) -> Records:
-    """Read a results folder.
+    """Read a results folder; the last one that was read is not read again while none of its files has changed.
 
     Raises GroundlabError for a folder without runs, and for files that are missing, broken or not as they were written.
     """
     home = Path(folder)
+    return _read(home, _state(home))
+
+
+def _state(home: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """(path, inode, bytes, time of change) of every file that records are read from."""
+    files = sorted(str(file) for file in [home / MANIFEST, *home.glob("*/runs/*/*")])
+    facts = [(file, Path(file).stat()) for file in files if Path(file).is_file()]
+    return tuple((file, fact.st_ino, fact.st_size, fact.st_mtime_ns) for file, fact in facts)
+
+
+@lru_cache(maxsize=1)
+def _read(home: Path, state: tuple[tuple[str, int, int, int], ...]) -> Records:
     runs = manifests.check_runs(home)
     if not runs:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
@@ -118,8 +141,12 @@ def select(
     keep = (frame["method"] == method) & (frame["world"] == world)
     if policy is not None:
         keep &= frame["policy"] == policy
-    rows, wanted = frame.loc[keep], settings or {}
-    return rows.loc[[all(given.get(key) == value for key, value in wanted.items()) for given in rows["settings"]]]
+    rows = frame.loc[keep]
+    if not settings:
+        return rows
+    runs = rows.drop_duplicates("run")[["run", "settings"]].itertuples(index=False)
+    fitting = [run for run, given in runs if all(given.get(key) == value for key, value in settings.items())]
+    return rows.loc[rows["run"].isin(fitting)]
 
 
 def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarray:

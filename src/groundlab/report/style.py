@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -28,11 +29,7 @@ from PIL import Image
 from groundlab.core import storage
 
 DPI = 200
-# Dates and library versions would make equal figures differ.
-_METADATA = {
-    "png": {"Software": None},
-    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
-}
+KINDS = ("png", "pdf")
 _RC = {
     "font.family": "DejaVu Sans",  # ships with matplotlib: the same glyphs on every machine
     "font.size": 8.5,
@@ -112,19 +109,25 @@ def plain_log(axes: Axes, which: str) -> None:
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write `<name>.png` and `<name>.pdf`, the same bytes for the same data; returns the two paths."""
     with house_style():
-        return [_write(figure, folder / f"{name}.{kind}", kind) for kind in ("png", "pdf")]
+        return [_write(figure, folder / f"{name}.{kind}", kind) for kind in KINDS]
 
 
 def _write(figure: Figure, path: Path, kind: str) -> Path:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=DPI, metadata=_METADATA[kind])
-    storage.write_atomic(path, fewer_colours(buffer) if kind == "png" else buffer.getvalue())
+    storage.write_atomic(path, small_png(figure) if kind == "png" else _pdf(figure))
     return path
 
 
-def fewer_colours(png: io.BytesIO) -> bytes:
+def _pdf(figure: Figure) -> bytes:
+    # Dates and library versions would make equal figures differ.
+    buffer, metadata = io.BytesIO(), {"Creator": None, "Producer": None, "CreationDate": None}
+    figure.savefig(buffer, format="pdf", dpi=DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def small_png(figure: Figure, dpi: int = DPI) -> bytes:
     """A PNG with a palette of 256 colours instead of millions: a chart looks the same and takes a third of the room."""
-    picture, smaller = Image.open(png), io.BytesIO()
-    reduced = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    reduced.save(smaller, "PNG", optimize=True, dpi=picture.info.get("dpi", (DPI, DPI)))
-    return smaller.getvalue()
+    canvas, small = FigureCanvasAgg(figure), io.BytesIO()
+    figure.savefig(io.BytesIO(), format="raw", dpi=dpi)
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    picture.quantize(256, dither=Image.Dither.NONE).save(small, "PNG", optimize=True, dpi=(dpi, dpi))
+    return small.getvalue()

@@ -14,6 +14,7 @@ import pandas as pd
 from groundlab.core import storage
 from groundlab.report.statistics import Estimate
 
+KINDS = ("csv", "md")
 DECIMALS = {"success": 0, "return": 3}  # two for every other metric
 
 
@@ -73,7 +74,7 @@ def _escaped(text: str) -> str:
 
 def save(table: Table, folder: Path, name: str) -> list[Path]:
     """Write `<name>.csv` and `<name>.md`; returns the two paths."""
-    paths = [folder / f"{name}.csv", folder / f"{name}.md"]
+    paths = [folder / f"{name}.{kind}" for kind in KINDS]
     storage.write_atomic(paths[0], table.data.to_csv(index=False, lineterminator="\n"))
     storage.write_atomic(paths[1], table.markdown)
     return paths
