@@ -29,7 +29,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numba
 import torch
 
 from groundlab.core import storage
@@ -43,7 +42,7 @@ from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
 # Read by the libraries when they are first imported, so a worker is born with them.
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 _REPORT_SECONDS = 0.2  # progress messages to the parent, at most this often
 
 
@@ -230,15 +229,13 @@ def output_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread in torch and numba, as a worker process has: sums then have one order."""
-    before = torch.get_num_threads(), numba.get_num_threads()
+    """One thread in torch, as a worker process has: sums then have one order."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    numba.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
+        torch.set_num_threads(before)
 
 
 def serve(descriptor: int) -> None:

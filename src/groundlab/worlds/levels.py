@@ -4,9 +4,7 @@
 `grids.levels` (`rules.py`). A new family of worlds adds a branch to `_generate`, `_observe` and `_play`.
 """
 
-from numba import prange
-
-from groundlab.core.compiled import compiled, compiled_for, compiled_parallel, inlined
+from groundlab.core.compiled import borrowed, compiled, inlined
 from groundlab.worlds import babyai, doorkey
 from groundlab.worlds.dynamics import act
 from groundlab.worlds.missions import CONTINUE, SUCCESS, verify
@@ -57,15 +55,13 @@ def _reset(grids, env, image):
 @compiled
 def reset_envs(grids, mask, images):
     """Start new episodes where `mask` [B] is true, each from its own stream; draws into `images` [B, ...]."""
+    grids, images = borrowed(grids), borrowed(images)
     for env in range(mask.shape[0]):
         if mask[env]:
             _reset(grids, env, images[env])
 
 
-@compiled_for(
-    "int64(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint8[::1], bool_[:, ::1], int64[::1], int64[::1], "
-    "uint8[:, :, ::1], int64[::1], uint64[::1], int64, uint8[:, :, ::1])"
-)
+@inlined
 def _play(
     cells, contents, agent, carried, seen, mission, progress, tracked, rules, random, action, image
 ):  # fmt: skip
@@ -78,24 +74,6 @@ def _play(
     return status
 
 
-@inlined
-def _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated):
-    if resets[env]:
-        rewards[env], terminated[env], truncated[env] = 0.0, False, False
-        _reset(grids, env, images[env])
-    elif mask[env]:
-        status = _play(
-            grids.cells[env], grids.contents[env], grids.agents[env], grids.carried[env], grids.seen[env],
-            grids.missions[env], grids.progress[env], grids.tracked[env], grids.levels[grids.kind[env]],
-            grids.random[env], actions[env], images[env],
-        )  # fmt: skip
-        grids.steps[env] += 1
-        # minigrid's reward, in its order of operations: equal to the last bit
-        rewards[env] = 1 - 0.9 * (grids.steps[env] / grids.max_steps[env]) if status == SUCCESS else 0.0
-        terminated[env] = status != CONTINUE
-        truncated[env] = grids.steps[env] >= grids.max_steps[env]
-
-
 @compiled
 def step_envs(grids, actions, mask, resets, images, rewards, terminated, truncated):
     """One step of every environment where `mask` [B] is true; where `resets` [B] is, a new episode starts instead.
@@ -103,12 +81,19 @@ def step_envs(grids, actions, mask, resets, images, rewards, terminated, truncat
     Writes images [B, ...], rewards, terminated and truncated [B] in place. On the last step allowed, success is
     reported with both terminated and truncated true, as minigrid does.
     """
+    grids, images = borrowed(grids), borrowed(images)
     for env in range(mask.shape[0]):
-        _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated)
-
-
-@compiled_parallel
-def step_envs_parallel(grids, actions, mask, resets, images, rewards, terminated, truncated):
-    """`step_envs` over several threads, for large batches."""
-    for env in prange(mask.shape[0]):
-        _advance(grids, env, actions, mask, resets, images, rewards, terminated, truncated)
+        if resets[env]:
+            rewards[env], terminated[env], truncated[env] = 0.0, False, False
+            _reset(grids, env, images[env])
+        elif mask[env]:
+            status = _play(
+                grids.cells[env], grids.contents[env], grids.agents[env], grids.carried[env], grids.seen[env],
+                grids.missions[env], grids.progress[env], grids.tracked[env], grids.levels[grids.kind[env]],
+                grids.random[env], actions[env], images[env],
+            )  # fmt: skip
+            grids.steps[env] += 1
+            # minigrid's reward, in its order of operations: equal to the last bit
+            rewards[env] = 1 - 0.9 * (grids.steps[env] / grids.max_steps[env]) if status == SUCCESS else 0.0
+            terminated[env] = status != CONTINUE
+            truncated[env] = grids.steps[env] >= grids.max_steps[env]

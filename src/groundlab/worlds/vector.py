@@ -20,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds.codes import ACTIONS
-from groundlab.worlds.levels import reset_envs, step_envs, step_envs_parallel
+from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
 from groundlab.worlds.registry import World, with_distractors
@@ -33,7 +33,6 @@ _AUTORESET = {
 }
 _KINDS = ("fixed-per-env", "per-episode")
 Kinds = str | Sequence[str]
-_PARALLEL_FROM = 64  # below, starting threads costs more than the steps
 
 
 def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
@@ -160,11 +159,6 @@ class GridVectorEnv(gym.vector.VectorEnv):
         self._rewards, self._finished = np.zeros(count), np.zeros(count, np.bool_)
         self._terminated, self._truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         self._everyone, self._nobody = np.ones(count, np.bool_), np.zeros(count, np.bool_)
-        self._step_envs = step_envs_parallel if count >= _PARALLEL_FROM else step_envs
-
-    def use_one_thread(self) -> None:
-        """Step in the calling thread alone, however large the batch: for callers with threads of their own."""
-        self._step_envs = step_envs
 
     @property
     def kinds(self) -> list[str]:
@@ -200,9 +194,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         elif self._mode == AutoresetMode.DISABLED:
             mask = ~self._finished
             self._rewards[self._finished] = 0.0
-        self._step_envs(
-            self.grids, actions, mask, resets, self._images, self._rewards, self._terminated, self._truncated
-        )
+        step_envs(self.grids, actions, mask, resets, self._images, self._rewards, self._terminated, self._truncated)
         self._read_missions(resets)
         finished = self._terminated | self._truncated
         info = self._restart_same_step(finished) if self._mode == AutoresetMode.SAME_STEP else {}

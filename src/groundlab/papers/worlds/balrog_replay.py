@@ -46,7 +46,7 @@ EFFECTS = ("new", "again", "wall", "blocked", "toggled", "idle")
 NEW, AGAIN, INTO_WALL, BLOCKED, TOGGLED, IDLE = range(len(EFFECTS))
 _WITHOUT_EFFECT = {FORWARD: INTO_WALL, TOGGLE: TOGGLED, PICKUP: IDLE}
 _PUTNEXT = "putnext"
-_AT_ONCE = 50  # environments: few enough that the engine starts no threads
+_AT_ONCE = 50  # environments in a batch
 _DESCRIBED = tuple(part_column(part) + slot for part in range(2) for slot in (FIRST, SECOND))
 
 

@@ -115,8 +115,6 @@ class TextVectorEnv(gym.vector.VectorEnv):
         options |= {} if grid else {"length": max_steps}
         options = {name: value for name, value in options.items() if value is not None}
         self._envs: Any = make(self.world.name, num_envs, seed, autoreset=autoreset, **options)
-        if grid:
-            self._envs.use_one_thread()  # servers step from many threads; and most of the time goes into words
         self.num_envs, self._grid, self._wording, self._max_steps = num_envs, grid, wording, max_steps
         names = self._family.actions(self.world)
         self.actions = world_words(self.world, names)
