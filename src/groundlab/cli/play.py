@@ -1,17 +1,17 @@
-"""The worlds in a terminal: the list of all, and one episode played by hand.
+"""The worlds in a terminal: the list of all, and one episode played by hand, by a trained agent, or once more.
 
     groundlab worlds --all
     groundlab play BabyAI-MixedTrainLocal-v0 --seed 3
+    groundlab play --agent out/glam --seed 3              # its probabilities; act in its place where you like
+    groundlab play --replay out/recordings/0-sampled.json
 
 Left is the whole level, with floor dotted where the agent sees it; right is what a language model would read of it.
+The loop is in session.py, what is drawn in screen.py.
 """
 
-import sys
-from collections.abc import Callable, Iterator
-from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
@@ -22,7 +22,6 @@ from groundlab.cli.options import Seed
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
-    from groundlab.worlds import GridEnv
     from groundlab.worlds.registry import World
 
 GROUPS = (
@@ -35,9 +34,6 @@ GROUPS = (
     "worlds of other packages",
 )
 PIPE_WIDTH = 100  # columns, where there is no terminal to ask
-_KEYS = {"a": 0, "d": 1, "w": 2, "p": 3, "x": 4, "t": 5, "n": 6}
-_HELP = "a left, d right, w forward, p pick up, x drop, t toggle, n nothing, q quit"
-_SEEN_FLOOR, _UNSEEN_FLOOR = ". ", "  "
 console = Console()
 
 
@@ -95,82 +91,45 @@ def _package_only() -> list[str]:
     return [name for name in package_ids() if name not in WORLDS]
 
 
-def _environment(world: str) -> "GridEnv":
-    from groundlab.worlds import WORLDS, GridEnv, find
+def play(
+    world: Annotated[str | None, typer.Argument(help="A world, e.g. BabyAI-GoToLocal-v0.")] = None,
+    seed: Seed = 0,
+    agent: Annotated[
+        Path | None, typer.Option("--agent", help="Run folder of a trained agent: watch it, or act in its place.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="An episode that `evaluate --record` left (.json).")
+    ] = None,
+) -> None:
+    """Play one episode in the terminal, beside what an agent would read of it, or watch one."""
+    from groundlab.cli import session
+    from groundlab.cli.keys import Keys
+    from groundlab.papers import recording, registry
+    from groundlab.papers.stage import Stage
 
-    if world not in WORLDS and world in _package_only():
+    if replay is not None:
+        if world is not None or agent is not None:
+            raise GroundlabError("--replay plays what was recorded; leave out the world and --agent")
+        with Keys() as keys:
+            return session.replay(recording.read(replay), keys, Console())  # which looks at the terminal as it is now
+    spec, watched = registry.watched(agent, seed) if agent is not None else (None, None)
+    name = world or (spec.world if spec else None)
+    if name is None:
+        raise GroundlabError("no world is named; give one (groundlab worlds lists all), --agent or --replay")
+    _check_world(name)
+    if spec and name not in registry.worlds_of(registry.get(spec.method, spec.world)):
+        raise GroundlabError(f"{spec.method} does not play {name}; leave out the world to see it in {spec.world}")
+    stage = Stage(name, seed, spec.settings.get("num_dists") if spec and name == spec.world else None)
+    with Keys() as keys:
+        session.play(stage, keys, Console(), watched)
+
+
+def _check_world(world: str) -> None:
+    """Raises GroundlabError for an unknown world, and for one that is not played here."""
+    from groundlab.worlds import find, names
+
+    if world not in names() and world in _package_only():
         raise GroundlabError(
             f"{world} runs through the minigrid package; play one of those that `groundlab worlds` lists"
         )
-    several = len(getattr(find(world), "kinds", ())) > 1
-    return GridEnv(world, render_mode="ansi", kinds="per-episode" if several else "fixed-per-env")
-
-
-def play(world: Annotated[str, typer.Argument(help="A world, e.g. BabyAI-GoToLocal-v0.")], seed: Seed = 0) -> None:
-    """Play one episode in the terminal, beside what an agent would read of it."""
-    env = _environment(world)
-    screen = {"door-key": _door_key_screen, "grid": _grid_screen}[env.world.family](env)
-    observation, _ = env.reset(seed=seed)
-    terminated = truncated = False
-    steps, reward = 0, 0.0
-    _say(f"{world}, layout {seed}: {observation['mission']}\n{_HELP}")
-    while not (terminated or truncated):
-        _say(f"\n{screen(observation)}\nstep {steps} of {env.grids.max_steps[0]}, reward {reward:g}")
-        key = _read_key()
-        if key in ("q", ""):
-            break
-        if key in _KEYS:
-            observation, reward, terminated, truncated, _ = env.step(_KEYS[key])
-            steps += 1
-        else:
-            _say(_HELP)
-    done = f"mission done, reward {reward:.3f}" if reward else "mission failed"
-    end = done if terminated else "time is up" if truncated else "stopped"
-    _say(f"{end} after {steps} step{'s' * (steps != 1)}")
-
-
-def _say(words: str) -> None:
-    console.print(words, markup=False, highlight=False, soft_wrap=True)
-
-
-Screen = Callable[[dict[str, Any]], str]
-
-
-def _door_key_screen(env: "GridEnv") -> Screen:
-    """What was seen of the room, and the line that the mediator's planner reads."""
-    from groundlab.papers.mediator.search import Translator
-
-    translator = Translator(env.world.name)
-    return lambda observation: f"{env.render()}\n{translator.describe(observation['image'])}"
-
-
-def _grid_screen(env: "GridEnv") -> Screen:
-    """The level beside the mission and the sentences about the view."""
-    from groundlab.worlds import text
-
-    def draw(observation: dict[str, Any]) -> str:
-        sentences = text.describe_batch(observation["image"][None], env.world.language)[0]
-        said = [observation["mission"], *(f"- {sentence}" for sentence in sentences or ["(nothing in sight)"])]
-        width = 2 * int(env.grids.sizes[0, 0])
-        rows = zip_longest(_level_rows(env), said, fillvalue="")
-        return "\n".join(f"{row:<{width}}   {line}".rstrip() for row, line in rows)
-
-    return draw
-
-
-def _level_rows(env: "GridEnv") -> Iterator[str]:
-    """The level's rows, two characters a cell; floor that the agent does not see is blank."""
-    from groundlab.worlds import render
-
-    lit = render.lit_cells(env.grids)
-    for y, row in enumerate(render.level_text(env.grids).splitlines()):
-        cells = (row.ljust(2 * len(lit))[2 * x : 2 * x + 2] for x in range(len(lit)))
-        yield "".join(_UNSEEN_FLOOR if cell == _SEEN_FLOOR and not lit[x, y] else cell for x, cell in enumerate(cells))
-
-
-def _read_key() -> str:
-    """One key press from a terminal, or the next character of a pipe; empty at its end."""
-    if sys.stdin.isatty():
-        return click.getchar()
-    character = sys.stdin.read(1)
-    return character if not character.isspace() else _read_key()
+    find(world)

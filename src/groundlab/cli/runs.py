@@ -8,6 +8,7 @@ groundlab review
 """
 
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,13 +118,16 @@ def evaluate(
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Run folder of a trained agent.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=LAST_SEED, help="Seed of sampled decisions.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write means and rows.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the dialogue with the planner.")] = False,
-    record: Annotated[Path | None, typer.Option("--record", help="Folder for GIFs and dialogues.")] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print what was read and done, or the dialogue with the planner.")
+    ] = False,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Folder for GIFs, transcripts and episodes (`play --replay`).")
+    ] = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
     from groundlab.lab.machine import check_devices
     from groundlab.papers import registry
-    from groundlab.papers.mediator.recording import Dialogue, Recorder
 
     world = check_choice(world, protocol, watched=show or record is not None)
     if protocol is not None:
@@ -135,18 +139,9 @@ def evaluate(
     trained = _load_agent(method, world, checkpoint)
     if trained is not None:
         settings = {**trained.spec.settings, **settings}
-    dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
-    watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
     spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
     check_devices([spec])
-    watch = (lambda policy, episodes: [each(policy, episodes) for each in watchers]) if watchers else None
-    request = registry.Request(method, world, spec.seed, spec.settings, trained, watch)
-    results = registry.evaluate(request)
-    if dialogue:
-        console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)
-    if recorder:
-        for gif in recorder.write():
-            console.print(f"recorded {gif}", soft_wrap=True)
+    results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record)
     for row in results[0]["rows"]:
         _print_conversation(row)
     for result in results:
@@ -154,6 +149,42 @@ def evaluate(
     if json_file:
         storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
         console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
+
+
+def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
+    """The evaluations of a request, its episodes shown and recorded where that is wanted."""
+    from groundlab.papers import recording, registry
+    from groundlab.worlds import family_of
+
+    if not show and record is None:
+        return registry.evaluate(request)
+    if family_of(request.world).name == "door-key":
+        return _with_dialogue(request, show, record)
+    with recording.recorded() as kept:
+        results = registry.evaluate(request)
+    if show:
+        lines = recording.transcript(recording.by_policy(kept, results, request.method))
+        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    for gif in recording.write(record, recording.by_policy(kept, results, request.method)) if record else []:
+        console.print(f"recorded {gif}", soft_wrap=True)
+    return results
+
+
+def _with_dialogue(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
+    """The evaluations of an agent that asks a planner, with their dialogue."""
+    from groundlab.papers import registry
+    from groundlab.papers.mediator.recording import Dialogue, Recorder
+
+    dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
+    watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
+    results = registry.evaluate(
+        replace(request, watch=lambda policy, episodes: [each(policy, episodes) for each in watchers])
+    )
+    if dialogue:
+        console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)
+    for gif in recorder.write() if recorder else []:
+        console.print(f"recorded {gif}", soft_wrap=True)
+    return results
 
 
 def _print_conversation(row: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from groundlab import worlds
+from groundlab.papers import recording
 from groundlab.worlds import GridVectorEnv
+from groundlab.worlds.codes import ACTIONS
 
 Row = dict[str, Any]
 
@@ -70,22 +72,32 @@ def play_layouts(
         player.start(env, select_env(observations, env))
     rows: list[Row] = [{} for _ in layouts]
     remembers = not isinstance(player, Memoryless)
+    taken: list[list[int]] = [[] for _ in layouts]
     active, steps = np.arange(len(layouts)), 0
     while len(active):
         if watch:
             watch(observations, active)
         actions = np.zeros(len(layouts), np.int64)
         actions[active] = player.act(observations, active)
+        if recording.wanted():
+            for env in active.tolist():
+                taken[env].append(int(actions[env]))
         observations, rewards, terminated, truncated, _ = envs.step(actions)
         steps += 1
         ended = (terminated | truncated)[active]
         for env in active[ended].tolist():
             rows[env] = _row(envs, env, layouts[env], steps, float(rewards[env]))
+            recording.keep(rows[env], kind_of(world, envs.kinds[env]), ACTIONS, taken[env], num_dists)
         active = active[~ended]
         if remembers:
             for env in active.tolist():
                 player.observe(env, int(actions[env]), select_env(observations, env))
     return rows
+
+
+def kind_of(world: str, kind: str | None) -> str:
+    """The name of a world with one kind of task; of a world that has no other, its own."""
+    return f"{world}/{kind}" if kind and len(worlds.find(world).kinds) > 1 else world
 
 
 def _row(envs: GridVectorEnv, env: int, layout: int, steps: int, total: float) -> Row:

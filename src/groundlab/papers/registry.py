@@ -3,16 +3,21 @@
 import importlib
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groundlab import worlds
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.core.schema import Strict, parse
+from groundlab.core.seeding import generator
 from groundlab.papers.method import Method, Paper, Request
 from groundlab.papers.training import Evaluation, evaluate_once, train
+
+if TYPE_CHECKING:
+    from groundlab.papers.watching import Watched
 
 
 def papers() -> dict[str, Paper]:
@@ -126,3 +131,20 @@ def evaluate(request: Request) -> list[Evaluation]:
         return learner.evaluate(request.watch)
     finally:
         learner.close()
+
+
+def watched(folder: Path, seed: int = 0) -> "tuple[RunSpec, Watched]":
+    """The agent of a run folder, to be watched one decision at a time, and what it was trained as.
+
+    seed: of its draws. Raises GroundlabError for a folder without a checkpoint, and a method that cannot be watched.
+    """
+    trained = load_checkpoint(folder)
+    spec, module = trained.spec, load(trained.spec.method, trained.spec.world)
+    if hasattr(module, "make_learner"):
+        learner = module.make_learner(spec)
+        learner.load_weights(trained.files)
+        agent = learner.watched(generator(seed, "watched"))
+        if agent is not None:
+            return spec, agent
+    fix = f"record it: groundlab evaluate {spec.method} --world {spec.world} --checkpoint {folder} --record DIR"
+    raise GroundlabError(f"{spec.method} cannot be watched step by step; {fix}")

@@ -10,11 +10,16 @@ in `state()`, and everything random is drawn from a generator of (seed, purpose,
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run
 from groundlab.papers.method import Request
+
+if TYPE_CHECKING:
+    from groundlab.papers.watching import Watched
 
 Evaluation = dict[str, Any]
 """`{"policy": name, "mean": {metric: value}, "rows": [{"layout": ..., metric: value}, ...]}`."""
@@ -47,6 +52,10 @@ class Learner(ABC):
     @abstractmethod
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
         """Play the test layouts, one evaluation for each way of playing."""
+
+    def watched(self, rng: np.random.Generator) -> "Watched | None":
+        """The agent as it is, to be watched one decision at a time (watching.py); None where that cannot be."""
+        return None
 
     def begin(self, run: Run) -> None:  # noqa: B027 - does nothing unless overridden
         """Before the first update of a run that was not resumed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, NORTH, TYPES, UNSEEN, WALL
+from groundlab.worlds.codes import AGENT, COLOURS, DOOR, DOOR_STATES, EMPTY, NORTH, TYPES, UNSEEN, WALL
 from groundlab.worlds.registry import VIEW
 from groundlab.worlds.state import Grids
 from groundlab.worlds.view import agent_pose, remember_view
@@ -22,6 +22,15 @@ _FOG = 200  # grey level of unseen cells
 _LETTERS = {"door": "D", "key": "K", "ball": "A", "box": "B", "goal": "G", "lava": "V", "floor": "F"}
 _ARROWS = (">", "V", "<", "^")
 _DOOR_LETTERS = ("_", "d", "L")  # open, closed, locked
+_INITIALS = {colour: "E" if colour == "grey" else colour[0].upper() for colour in COLOURS}  # G is green
+LEGEND = (
+    *(f"{letter} {name}" for name, letter in _LETTERS.items() if letter != "D"),
+    *(f"{letter} {state} door" for letter, state in zip(_DOOR_LETTERS, DOOR_STATES, strict=True)),
+    "## wall",
+)
+"""What the first letter of a cell means."""
+COLOUR_LEGEND = tuple(f"{letter} {colour}" for colour, letter in _INITIALS.items())
+"""What the second means."""
 
 
 def _as_minigrid(cells: np.ndarray, agent: tuple[int, int]) -> "Grid":
@@ -50,14 +59,14 @@ def _cell_text(kind: int, colour: int, state: int) -> str:
         return "  " if kind == UNSEEN else ". "
     if kind == WALL:
         return "##"
-    initial = COLOURS[colour][0].upper()
+    initial = _INITIALS[COLOURS[colour]]
     if kind == DOOR:
         return _DOOR_LETTERS[state] + initial
     return _LETTERS.get(TYPES[kind], "?") + initial
 
 
 def as_text(image: np.ndarray) -> str:
-    """The picture in characters: `##` wall, `KG` green key, `LR` locked red door, `^^` the agent."""
+    """The picture in characters: `##` wall, `KG` green key, `KE` grey key, `LR` locked red door, `^^` the agent."""
     return _in_characters(image, agent_pose(image))
 
 

@@ -45,6 +45,7 @@ from groundlab.papers.glam.policy import (
     load_model,
     temperature,
     trainable_parameters,
+    watched_reader,
 )
 from groundlab.papers.glam.settings import (
     ABOUT,
@@ -55,6 +56,7 @@ from groundlab.papers.glam.settings import (
     ReadingSettings,
     TrainingSettings,
 )
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.adapters.minigrid_bot import Bot
 from groundlab.worlds.text_env.prompts import text_actions
 
@@ -167,6 +169,11 @@ class CloningLearner(training.Learner):
         """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
         training.refuse_watch(watch, self._spec.method)
         return evaluate_scorer(self.scorer, self._spec.world, self._spec.seed, self.settings)
+
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent over the action texts that it is trained on."""
+        self.scorer.train(False)
+        return watched_reader(CachedPolicy(self.scorer), self._spec.world, self.settings, rng)
 
     def state(self) -> Files:
         """The files of a checkpoint."""

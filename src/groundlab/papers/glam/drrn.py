@@ -35,8 +35,9 @@ from groundlab.papers import training
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import episodes, unigram
 from groundlab.papers.glam.episodes import episode_stats, training_stream
-from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer
+from groundlab.papers.glam.policy import Alteration, Reader, TextPlayer, watched_reader
 from groundlab.papers.glam.settings import DRRNSettings, ReadingSettings
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.text_env.prompts import History, env_actions, text_actions
 
 __all__ = ["DRRN", "Settings", "make_learner"]
@@ -194,6 +195,14 @@ class DRRNLearner(training.Learner):
             return TextPlayer(lambda prompts: q.policy(q.numbers(prompts)), num_envs, world, settings, alteration, rng)
 
         return episodes.evaluate(self._spec.world, self._spec.seed, settings, player_for)
+
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent: the softmax of Q over the action texts that it is trained on."""
+
+        def read(prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
+            return self._q.policy(self._q.numbers(prompts))
+
+        return watched_reader(read, self._spec.world, self.settings, rng)
 
     def state(self) -> Files:
         """The files of a checkpoint, memory included."""

@@ -30,6 +30,7 @@ from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.learning.ppo import sample_actions
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.text import describe_batch
 from groundlab.worlds.text_env.prompts import History, env_actions, modify, text_actions
 
@@ -296,9 +297,17 @@ class TextPlayer(Reader):
         self._policy, self._rng = policy, rng
         self._choices = np.zeros(num_envs, np.int64)
 
+    def scores(self, observations: dict[str, Any], active: np.ndarray) -> Tensor:
+        """Log-probabilities [len(active), A] of the action texts."""
+        return self._policy(self.prompts(observations, active))[0]
+
+    def choose(self, env: int, choice: int) -> None:
+        """Environment `env` is given this text next, whoever chose it."""
+        self._choices[env] = choice
+
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
         """The environment's actions for the environments `active`."""
-        log_probs, _ = self._policy(self.prompts(observations, active))
+        log_probs = self.scores(observations, active)
         self._choices[active] = (
             log_probs.argmax(-1).numpy() if self._rng is None else sample_actions(log_probs, self._rng)
         )
@@ -307,6 +316,13 @@ class TextPlayer(Reader):
     def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
         """As `Reader.observe`; the text that was chosen counts: several texts may be one action of the environment."""
         super().observe(env, int(self._choices[env]), observation)
+
+
+def watched_reader(policy: PolicyFn, world: str, settings: ReadingSettings, rng: np.random.Generator) -> WatchedPlayer:
+    """An agent that reads prompts, to be watched."""
+    player = TextPlayer(policy, 1, world, settings)
+    numbers = env_actions(np.arange(len(player.action_texts)))
+    return WatchedPlayer(player, player.action_texts, numbers, rng)
 
 
 # The original's names, for whoever compares with what it released.

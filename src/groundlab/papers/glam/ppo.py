@@ -54,8 +54,10 @@ from groundlab.papers.glam.policy import (
     is_released,
     published_name,
     trainable_parameters,
+    watched_reader,
 )
 from groundlab.papers.glam.settings import TrainingSettings
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.text_env.prompts import env_actions, probe_prompts, text_actions
 
 __all__ = ["DISTRIBUTED", "Settings", "make_learner"]
@@ -124,6 +126,11 @@ class PPOLearner(training.Learner):
         training.refuse_watch(watch, self._spec.method)
         self.scorer.train(False)
         return evaluate_scorer(self.scorer, self._spec.world, self._spec.seed, self.settings, group=self._group)
+
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent over the action texts that it is trained on."""
+        self.scorer.train(False)
+        return watched_reader(CachedPolicy(self.scorer), self._spec.world, self.settings, rng)
 
     def state(self) -> Files:
         """The files of a checkpoint."""

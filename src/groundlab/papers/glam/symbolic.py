@@ -34,6 +34,7 @@ from groundlab.papers.glam import episodes
 from groundlab.papers.glam.episodes import episode_stats, training_stream
 from groundlab.papers.glam.policy import Alteration
 from groundlab.papers.glam.settings import SymbolicSettings
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.text_env.prompts import env_actions, text_actions
 
 __all__ = ["Settings", "make_learner"]
@@ -238,6 +239,13 @@ class SymbolicLearner(training.Learner):
 
         return episodes.evaluate(self._spec.world, self._spec.seed, self.settings, player_for)
 
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent over the actions that it is trained on, named as texts."""
+        texts = text_actions(self.settings.action_space)
+        return WatchedPlayer(
+            SymbolicPlayer(self.network, 1, None, None), texts, env_actions(np.arange(len(texts))), rng
+        )
+
     def state(self) -> Files:
         """The files of a checkpoint."""
         facts = {"memory": self._memory.tolist(), "mask": self._mask.tolist()}  # floats survive JSON to the last bit
@@ -308,12 +316,16 @@ class SymbolicPlayer:
         """The memory was renewed when it acted."""
 
     @torch.no_grad()
-    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
+    def scores(self, observations: dict[str, Any], active: np.ndarray) -> Tensor:
+        """Log-probabilities [len(active), A]; the memory is renewed."""
         self._network.eval()
         index = torch.from_numpy(active).to(self._device)
         words = word_numbers([self._mission or observations["mission"][env] for env in active.tolist()])
         images = torch.from_numpy(observations["image"][active]).to(self._device)
         log_probs, _, memory = self._network(images, words.to(self._device), self._memory[index])
         self._memory[index] = memory
-        log_probs = log_probs.cpu()
+        return log_probs.cpu()
+
+    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
+        log_probs = self.scores(observations, active)
         return env_actions(log_probs.argmax(-1).numpy() if self._rng is None else sample_actions(log_probs, self._rng))

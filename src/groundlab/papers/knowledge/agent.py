@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from groundlab import worlds
 from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
@@ -28,6 +29,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.learning.ppo import sample_actions
+from groundlab.papers import recording
 from groundlab.papers.episodes import Memoryless, Player, Row, play_layouts, summary
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
@@ -58,6 +60,7 @@ from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
 from groundlab.papers.training import Evaluation, Learner, refuse_watch
+from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
 Settings = KnowledgeSettings
@@ -170,8 +173,12 @@ class PolicyPlayer(Memoryless):
         self._agent, self._rng, self._view = agent, rng, adapter.view
 
     @torch.no_grad()
+    def scores(self, observations: dict[str, Any], active: np.ndarray) -> torch.Tensor:
+        """Logits [len(active), A]."""
+        return self._agent(torch.from_numpy(normalise(self._view(observations)[active]))).logits
+
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        logits = self._agent(torch.from_numpy(normalise(self._view(observations)[active]))).logits
+        logits = self.scores(observations, active)
         return logits.argmax(-1).numpy() if self._rng is None else sample_actions(logits, self._rng)
 
 
@@ -194,9 +201,13 @@ def evaluate_crafter(world: str, seeds: Sequence[int], player: Player) -> list[R
     observations, _ = envs.reset(seed=list(seeds))
     rows: list[Row] = [{} for _ in seeds]
     active, steps, returns = np.arange(len(seeds)), 0, np.zeros(len(seeds))
+    taken: list[list[int]] = [[] for _ in seeds]
     while len(active):
         actions = np.zeros(len(seeds), np.int64)
         actions[active] = player.act(observations, active)
+        if recording.wanted():
+            for env in active.tolist():
+                taken[env].append(int(actions[env]))
         observations, rewards, terminated, truncated, info = envs.step(actions)
         steps, returns = steps + 1, returns + rewards
         ended = (terminated | truncated)[active]
@@ -204,6 +215,7 @@ def evaluate_crafter(world: str, seeds: Sequence[int], player: Player) -> list[R
             unlocked = [name for name, flag in zip(ACHIEVEMENTS, info["unlocked"][env], strict=True) if flag]
             row: Row = {"layout": seeds[env], "steps": steps, "success": bool(info["done"][env])}
             rows[env] = {**row, "return": float(returns[env]), "achievements": unlocked}
+            recording.keep(rows[env], world, worlds.find(world).actions, taken[env])
         active = active[~ended]
     return rows
 
@@ -267,3 +279,9 @@ class KnowledgeLearner(PPO, Learner):
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
         refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)
+
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent over the world's own actions."""
+        world = self._spec.world
+        names = worlds.family_of(world).actions(worlds.find(world))
+        return WatchedPlayer(PolicyPlayer(self.agent, None, adapter_for(world)), names, np.arange(len(names)), rng)

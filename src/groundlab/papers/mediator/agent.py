@@ -35,6 +35,7 @@ from groundlab.papers.mediator.training import (
     Trajectory,
     act_without_gradient,
 )
+from groundlab.papers.stage import Stage
 from groundlab.papers.training import Evaluation
 
 GO_ON, ASK = 0, 1
@@ -96,6 +97,11 @@ class AskingAgent:
             self._decisions[env].append((inputs[k], int(asks[k]), chosen[k], values[k]))
         return asks
 
+    @property
+    def last_probabilities(self) -> np.ndarray:
+        """p(ask) [n] of the episodes that were decided for last."""
+        return self._ask_probabilities[-1]
+
     def _inputs(self, images: np.ndarray, active: np.ndarray, episodes: list[Episode]) -> np.ndarray:
         inputs = self._frames.inputs(images, active)
         return with_options(inputs, episodes) if self._by_option else inputs
@@ -148,6 +154,51 @@ class AskingLearner(PPOLearner):
             result = evaluation(policy, episodes)
             results.append({**result, "mean": result["mean"] | agent.ask_statistics()})
         return results
+
+    def watched(self, rng: np.random.Generator) -> "WatchedAsking":
+        """The agent as its evaluation samples it."""
+        return WatchedAsking(self.network, self._asking, self._rules(0))
+
+
+class WatchedAsking:
+    """The asking network and its planner, to be watched: what is decided is whether to ask, the plan does the rest."""
+
+    decisions, moves = ("go on", "ask"), False
+
+    def __init__(self, network: FrameNetwork, settings: AskingSettings, rules: Rules):
+        self._agent, self._rules = AskingAgent(network, settings, np.zeros(1, bool)), rules
+        self._episode: Episode | None = None
+
+    def start(self, stage: Stage) -> None:
+        """An episode begins."""
+        self._episode = Episode(stage.layout, self._rules, stage.observation["image"])
+        self._agent.begin(stage.observation["image"][None])
+
+    def decide(self, stage: Stage) -> tuple[np.ndarray, int]:
+        """(probabilities of going on and of asking, which of them was drawn)."""
+        assert self._episode is not None
+        asks = self._agent.decide([self._episode], np.array([0]), stage.observation["image"][None])
+        p = float(self._agent.last_probabilities[0])
+        return np.array([1 - p, p]), int(asks[0])
+
+    def act(self, choice: int) -> int:
+        """The primitive action of the plan, which is made anew where the choice is to ask."""
+        assert self._episode is not None
+        return int(self._episode.act(choice == ASK))
+
+    def choice_of(self, action: int) -> None:
+        """Moves are the plan's."""
+        return None
+
+    def observe(self, stage: Stage) -> None:
+        """The stage has moved on."""
+        assert self._episode is not None
+        self._episode.receive(stage.observation["image"], stage.reward, stage.terminated)
+
+    def note(self) -> str:
+        """The last question's reply."""
+        asked = self._episode.exchanges if self._episode else []
+        return f"plan at step {asked[-1].step}: {asked[-1].reply}" if asked else ""
 
 
 def make_learner(spec: RunSpec, run: Run | None = None) -> AskingLearner:

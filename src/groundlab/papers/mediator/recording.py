@@ -10,12 +10,12 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from groundlab.core import storage
+from groundlab.papers import recording
 from groundlab.papers.mediator.episodes import Episode
 from groundlab.papers.mediator.skills import OPTION_NAMES
-from groundlab.worlds.codes import TYPES
+from groundlab.worlds.codes import ACTIONS, TYPES
 from groundlab.worlds.render import as_picture
 
-_FRAME_MILLISECONDS = 333  # 3 frames a second, as the original's videos
 _CAPTION_AT = (10, 298)  # pixels; the picture is 320 x 320
 _CAPTION_SIZE = 13  # points
 
@@ -50,7 +50,7 @@ def caption(episode: Episode) -> str:
 
 
 class Recorder:
-    """Writes `<layout>-<policy>.gif` and `.txt` for every episode it has watched."""
+    """Writes `<layout>-<policy>.gif`, `.txt` and `.json` for every episode it has watched."""
 
     def __init__(self, folder: Path):
         self._folder = storage.make_folder(folder)
@@ -76,8 +76,12 @@ class Recorder:
         stem = self._folder / f"{key[1]}-{key[0]}"
         asks = [f"step:{ask.step}\n{ask.text}\n{ask.reply}\n" for ask in self._episodes[key].exchanges]
         storage.write_atomic(stem.with_suffix(".txt"), "\n".join(asks))
-        first, *rest = self._frames[key]
+        episode = self._episodes[key]
+        row = {"layout": episode.layout, "steps": episode.steps, "success": episode.finished}
+        recording.save(
+            stem.with_suffix(".json"),
+            recording.episode_of(row, episode.rules.planner.world, ACTIONS, episode.actions),
+        )
         gif = stem.with_suffix(".gif")
-        with storage.clear_disk_errors(gif):
-            first.save(gif, save_all=True, append_images=rest, duration=_FRAME_MILLISECONDS, loop=0)
+        recording.write_gif(gif, self._frames[key])
         return gif

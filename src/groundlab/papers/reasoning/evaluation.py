@@ -19,13 +19,14 @@ from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
+from groundlab.papers import recording
 from groundlab.papers.episodes import FIRST_FINISHED, summary
 from groundlab.papers.reasoning.policy import ChatPolicy, Reply
 from groundlab.papers.reasoning.settings import DONOR_LAYOUTS, ReplySettings
-from groundlab.papers.reasoning.text_env import Row, TextEnv
+from groundlab.papers.reasoning.text_env import Row, TextEnv, parse_action
 from groundlab.papers.reasoning.thoughts import SWAPPED, reply_with_swap, split_replies
 from groundlab.papers.training import Evaluation
-from groundlab.worlds import GridVectorEnv
+from groundlab.worlds import GridVectorEnv, codes
 
 SAMPLED = "sampled"
 ReplyFn = Callable[[Sequence[Sequence[int]], np.ndarray], list[Reply]]
@@ -94,13 +95,28 @@ def play_layouts(
     text_env.reset(active, list(layouts))
     rows: list[Row] = [{} for _ in layouts]
     transcripts = {env: {"mission": text_env.mission(env), "told": []} for env in active[: settings.transcripts]}
+    said: dict[int, list[str]] = {env: [] for env in active}
     while active:
         numbers = np.stack([rngs[env].random(settings.max_new_tokens) for env in active])
-        ended = _step(chat_policy, reply or chat_policy.reply, text_env, active, numbers, transcripts)
+        ended = _step(chat_policy, reply or chat_policy.reply, text_env, active, numbers, transcripts, said)
         for env, row in ended.items():
             rows[env] = {"layout": layouts[env], **row, **transcripts.get(env, {})}
+            _keep(rows[env], world, said[env], thinks, settings)
         active = [env for env in active if env not in ended]
     return rows
+
+
+def _keep(row: Row, world: str, said: list[str], thinks: bool, settings: ReplySettings) -> None:
+    """Keep an episode that has ended, if somebody records; invalid replies stand before the one that was an action."""
+    actions, replies, before = [], [], ""
+    for reply in said:
+        before += f"{reply}\n"
+        action = parse_action(reply, thinks, settings.parser)
+        if action is not None:
+            actions.append(action)
+            replies.append(before)
+            before = ""
+    recording.keep(row, world, codes.ACTIONS, actions, settings.num_dists, replies)
 
 
 def play_first_finished(
@@ -156,8 +172,9 @@ def _step(
     envs: list[int],
     numbers: np.ndarray,
     transcripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),
+    said: Mapping[int, list[str]] = MappingProxyType({}),
 ) -> dict[int, Row]:
-    """One reply in each of these environments, added to their transcripts; the episodes that are over."""
+    """One reply in each of these environments, added to transcripts and `said`; the episodes that are over."""
     conversations = [text_env.messages(env) for env in envs]
     replies = reply([chat_policy.prompt(messages) for messages in conversations], numbers)
     results = text_env.step(envs, [each.text for each in replies])
@@ -165,4 +182,6 @@ def _step(
         if env in transcripts:
             line = {"seen": messages[-1]["content"], "said": each.text, "valid": result.valid}
             transcripts[env]["told"].append(line)
+        if env in said:
+            said[env].append(each.text)
     return {env: result.row for env, result in zip(envs, results, strict=True) if result.row is not None}

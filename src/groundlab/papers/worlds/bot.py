@@ -10,11 +10,13 @@ from typing import Any
 
 from groundlab import worlds
 from groundlab.core.schema import parse_layouts
+from groundlab.papers import recording
 from groundlab.papers.episodes import summary
 from groundlab.papers.method import Request
 from groundlab.papers.training import refuse_watch
 from groundlab.papers.worlds.settings import BotSettings
 from groundlab.worlds.adapters.minigrid_bot import NO_PLAN, Bot
+from groundlab.worlds.codes import ACTIONS
 
 
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
@@ -25,12 +27,12 @@ def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[d
     kinds = worlds.find(world).kinds
     names = [f"{world}/{kind}" for kind in kinds] if len(kinds) > 1 else [world]
     envs = [worlds.GridEnv(name, num_dists=num_dists) for name in names]
-    return [_episode(envs[layout % len(envs)], layout) for layout in layouts]
+    return [_episode(envs[layout % len(envs)], layout, num_dists) for layout in layouts]
 
 
-def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
+def _episode(env: worlds.GridEnv, layout: int, num_dists: int | None) -> dict[str, Any]:
     env.reset(seed=layout)
-    bot, steps, total, terminated, truncated = Bot(env), 0, 0.0, False, False
+    bot, taken, total, terminated, truncated = Bot(env), [], 0.0, False, False
     while not (terminated or truncated):
         try:
             action = bot.act()
@@ -38,9 +40,12 @@ def _episode(env: worlds.GridEnv, layout: int) -> dict[str, Any]:
             break
         _, reward, terminated, truncated, _ = env.step(action)
         bot.observe(action)
-        steps, total = steps + 1, total + reward
-    row = {"layout": layout, "steps": steps, "success": total > 0, "return": total}
-    return {**row, "kind": env.world.kinds[0]} if env.world.kinds else row
+        taken.append(int(action))
+        total += reward
+    row = {"layout": layout, "steps": len(taken), "success": total > 0, "return": total}
+    row |= {"kind": env.world.kinds[0]} if env.world.kinds else {}
+    recording.keep(row, env.world.name, ACTIONS, taken, num_dists)
+    return row
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:

@@ -23,10 +23,12 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse_layouts
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.language.chat.factory import chat_model
+from groundlab.papers import recording
 from groundlab.papers.episodes import summary
 from groundlab.papers.method import Request
 from groundlab.papers.worlds.reflex import reflex
 from groundlab.papers.worlds.settings import PROMPTS, ChatAgentSettings
+from groundlab.worlds import codes
 from groundlab.worlds.text_env.prompts import text_actions
 
 ACTIONS = text_actions(6)
@@ -134,6 +136,7 @@ def _episode(
     request = read_text(f"{_HOME}/{'reply-thinking' if settings.thinks else 'reply'}.txt").strip()
     talk = Conversation(instructions.replace(_MISSION, info["mission"]), request, settings.history)
     steps, invalid, total, terminated, truncated = 0, 0, 0.0, False, False
+    words, replies = [], []
     while not (terminated or truncated):
         talk.observe(text)
         sampling = settings.chat.sampling(layout * _STEPS_A_LAYOUT + steps)
@@ -141,7 +144,12 @@ def _episode(
         action = parse_reply(reply, settings.thinks)
         text, reward, terminated, truncated, info = env.step(str(reply) if action is None else action)
         talk.reply(action or FALLBACK)
+        words.append(action or FALLBACK)
+        replies.append(str(reply))
         invalid += action is None
         steps, total = steps + 1, total + reward
     row = {"layout": layout, "steps": steps, "success": info["success"], "return": total, "invalid": invalid}
-    return {**row, "kind": env.world.kinds[0]} if env.world.kinds else row
+    row |= {"kind": env.world.kinds[0]} if env.world.kinds else {}
+    taken = [env.actions.index(word) for word in words]
+    recording.keep(row, env.world.name, codes.ACTIONS, taken, settings.num_dists, replies)
+    return row

@@ -1,0 +1,66 @@
+"""Key presses of a person at a terminal, or the characters of a pipe.
+
+    with Keys() as keys:
+        keys.read()        # "w", "up", "left", ..., "" at the end
+
+A terminal shows nothing of what is typed meanwhile, and is put back as it was; Ctrl-C still stops.
+"""
+
+import os
+import select
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = tty = None
+
+ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
+_ESCAPE, _ESCAPE_SECONDS = "\x1b", 0.05  # within which the rest of an arrow key follows
+
+
+class Keys:
+    """Where keys come from: the terminal or the pipe that standard input is."""
+
+    def __init__(self) -> None:
+        self.typed = sys.stdin.isatty() and termios is not None
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if self.typed:
+            self._before = termios.tcgetattr(sys.stdin.fileno())
+            tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)  # what was typed before is read too
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._before is not None:
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+
+    def read(self) -> str:
+        """The next key: a character, "up", "down", "left" or "right", "." for a space or Enter; empty at the end.
+
+        In a pipe blanks and ends of lines stand between keys and are none.
+        """
+        character = self._character()
+        while not self.typed and character.isspace():
+            character = self._character()
+        if character == _ESCAPE:
+            return self._arrow()
+        return "." if character in (" ", "\r", "\n") else character
+
+    def _character(self) -> str:
+        if not self.typed:
+            return sys.stdin.read(1)
+        return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+
+    def _arrow(self) -> str:
+        """The arrow that an escape begins, `ESC [ A` or `ESC O A`; an escape of its own otherwise."""
+        if not self._follows():
+            return _ESCAPE
+        return ARROWS.get(self._character(), _ESCAPE) if self._character() in ("[", "O") else _ESCAPE
+
+    def _follows(self) -> bool:
+        return not self.typed or bool(select.select([sys.stdin], [], [], _ESCAPE_SECONDS)[0])

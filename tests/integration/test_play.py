@@ -1,0 +1,228 @@
+"""Playing, watching and replaying in a terminal, and what `evaluate --record` leaves."""
+
+import json
+import os
+import pty
+import threading
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from groundlab import cli
+from groundlab.cli.keys import Keys
+from groundlab.core.errors import GroundlabError
+from groundlab.papers import recording, registry
+from groundlab.papers.glam.policy import watched_reader
+from groundlab.papers.glam.settings import ReadingSettings
+from groundlab.papers.stage import Stage
+from groundlab.worlds import render
+
+MIXED = "BabyAI-MixedTrainLocal-v0"
+
+
+@pytest.fixture
+def groundlab(monkeypatch, capsys):
+    """groundlab("play", ..., keys="wad") -> (exit code, stdout, stderr), with keys from a pipe."""
+
+    def call(*arguments: object, keys: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
+        monkeypatch.setattr("sys.stdin", StringIO(keys))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory):
+    """A run folder of the asking policy, trained for one iteration."""
+    from groundlab import lab
+
+    folder = tmp_path_factory.mktemp("runs") / "mediator"
+    settings = {"iterations": 1, "trajectories": 1, "layouts": "0-3"}
+    lab.execute_run(registry.resolve("mediator", "SimpleDoorKey", 1, settings), folder)
+    return folder
+
+
+@pytest.fixture
+def recorded(groundlab, tmp_path):
+    """A folder with the recordings of `random` on four mixed layouts, and what was printed."""
+    layouts = ("--layouts", "4-7", "--set", "num_dists=3", "--json", tmp_path / "rows.json")
+    code, out, _ = groundlab("evaluate", "random", "--world", MIXED, *layouts, "--record", tmp_path / "r", "--show")
+    assert code == 0
+    return tmp_path / "r", out, json.loads((tmp_path / "rows.json").read_text())["rows"]
+
+
+def test_an_episode_of_babyai_is_recorded_as_pictures_words_and_actions(recorded):
+    folder, out, rows = recorded
+    for row in rows:
+        stem = folder / f"{row['layout']}-random"
+        with Image.open(stem.with_suffix(".gif")) as gif:
+            assert gif.n_frames == row["steps"] + 1 and gif.size[0] <= 480
+        words = stem.with_suffix(".txt").read_text()
+        assert words.count("    > ") == row["steps"] and words.rstrip() in out.replace("recorded", "\nrecorded")
+        assert ("mission done" in words) == row["success"]
+        episode = recording.read(stem.with_suffix(".json"))
+        assert (episode.world, len(episode.actions)) == (f"{MIXED}/{row['kind']}", row["steps"])
+
+
+def test_recording_changes_no_figure(recorded, groundlab, tmp_path):
+    plain = ("--layouts", "4-7", "--set", "num_dists=3", "--json", tmp_path / "plain.json")
+    assert groundlab("evaluate", "random", "--world", MIXED, *plain)[0] == 0
+    assert json.loads((tmp_path / "plain.json").read_text())["rows"] == recorded[2]
+
+
+def test_a_recording_is_stepped_through_forth_and_back(recorded, groundlab):
+    folder, _, rows = recorded
+    file = folder / f"{rows[0]['layout']}-random.json"
+    names = recording.read(file).actions
+    code, out, _ = groundlab("play", "--replay", file, keys="..a.>")
+    steps = [line for line in out.splitlines() if line.startswith("step ")]
+    assert code == 0 and [line.split()[1] for line in steps[:5]] == ["0", "1", "2", "1", "2"]
+    assert len(steps) == rows[0]["steps"] + 3 and f"next: {names[1]}" in out
+    assert f"after {rows[0]['steps']} steps" in out.splitlines()[-1]
+
+
+def test_a_recording_that_was_changed_is_refused(recorded, groundlab):
+    file = recorded[0] / "4-random.json"
+    content = json.loads(file.read_text())
+    for change, said in (
+        ({"success": not content["success"]}, "ends otherwise than recorded"),
+        ({"actions": ["fly"]}, "action 'fly' is none of"),
+        ({"layout": -1}, "layout"),
+        ({"world": "BabyAI-GoToLocl-v0"}, "did you mean"),
+    ):
+        file.write_text(json.dumps(content | change))
+        code, _, error = groundlab("play", "--replay", file, keys=">")
+        assert code == 2 and said in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("play",), "no world is named"),
+        (("play", MIXED, "--replay", "x.json"), "leave out the world"),
+        (("play", "--replay", "none.json"), "is no file"),
+        (("play", "--agent", "none"), "none"),
+    ],
+)
+def test_what_cannot_be_played_is_told_in_a_line(groundlab, arguments, said):
+    code, _, error = groundlab(*arguments)
+    assert code == 2 and said in error and error.count("\n") == 1
+
+
+def test_an_agent_left_alone_plays_as_its_evaluation_says(groundlab, asking):
+    row = json.loads((asking / "evaluation.json").read_text())[0]["rows"][3]
+    code, out, _ = groundlab("play", "--agent", asking, "--seed", 3, keys=">")
+    assert code == 0 and f"after {row['steps']} step" in out.splitlines()[-1]
+    shares = [float(line.split()[-2 if "#" in line else -1]) for line in out.splitlines() if " ask  " in line]
+    assert len(shares) == row["steps"] and all(0 <= share <= 1 for share in shares)
+
+
+def test_a_person_can_ask_in_the_agents_place(groundlab, asking):
+    asked = groundlab("play", "--agent", asking, "--seed", 3, keys="12212q")[1]
+    assert "plan at step 4" in groundlab("play", "--agent", asking, "--seed", 3, keys="12222.q")[1]
+    assert "stopped after 5 steps" in asked
+    assert "an agent" not in asked and "instead" in asked
+
+
+def test_an_agent_that_reads_goes_on_from_what_a_person_did_in_its_place():
+    prompts: list[str] = []
+
+    def policy(read):
+        prompts.extend(read)
+        return torch.log_softmax(torch.tensor([[0.0, 0, 9, 0, 0, 0]]), -1), torch.zeros(1)
+
+    stage = Stage("BabyAI-GoToLocal-v0", 0)
+    agent = watched_reader(policy, stage.world.name, ReadingSettings(), np.random.default_rng(0))
+    agent.start(stage)
+    probabilities, choice = agent.decide(stage)
+    assert agent.decisions[choice] == "go forward" and probabilities[choice] == pytest.approx(1, abs=0.01)
+    own = agent.choice_of(stage.actions.index("left"))
+    assert own is not None and stage.actions[agent.act(own)] == "left"
+    stage.step(agent.act(own))
+    agent.observe(stage)
+    agent.decide(stage)
+    assert [prompt.count("go forward") for prompt in prompts] == [0, 0], "what the agent had chosen was not done"
+    assert [prompt.count("turn left") for prompt in prompts] == [0, 1]
+
+
+def test_crafter_is_played_by_hand(groundlab):
+    code, out, _ = groundlab("play", "Crafter-Reward", "--seed", 1, keys="ddc\x1b[Dq")
+    assert code == 0 and "stopped after 4 steps" in out.splitlines()[-1]
+    screens = out.split("step ")
+    assert "@@ player" in screens[0] and "health 9, food 9" in screens[1]
+    assert "collect sapling" in out or "done nothing yet" in screens[-2]
+    rows = [line for screen in screens[1:3] for line in screen.splitlines() if "@@" in line]
+    assert [row.index("@@") for row in rows] == [8, 8], "the view is centred on the player"
+
+
+def test_a_letter_means_one_colour():
+    letters = [entry.split()[0] for entry in render.COLOUR_LEGEND]
+    assert len(set(letters)) == 6 and "E grey" in render.COLOUR_LEGEND and "G green" in render.COLOUR_LEGEND
+
+
+def at_a_terminal(monkeypatch, typed: bytes, *arguments: str) -> str:
+    """What the command line shows on a pseudo-terminal when these keys are typed."""
+    master, slave = pty.openpty()
+    shown: list[bytes] = []
+
+    def watch():
+        while True:
+            try:
+                data = os.read(master, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            shown.append(data)
+
+    reader = threading.Thread(target=watch, daemon=True)
+    reader.start()
+    os.write(master, typed)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with os.fdopen(slave) as stdin, os.fdopen(os.dup(slave), "w") as stdout, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", stdin)
+        patch.setattr("sys.stdout", stdout)
+        patch.setattr("sys.argv", ["groundlab", *arguments])
+        with pytest.raises(SystemExit):
+            cli.main()
+    reader.join(2)
+    os.close(master)
+    return b"".join(shown).decode()
+
+
+def test_a_terminal_has_arrow_keys_and_colours(monkeypatch):
+    shown = at_a_terminal(monkeypatch, b"\x1b[C\x1bOA q", "play", "BabyAI-GoToLocal-v0", "--seed", "3")
+    assert "step 2 of 64" in shown and "stopped after 2 steps" in shown
+    assert "\x1b[1;31mKR" in shown and "\x1b[1;35mAP" in shown, "a red key is red, a purple ball purple"
+    assert "\x1b[2J" in shown or "\x1b[H" in shown, "a screen is drawn over the one before"
+
+
+def test_keys_of_a_pipe_end():
+    class Pipe(StringIO):
+        def isatty(self) -> bool:
+            return False
+
+    import sys
+
+    before, sys.stdin = sys.stdin, Pipe(" w\x1b[A\x1bx")
+    try:
+        with Keys() as keys:
+            assert [keys.read() for _ in range(4)] == ["w", "up", "\x1b", ""]
+    finally:
+        sys.stdin = before
+
+
+def test_a_method_with_a_loop_of_its_own_says_that_it_is_not_recorded(tmp_path: Path):
+    with recording.recorded() as kept:
+        pass
+    with pytest.raises(GroundlabError, match="is not recorded"):
+        recording.by_policy(kept, [{"policy": "x", "rows": [{}]}], "own")
