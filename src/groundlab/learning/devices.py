@@ -14,9 +14,6 @@ import torch
 
 from groundlab.core.errors import GroundlabError, clip
 
-DETERMINISTIC_VARIABLE = "GROUNDLAB_DETERMINISTIC"
-"""Set to 1: torch refuses algorithms whose sums come in any order (`--deterministic`)."""
-
 
 def count_gpus() -> int:
     """The GPUs that torch can use here."""
