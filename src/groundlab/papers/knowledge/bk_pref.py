@@ -303,7 +303,8 @@ def preference_loss(scores: Tensor, labels: Tensor) -> PreferenceLoss:
 
 def scores_of(network: PreferenceTransformer, pairs: Pairs) -> Tensor:
     """Scores [N, 2] of both segments of each pair."""
-    return torch.stack([network(pairs.first), network(pairs.second)], dim=1)
+    both = Segments._make(torch.cat(fields) for fields in zip(pairs.first, pairs.second, strict=True))
+    return network(both).view(2, -1).T
 
 
 @torch.no_grad()
@@ -331,7 +332,7 @@ def train(
     test, training = pairs.rows(order[:held_out]), pairs.rows(order[held_out:])
     with seeded_construction(seed, "preference transformer"):
         network = PreferenceTransformer(shape, actions, settings.scaled_attention, settings.network)
-    optimizer = torch.optim.AdamW(list(network.parameters()), lr=settings.lr)
+    optimizer = torch.optim.AdamW(list(network.parameters()), lr=settings.lr, fused=True)
     records, best, weights = [], -1.0, {}
     steps = settings.epochs * math.ceil(len(training.labels) / settings.batch_size)
     for step, losses in enumerate(_updates(network, optimizer, training, settings, generator(seed, "preference")), 1):
