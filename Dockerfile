@@ -1,10 +1,11 @@
 # The container of groundlab: locked packages, the repository at /opt/groundlab, nothing fetched at run time.
 #
 #   nox -s container                          # from the committed tree, with labels, and tried with the network off
-#   docker build -t groundlab .               # the same by hand (CUDA; about 9 GB)
+#   git archive HEAD | docker build --build-arg COMMIT=$(git rev-parse HEAD) -t groundlab -   # by hand (CUDA; about 9 GB)
+#   mkdir out && chmod a+w out                # before Docker makes it root's
 #   docker run --rm -v "$PWD/out:/results" groundlab reproduce --scale smoke --results /results
 #
-# TORCH=cpu builds without NVIDIA's libraries. `nox -s pin-images` refreshes the digest of the base.
+# TORCH=cpu builds without NVIDIA's libraries; TORCH=index takes torch and its libraries from TORCH_INDEX. `nox -s pin-images` refreshes the digest of the base.
 ARG BASE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${BASE}
 

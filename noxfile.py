@@ -188,7 +188,7 @@ def lock(session: nox.Session) -> None:
 def container(session: nox.Session) -> None:
     """Build the images that this machine has tools for, from the committed tree, and try each with the network off.
 
-    -- --base IMAGE --bootstrap WAY --torch cuda|cpu --torch-index URL --tool buildah|apptainer --volume FROM:TO
+    -- --base IMAGE --bootstrap WAY --torch cuda|cpu|index --torch-index URL --tool buildah|apptainer --volume FROM:TO
     """
     words = _container_words(session.posargs)
     tools = [tool for tool in ("buildah", "apptainer") if shutil.which(tool) and words.tool in (None, tool)]
@@ -219,7 +219,7 @@ def _container_words(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("nox -s container --")
     parser.add_argument("--base")
     parser.add_argument("--bootstrap", help="apptainer's way to the base: docker, docker-archive, localimage")
-    parser.add_argument("--torch", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--torch", choices=["cuda", "cpu", "index"], default="cuda")
     parser.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
     parser.add_argument("--tool", choices=["buildah", "apptainer"])
     parser.add_argument("--volume", help="a folder that the build sees, e.g. one with a package index")
@@ -255,7 +255,8 @@ _NO_NETWORK = LOOPBACK_ONLY if os.environ.get("BUILDAH_ISOLATION") == "chroot" e
 def _build_with_apptainer(session: nox.Session, source: str, given: dict[str, str], words: argparse.Namespace) -> str:
     """groundlab.sif in this folder; its %test is the trial, and runs without a network."""
     image = ROOT / "groundlab.sif"
-    arguments = given | {"SOURCE": source} | ({"BASE": words.base} if words.base else {})
+    arguments = {name: value for name, value in given.items() if name != "LOCK"} | {"SOURCE": source}
+    arguments |= {"BASE": words.base} if words.base else {}
     arguments |= {"BOOTSTRAP": words.bootstrap} if words.bootstrap else {}
     flags = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
     flags += ["--bind", words.volume] if words.volume else []

@@ -131,6 +131,46 @@ def test_the_cpu_image_gets_the_same_packages_without_nvidias_and_the_locked_tor
     assert all("--hash=" in entry for entry in re.split(r"^(?=[a-z])", hashed, flags=re.MULTILINE)[1:])
 
 
+def test_an_image_for_an_older_driver_gets_torch_with_its_libraries_from_another_index(pip):
+    asked = pip("index")
+    assert f"--index-url https://index.example torch=={_versions(LOCK)['torch']}\n" in asked
+    assert "--no-deps --index-url" not in asked
+    assert "torch" not in _versions(asked.partition("--index-url")[0])
+
+
+def _setup_of_apptainer(source: Path, rootfs: Path) -> Path:
+    """Does what `apptainer build` does on the host before it enters the image; returns the image's repository."""
+    section = re.search(r"^%setup\n(.*?)^%", RECIPES["apptainer.def"], flags=re.MULTILINE | re.DOTALL)
+    assert section
+    script = section[1].replace("{{ SOURCE }}", str(source)).replace("{{ COMMIT }}", "given")
+    environment = {"PATH": os.environ["PATH"], "APPTAINER_ROOTFS": str(rootfs)}
+    subprocess.run(["sh", "-ec", script], env=environment, check=True, capture_output=True)
+    return rootfs / "opt" / "groundlab"
+
+
+def test_apptainer_takes_of_a_clone_what_is_committed_and_labels_its_commit(tmp_path):
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "pyproject.toml").write_text("committed\n")
+    git = ["git", "-C", str(clone), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / "torch.so").write_text("gigabytes")
+    (clone / "pyproject.toml").write_text("changed since\n")
+    home = _setup_of_apptainer(clone, tmp_path / "image")
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    content = {file.name: file.read_text() for file in home.rglob("*") if file.is_file()}
+    assert content == {"pyproject.toml": "committed\n", ".commit": commit}
+
+
+def test_apptainer_takes_a_folder_without_git_whole_as_the_commit_that_it_is_given(tmp_path):
+    (tmp_path / "tree" / "src").mkdir(parents=True)
+    (tmp_path / "tree" / "pyproject.toml").write_text("exported\n")
+    home = _setup_of_apptainer(tmp_path / "tree", tmp_path / "image")
+    assert (home / ".commit").read_text() == "given\n" and (home / "src").is_dir()
+
+
 def test_what_has_no_wheel_is_built_by_the_locked_setuptools_and_by_no_other(pip):
     _, first, rest = pip("cuda").split("# -m pip install --require-hashes", maxsplit=2)
     assert list(_versions(first)) == ["setuptools"] and "--hash=sha256:" in first
