@@ -16,7 +16,8 @@ try:
     import termios
     import tty
 except ImportError:  # Windows
-    termios = tty = None
+    termios: Any = None
+    tty: Any = None
 
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 _ESCAPE, _ESCAPE_SECONDS = "\x1b", 0.05  # within which the rest of an arrow key follows

@@ -8,6 +8,7 @@ It lies in the user's cache folder (`NUMBA_CACHE_DIR` overrides it), where proce
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 from numba import njit, types
@@ -52,7 +53,7 @@ def compiled_for(signature: str):
 
 
 @intrinsic
-def borrowed(_typing, arrays):
+def _borrowed(_typing, arrays):
     """The same array, or tuple of arrays, without owner: for a loop whose caller holds them until it returns.
 
     Numba counts every view of an owned array in and out, atomically: ten views a step took longer than the step.
@@ -62,6 +63,9 @@ def borrowed(_typing, arrays):
         return _without_owner(context, builder, signature.args[0], values[0])
 
     return arrays(arrays), generate
+
+
+borrowed: Any = _borrowed  # compiled code calls it with the arrays alone
 
 
 def _without_owner(context, builder, kind, value):

@@ -104,7 +104,7 @@ def row_states(model: Any, rows: Sequence[Sequence[int]], firsts: Sequence[int])
     weights = _weights(model)
     if torch.is_grad_enabled():
         return _read(model, weights, lay_out(rows, firsts))
-    order = sorted(range(len(rows)), key=lambda row: rows[row])  # neighbours begin alike
+    order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))  # neighbours begin alike
     states: list[Tensor] = [torch.empty(0)] * len(rows)
     for part in _chunks(rows, order):
         own = _read(model, weights, lay_out([rows[row] for row in part], [firsts[row] for row in part]))

@@ -75,7 +75,7 @@ class TensorFile(LazyFile):
         yield struct.pack("<Q", len(text)) + text
         for tensor in self._tensors.values():
             own = tensor.detach().cpu().contiguous()
-            yield memoryview(own.reshape(-1).view(torch.uint8).numpy()) if own.numel() else b""
+            yield memoryview(own.reshape(-1).view(torch.uint8).numpy().data) if own.numel() else b""
 
 
 _DTYPES = {

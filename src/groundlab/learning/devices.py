@@ -9,6 +9,7 @@ Nothing else asks torch for GPUs, so a stand-in needs to replace one function.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -41,7 +42,8 @@ def arithmetic(tf32: bool = False, deterministic: bool = False) -> Iterator[None
     On a CPU the first changes nothing. `deterministic` makes torch raise where an operation has no such form, and has
     vLLM read every row as it would alone.
     """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    cudnn: Any = torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled(), cudnn.benchmark
     if deterministic:
         # Read when cuBLAS is first used, and by a process of vLLM's when it starts.

@@ -75,13 +75,14 @@ def last_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
 
     torch's own gradient makes zeros for all tokens at every token, and takes three times as long.
     """
-    inputs = nn.functional.linear(packed.data, gru.weight_ih_l0, gru.bias_ih_l0).split(packed.batch_sizes.tolist())
+    input_weight, memory_weight, input_bias, memory_bias = gru.all_weights[0]
+    inputs = nn.functional.linear(packed.data, input_weight, input_bias).split(packed.batch_sizes.tolist())
     hidden, ended = inputs[0].new_zeros(len(inputs[0]), gru.hidden_size), []
     for own in inputs:  # the longest sequences come first, so those that end are the last rows
         if len(own) < len(hidden):
             ended.append(hidden[len(own) :])
             hidden = hidden[: len(own)]
-        before = nn.functional.linear(hidden, gru.weight_hh_l0, gru.bias_hh_l0)
+        before = nn.functional.linear(hidden, memory_weight, memory_bias)
         (reset, update, new), (reset_before, update_before, new_before) = own.chunk(3, 1), before.chunk(3, 1)
         new = (new + (reset + reset_before).sigmoid() * new_before).tanh()
         hidden = new + (update + update_before).sigmoid() * (hidden - new)

@@ -112,10 +112,8 @@ def _published_level(axis: Axes) -> None:
             value = float(claim.published["success"])
             told = f"published, {later.world}:\n{value:g} % after {later.frames:,} frames"
             arrow = {"arrowstyle": "->", "color": PUBLISHED_COLOUR}
-            coordinates = {"xycoords": ("axes fraction", "data"), "textcoords": ("axes fraction", "data")}
-            axis.annotate(
-                told, (1.0, value), (0.93, value - 19), ha="right", fontsize=7.5, arrowprops=arrow, **coordinates
-            )
+            at = ("axes fraction", "data")
+            axis.annotate(told, (1.0, value), (0.93, value - 19), at, at, ha="right", fontsize=7.5, arrowprops=arrow)
             return
 
 

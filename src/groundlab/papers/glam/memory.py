@@ -86,5 +86,5 @@ def kept(model: Any, head: nn.Module, settings: TrainingSettings, context: int) 
     with shapes, hooks:
         states = prefix_states(base, rows, tree)
         log_probs = base.get_output_embeddings()(states).float().log_softmax(-1)
-        head(states[:, 0]).sum() + log_probs.sum()
+        _ = head(states[:, 0]).sum() + log_probs.sum()
     return sum(tensor.untyped_storage().nbytes() for tensor in found.values())

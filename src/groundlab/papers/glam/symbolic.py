@@ -306,7 +306,7 @@ class SymbolicPlayer:
 
     def __init__(self, network: ACModel, num_envs: int, mission: str | None, rng: np.random.Generator | None):
         self._network, self._mission, self._rng = network, mission, rng
-        self._device = network.actor[0].weight.device
+        self._device = next(network.parameters()).device
         self._memory = torch.zeros(num_envs, MEMORY, device=self._device)
 
     def start(self, env: int, observation: dict[str, Any]) -> None:
