@@ -135,6 +135,13 @@ def review(session: nox.Session) -> None:
 
 
 @session
+def pages(session: nox.Session) -> None:
+    """HTML of the executed notebooks of the published results, in site/; words after `--` name another folder."""
+    install(session)
+    run(session, "python", "-m", "groundlab.report.html_pages", *(session.posargs or ["site"]))
+
+
+@session
 def bench(session: nox.Session) -> None:
     """Measure the hot paths; `-- --save` keeps the figures in benchmarks/, `-- --check` fails if a ratio is lost."""
     groundlab(session, "bench")

@@ -53,9 +53,19 @@ class Choice:
 def choices(paper: str, folder: str | Path, layout: int = 0, change: Change | None = None) -> Page:
     """`choices_of` the trained agent that a folder of records keeps of a paper; one line where that is impossible."""
     try:
-        return choices_of(load_agent(paper, folder), layout, change)
+        agent = load_agent(paper, folder)
+        page = choices_of(agent, layout)
     except GroundlabError as error:
-        return Page(f"<p>{html.escape(str(error))}</p>", str(error))
+        return _told(str(error))
+    try:
+        return choices_of(agent, layout, change) if change else page
+    except GroundlabError as error:
+        told = _told(str(error))
+        return Page(page.markup + told.markup, f"{page.plain}\n{told.plain}")
+
+
+def _told(line: str) -> Page:
+    return Page(f"<p>{html.escape(line)}</p>", line)
 
 
 def choices_of(agent: Agent, layout: int = 0, change: Change | None = None) -> Page:

@@ -92,6 +92,12 @@ class Published:
         """The paper's claims (`paper`), our own bars and controls (`own`), or those of `later work`."""
         return [claim for claim in self.claims if claim["kind"] == kind]
 
+    def notebooks(self) -> str:
+        """Links to its executed notebooks, by their numbers: `[01](results/.../01_language_model.ipynb)`."""
+        files = sorted((self.folder / self.paper / "executed").glob("*.ipynb"))
+        home = f"results/{self.folder.name}/{self.paper}/executed"
+        return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
+
     def counts(self, kind: str) -> str:
         """`17 reproduced, 3 within interval`; a dash for none."""
         numbers = counted(claim["verdict"] for claim in self.of_kind(kind))
@@ -113,19 +119,21 @@ def published(results: Path) -> Iterator[Published]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """One row a paper: its page, its question, the command, what the runs took, and its claims by verdict.
+    """One row a paper: its page, its question, its executed notebooks, the command, what the runs took, and its claims.
 
     The column of later work is there when a paper has claims of that kind.
     """
     kinds = ["paper", "own", *(["later work"] if any(each.of_kind("later work") for each in every) else [])]
-    heads = ["paper", "question", "command", "CPU minutes", "its claims", "our own", "later work"][: 4 + len(kinds)]
+    heads = ["paper", "question", "executed", "command", "CPU minutes", "its claims", "our own", "later work"]
+    heads = heads[: 5 + len(kinds)]
     rows = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     offered = plugins.load(plugins.PAPERS)
     for each in every:
         command = f"`nox -s reproduce -- --only {each.paper}`" + (f" `--scale {each.scale}`" * (each.scale != "quick"))
         minutes = load(each.folder).of_paper(each.paper).runs["cpu_seconds"].sum() / 60
         page = f"[{each.paper}](docs/papers/{each.paper}.md)"
-        cells = page, offered[each.paper].question, command, f"{minutes:.0f}", *map(each.counts, kinds)
+        question = offered[each.paper].question
+        cells = page, question, each.notebooks(), command, f"{minutes:.0f}", *map(each.counts, kinds)
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
