@@ -319,8 +319,16 @@ class PrimaryRun(Run):
 
     @contextmanager
     def abandonable(self) -> Iterator[None]:
-        with super().abandonable(), _raised_by_signals(self._stopped(), enabled=self._group.size == 1):
-            yield
+        alone = self._group.size == 1
+        try:
+            with super().abandonable(), _raised_by_signals(self._stopped(), enabled=alone):
+                yield
+        except (GroundlabError, Unfinished):
+            raise
+        except Exception as error:  # a library that is cut short (numba while it compiles) raises its own
+            if alone and self._stop():
+                raise self._stopped() from error
+            raise
 
 
 class ReplicaRun(Run):

@@ -41,6 +41,22 @@ def test_a_stop_in_the_last_update_or_in_the_evaluation_ends_the_run_at_once_and
     assert records(tmp_path / "run") == records(finished)
 
 
+def _an_evaluation_whose_compiler_is_cut_short(number: int) -> None:
+    """What numba did when a task was requeued while it compiled."""
+    try:
+        _minutes_of_evaluation(number)
+    except Unfinished:
+        raise RuntimeError("no compiled object yet for <Library 'step_envs_parallel'>") from None
+
+
+def test_a_library_that_a_stop_cuts_short_makes_no_failed_run(laboratory, tmp_path):
+    with pytest.raises(Unfinished):
+        laboratory.run(
+            tmp_path / "run", {"evaluation": lambda: _an_evaluation_whose_compiler_is_cut_short(signal.SIGTERM)}
+        )
+    assert run_store.status_of(tmp_path / "run") == "unfinished"
+
+
 def test_the_command_answers_a_stop_in_the_evaluation_with_75_and_one_line(laboratory, tmp_path, monkeypatch, capsys):
     from groundlab import cli
     from groundlab.lab import executor
