@@ -149,12 +149,13 @@ def bench(session: nox.Session) -> None:
 
 @session
 def determinism(session: nox.Session) -> None:
-    """Run the smoke reproduction twice, from nothing, and compare every stored record byte for byte."""
+    """Reproduce twice, from nothing, and compare every stored record byte for byte: at smoke, or `-- --scale quick`."""
     install(session)
+    options = [*([] if "--scale" in session.posargs else ["--scale", "smoke"]), *session.posargs]
     home = Path(tempfile.mkdtemp(prefix="groundlab-determinism-"))
     folders = [home / name for name in ("first", "second")]
     for folder in folders:
-        run(session, "groundlab", "reproduce", "--scale", "smoke", "--results", str(folder), *session.posargs)
+        run(session, "groundlab", "reproduce", "--results", str(folder), *options)
     first, second = (_records(folder) for folder in folders)
     differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     if differing or not first:

@@ -30,7 +30,7 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         if first_use:
             measured.append(Measurement("compiling all worlds at first use", worlds.first_use_seconds(), "CPU-s"))
     if subject in ("scoring", "all"):
-        from groundlab.bench.generation import bench_scoring
+        from groundlab.bench.scoring import bench_scoring
 
         measured += bench_scoring()
     if subject in ("training", "all"):

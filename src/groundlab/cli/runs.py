@@ -369,6 +369,12 @@ def bench(
     if json_file:
         content = {"hardware": hardware, "figures": [each._asdict() for each in measured]}
         storage.write_json(json_file, content)
+    if subject in ("scoring", "all"):
+        from groundlab.bench import scoring
+        from groundlab.lab.plan import results_folder
+
+        picture = scoring.draw(measured, history.folder() if save else results_folder() / ".scratch" / "benchmarks")[0]
+        console.print(f"time against the number of actions: {picture}", soft_wrap=True, highlight=False)
     if save:
         console.print(f"kept in {history.save(measured, hardware)}", soft_wrap=True, highlight=False)
     if reference:
