@@ -113,7 +113,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def _write(figure: Figure, path: Path, kind: str) -> Path:
-    storage.write_atomic(path, small_png(figure) if kind == "png" else _pdf(figure))
+    storage.write_atomic(path, small_png(figure, DPI) if kind == "png" else _pdf(figure))
     return path
 
 
@@ -124,7 +124,7 @@ def _pdf(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def small_png(figure: Figure, dpi: int = DPI) -> bytes:
+def small_png(figure: Figure, dpi: int) -> bytes:
     """A PNG with a palette of 256 colours instead of millions: a chart looks the same and takes a third of the room."""
     canvas, small = FigureCanvasAgg(figure), io.BytesIO()
     figure.savefig(io.BytesIO(), format="raw", dpi=dpi)

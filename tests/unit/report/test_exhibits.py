@@ -39,6 +39,16 @@ def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(twin.read_bytes()).digest(), file.name
 
 
+def test_while_a_version_is_put_together_what_was_drawn_stands_and_later_it_is_drawn_anew(results):
+    assembling = results.rename(results.parent / f".assembling-{results.name}")
+    for id, kind in (("mediator-table1", "csv"), ("mediator-curves", "png")):
+        file = draw(id, assembling).path(kind)
+        file.write_text("an earlier page's")
+        assert draw(id, assembling).path(kind).read_text() == "an earlier page's"
+    whole = assembling.rename(results)
+    assert draw("mediator-table1", whole).path("csv").read_text() != "an earlier page's"
+
+
 def test_a_figure_without_its_runs_is_skipped_with_the_reason(results):
     for place in results.glob("mediator/runs/mediator-*"):
         shutil.rmtree(place)

@@ -1,9 +1,14 @@
 """Reading stored results: what frames hold, and how broken folders are told."""
 
+import json
+from dataclasses import replace
+
 import made_up
 import pytest
 
 from groundlab.core.errors import GroundlabError
+from groundlab.report.claims import Selector
+from groundlab.report.judging import select_rows
 from groundlab.report.records import load, select, table
 
 
@@ -54,3 +59,25 @@ def test_two_runs_of_one_seed_are_not_mixed(results):
     rows = select(records.evaluations, method="mediator", world="SimpleDoorKey")
     with pytest.raises(GroundlabError, match="select by more"):
         table(rows, "steps")
+
+
+def test_a_folder_is_read_again_when_one_of_its_files_has_changed_and_only_then(results):
+    first = load(results)
+    assert load(results) is first
+    file = next(results.glob("mediator/runs/hard-coded-SimpleDoorKey-*/evaluation.json"))
+    stored = json.loads(file.read_text())
+    stored[0]["rows"][0]["steps"] += 1
+    file.write_text(json.dumps(stored))
+    with pytest.raises(GroundlabError, match=r"evaluation\.json"):
+        load(results)  # its seal is checked again, too
+    made_up.seal_run(file.parent)
+    gained = load(results).evaluations["steps"].sum() - first.evaluations["steps"].sum()
+    assert gained == 1
+
+
+def test_records_with_other_rows_know_nothing_of_what_was_selected_before(results):
+    records, rule = load(results), Selector(method="hard-coded", world="SimpleDoorKey")
+    assert len(select_rows(records, rule)) == 100
+    assert select_rows(records, rule) is select_rows(records, rule)
+    fewer = replace(records, evaluations=records.evaluations.loc[records.evaluations["layout"] < 10])
+    assert len(select_rows(fewer, rule)) == 10
