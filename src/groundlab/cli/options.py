@@ -21,6 +21,9 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; `groundlab methods METHOD` lists a method's."),
 ]
 Results = Annotated[Path | None, typer.Option("--results", help="Results folder, or one version in it.")]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Sums in one order on GPUs too, slower: torch's and vLLM's settings.")
+]
 Track = Annotated[str | None, typer.Option("--track", help="Also mirror what runs write: wandb.")]
 
 # What the mediator's methods are asked for most; each is a setting too.
@@ -106,3 +109,11 @@ def connect(base_url: str | None, prices: str | None, budget: str | None) -> Non
 
     variables = {connection.ADDRESS: base_url, connection.PRICES: prices, connection.BUDGET: budget}
     os.environ.update({name: value for name, value in variables.items() if value is not None})
+
+
+def ask_for_determinism(asked: bool) -> None:
+    """Hand `--deterministic` to this process and its workers, by the environment; what is set there stays."""
+    from groundlab.lab import machine
+
+    if asked:
+        os.environ[machine.DETERMINISTIC_VARIABLE] = "1"

@@ -16,7 +16,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from groundlab.cli.options import Method, Results, Seed, Track, World, takes_method_settings
+from groundlab.cli.options import (
+    Deterministic,
+    Method,
+    Results,
+    Seed,
+    Track,
+    World,
+    ask_for_determinism,
+    takes_method_settings,
+)
 from groundlab.cli.protocol import check_choice, play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
@@ -52,6 +61,7 @@ def reproduce(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan with all settings and notes.")] = False,
+    deterministic: Deterministic = False,
     track: Track = None,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
@@ -59,6 +69,7 @@ def reproduce(
     from groundlab.lab import tracking
 
     tracking.ask_for(track)
+    ask_for_determinism(deterministic)
     methods = None
     if figure is not None:
         paper, methods = _needed_by(figure)
@@ -89,6 +100,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues it.")],
     settings: dict[str, Any],
     seed: Seed = 0,
+    deterministic: Deterministic = False,
     track: Track = None,
 ) -> None:
     """Train (or play) one method on one world with one seed."""
@@ -97,6 +109,7 @@ def run(
     from groundlab.papers import registry
 
     tracking.ask_for(track)
+    ask_for_determinism(deterministic)
     spec = registry.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
@@ -341,7 +354,7 @@ def versions_in(results: Path | None) -> list[Path]:
 
 
 def bench(
-    subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
+    subject: Annotated[str, typer.Argument(help="worlds, scoring, training, devices or all.")] = "all",
     only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
     first_use: Annotated[
         bool, typer.Option("--first-use", help="Also compile all worlds afresh, a minute or less.")

@@ -87,7 +87,7 @@ def hardware() -> dict[str, Any]:
 
     cpu: name, family and model, since one name ("AMD EPYC") stands for several generations; vector_flags: the vector
     instructions that kernels are chosen by; blas: library and kernel; cores = those that this process may use;
-    gpu = None without one.
+    gpu = None without one, else `gpu_driver` and `cuda` are beside it: NVIDIA's driver, and what torch was built for.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     entries = _cpu_entries()
@@ -98,7 +98,16 @@ def hardware() -> dict[str, Any]:
         "cores": core_count(),
         "memory_gib": round(memory, 1),
         "gpu": ", ".join(gpu_names()) or None,
+        **(_gpu_facts() if gpus() else {}),
     }
+
+
+def _gpu_facts() -> dict[str, Any]:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    drivers = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
+    import torch  # plans on machines without a GPU are made without it
+
+    return {"gpu_driver": drivers[0] if drivers else None, "cuda": torch.version.cuda}
 
 
 def core_count() -> int:
@@ -134,6 +143,7 @@ def _blas_kernels() -> list[str]:
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+DETERMINISTIC_VARIABLE = "GROUNDLAB_DETERMINISTIC"
 
 
 @dataclass(frozen=True)
@@ -171,6 +181,11 @@ def gpu_names() -> tuple[str, ...]:
     return tuple(gpu.name for gpu in gpus())
 
 
+def deterministic() -> bool:
+    """Whether `--deterministic` was asked for, here or where this process was started from."""
+    return os.environ.get(DETERMINISTIC_VARIABLE) == "1"
+
+
 @dataclass
 class Usage:
     """Wall time, CPU time (with child processes) and peak memory since it was made."""
@@ -182,16 +197,33 @@ class Usage:
         _reset_peak_memory()
 
     def so_far(self) -> dict[str, float]:
-        """`{wall_seconds, cpu_seconds, peak_memory_mib}`."""
+        """`{wall_seconds, cpu_seconds, peak_memory_mib}`, and `peak_device_mib` where a GPU was used."""
+        peak = _peak_device_mib()
         return {
             "wall_seconds": round(time.monotonic() - self._wall, 2),
             "cpu_seconds": round(sum(os.times()[:4]) - self._cpu, 2),
             "peak_memory_mib": round(_peak_memory_mib(), 1),
+            **({} if peak is None else {"peak_device_mib": round(peak, 1)}),
         }
 
 
+def _cuda() -> Any:
+    """torch.cuda where this process has used it, else None: nobody else's torch is imported, or started, for this."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _peak_device_mib() -> float | None:
+    """What the fullest GPU of this process held for tensors at most, with what the allocator kept; None without one."""
+    cuda = _cuda()
+    return max(cuda.max_memory_reserved(gpu) for gpu in range(cuda.device_count())) / 2**20 if cuda else None
+
+
 def _reset_peak_memory() -> None:
-    """Let a worker's next run start its own peak (Linux only; elsewhere the peak is the process's)."""
+    """Let a worker's next run start its own peaks (of main memory on Linux only; elsewhere it is the process's)."""
+    cuda = _cuda()
+    for gpu in range(cuda.device_count()) if cuda else ():
+        cuda.reset_peak_memory_stats(gpu)
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -153,12 +153,15 @@ class ManifestWriter:
 
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
         """Write the manifest as it stands."""
+        self._history[-1]["deterministic"] = machine.deterministic()
         self._history[-1].update(self._usage.so_far(), status=status)
         totals = {
             "wall_seconds": round(sum(session["wall_seconds"] for session in self._history), 2),
             "cpu_seconds": round(sum(session["cpu_seconds"] for session in self._history), 2),
             "peak_memory_mib": max(session["peak_memory_mib"] for session in self._history),
         }
+        on_device = [session["peak_device_mib"] for session in self._history if "peak_device_mib" in session]
+        totals |= {"peak_device_mib": max(on_device)} if on_device else {}
         self.manifest.update(totals, status=status, error=error, history=self._history)
         if status == "finished":
             self.manifest["records"] = seals.digests_of(self._folder)

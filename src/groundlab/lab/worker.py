@@ -34,10 +34,11 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
-from groundlab.lab import run_store, tracking
+from groundlab.lab import machine, run_store, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.learning import distributed
+from groundlab.learning.devices import arithmetic
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
@@ -124,7 +125,8 @@ def _loaded_code(method: str, world: str) -> str:
 def _execute(run: Run, record: run_store.ManifestWriter) -> None:
     try:
         check_devices([run.spec])
-        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE):
+        exact = arithmetic(bool(run.spec.settings.get("tf32")), machine.deterministic())
+        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact:
             registry.execute(run)
         record.write("finished")
     except Unfinished:

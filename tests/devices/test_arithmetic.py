@@ -1,0 +1,61 @@
+"""What a run asks of a device is set while it runs, put back afterwards, and written down."""
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from groundlab.cli import app
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import RunSpec
+from groundlab.lab import machine, worker
+from groundlab.learning.devices import check_device
+from groundlab.papers import registry
+
+
+def _flags() -> tuple[bool, bool, bool]:
+    products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    return products, convolutions, torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(("tf32", "deterministic"), [(True, False), (False, True), (False, False)])
+def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monkeypatch, tf32, deterministic):
+    monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1" if deterministic else "")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "")
+    before, seen = _flags(), []
+    monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
+    spec = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": tf32})
+    manifest = worker.execute_run(spec, tmp_path / "run")
+    assert seen == [(tf32, tf32, deterministic)] and _flags() == before
+    assert manifest["settings"]["tf32"] is tf32 and manifest["history"][-1]["deterministic"] is deterministic
+
+
+def test_the_peak_of_a_gpu_is_in_the_manifest(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda gpu: (gpu + 1) * 2**30)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda gpu: None)
+    monkeypatch.setattr(registry, "execute", lambda run: None)
+    spec = RunSpec(method="random", world="BabyAI-GoToObjS4-v0", seed=0)
+    worker.execute_run(spec, tmp_path / "run")
+    manifest = storage.read_json(tmp_path / "run" / "manifest.json")
+    assert manifest["peak_device_mib"] == manifest["history"][0]["peak_device_mib"] == 2048
+
+
+@pytest.mark.parametrize("device", ["cuda:7", "abacus", "cuda:x", "cuda"])
+def test_a_device_that_is_not_here_is_one_line(device, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda:7")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(GroundlabError, match="give device=cpu") as error:
+        check_device(device)
+    assert "\n" not in str(error.value) and device in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["glam", "drrn", "symbolic", "direct"])
+def test_a_misspelt_device_is_refused_before_anything_is_planned(method):
+    world = "Reasoning-GoTo-v0" if method == "direct" else "BabyAI-GoToObjS4-v0"
+    answer = CliRunner().invoke(app, ["run", method, "--world", world, "--set", "device=cudda", "--out", "nowhere"])
+    assert isinstance(answer.exception, GroundlabError) or answer.exit_code
+    said = str(answer.exception) + answer.output
+    assert "device is no device: give cpu, cuda, or cuda:N" in said
