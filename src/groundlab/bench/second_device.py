@@ -63,7 +63,7 @@ class _Device(TorchDispatchMode):
     def __init__(self, traffic: Traffic):
         super().__init__()
         self.traffic, self._storages = traffic, dict[int, StorageWeakRef]()
-        self._homeless = dict[int, StorageWeakRef]()
+        self._homeless, self._prune_at = dict[int, StorageWeakRef](), _PRUNED_FROM
         self.in_python = 0
 
     def owns(self, tensor: Tensor) -> bool:
@@ -80,9 +80,10 @@ class _Device(TorchDispatchMode):
         # The weak reference keeps the address from being given to another storage.
         reference = StorageWeakRef(storage)
         self._storages[reference.cdata] = reference
-        if len(self._storages) >= _PRUNED_FROM and len(self._storages) % _PRUNED_FROM == 0:
+        if len(self._storages) >= self._prune_at:
             for key in [key for key, each in self._storages.items() if each.expired()]:
                 del self._storages[key]
+            self._prune_at = 2 * len(self._storages) + _PRUNED_FROM
 
     def holds(self, storage: Any) -> bool:
         return storage._cdata in self._storages

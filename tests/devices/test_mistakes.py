@@ -1,0 +1,153 @@
+"""The stand-in for a GPU notices what CUDA would refuse: one planted mistake in each family of methods."""
+
+import numpy as np
+import pytest
+import torch
+
+from groundlab.bench.second_device import second_device
+from groundlab.core.run import Run
+from groundlab.language import models as language_models
+from groundlab.language import pretraining, token_policy
+from groundlab.papers import registry
+from groundlab.papers.glam import cloning, drrn, ppo
+from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
+from groundlab.papers.knowledge.observations import GRID, Windows
+from groundlab.papers.reasoning import ppo as reasoning_ppo
+
+ELSEWHERE = "at least two devices"
+
+
+def _glam_advantages(learner, patch):
+    step = ppo.gradient_step
+    patch.setattr(ppo, "gradient_step", lambda *args: step(*args[:4], args[4].cpu(), *args[5:]))
+
+
+def _glam_actions(learner, patch):
+    learner.scorer.branches = learner.scorer.branches.to(torch.device("cpu"))
+
+
+def _glam_head(learner, patch):
+    learner.scorer.value_head.to("cpu")
+
+
+def _glam_master(learner, patch):
+    master = learner.optimizer.param_groups[0]["params"][0]
+    master.data = master.data.cpu()
+
+
+def _cloning_inputs(learner, patch):
+    patch.setattr(type(learner.scorer.model), "device", torch.device("cpu"))
+
+
+def _drrn_prompts(learner, patch):
+    learner._q._device = torch.device("cpu")
+
+
+def _symbolic_mask(learner, patch):
+    learner._mask = learner._mask.cpu()
+
+
+def _symbolic_loss(learner, patch):
+    patch.setattr(torch, "stack", lambda parts, *rest, own=torch.stack: own([part.cpu() for part in parts], *rest))
+
+
+def _reasoning_targets(learner, patch):
+    patch.setattr(token_policy, "_index", lambda numbers, like: torch.tensor(numbers))
+
+
+def _reasoning_batch(learner, patch):
+    update = reasoning_ppo.token_ppo.update
+    move = lambda batch: batch._replace(returns=batch.returns.cpu())  # noqa: E731
+    patch.setattr(
+        reasoning_ppo.token_ppo, "update", lambda back, opt, batch, *rest: update(back, opt, move(batch), *rest)
+    )
+
+
+MISTAKES = {
+    "glam: advantages": ("glam", _glam_advantages),
+    "glam: tree of actions": ("glam", _glam_actions),
+    "glam: value head": ("npae", _glam_head),
+    "glam: a master": ("glam bfloat16", _glam_master),
+    "cloning: inputs": ("cloning", _cloning_inputs),
+    "drrn: prompts": ("drrn", _drrn_prompts),
+    "symbolic: mask": ("symbolic", _symbolic_mask),
+    "symbolic: losses": ("symbolic", _symbolic_loss),
+    "reasoning: targets": ("reasoning", _reasoning_targets),
+    "direct: batch": ("direct", _reasoning_batch),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_tensor_left_on_the_cpu_is_noticed(spec_of, tmp_path, cuda, monkeypatch, mistake):
+    name, plant = MISTAKES[mistake]
+    spec = spec_of(name, device="cuda")
+    learner = registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path / "run", spec))
+    plant(learner, monkeypatch)
+    with pytest.raises(RuntimeError, match=ELSEWHERE):
+        learner.train_step(1)
+
+
+def test_what_acts_must_come_to_the_cpu_before_numpy_reads_it(spec_of, cuda, monkeypatch):
+    learner = drrn.make_learner(spec_of("drrn", device="cuda"))
+    monkeypatch.setattr(learner._q, "policy", lambda numbers: (learner._q(numbers).detach(), None))
+    with pytest.raises(TypeError, match="to numpy"):
+        learner.train_step(1)
+
+
+def test_clones_and_heads_know_that_labels_are_elsewhere(spec_of, tmp_path, cuda, monkeypatch):
+    spec = spec_of("cloning", device="cuda")
+    learner = cloning.make_learner(spec, Run(tmp_path / "run", spec))
+    monkeypatch.setattr(learner, "loss", lambda pairs, own=learner.loss: own(pairs) + torch.zeros(1))
+    with pytest.raises(RuntimeError, match=ELSEWHERE):
+        learner.train_step(1)
+
+
+def test_preferences_are_read_on_their_device(cuda):
+    windows = Windows(np.zeros((3, 6, 7, 7, 3), np.uint8), np.zeros((3, 5), np.int64), np.zeros((3, 6), np.int64))
+    potential = PreferencePotential(PreferenceTransformer(GRID.shape, 7, size="small"), "cuda")
+    assert potential(windows).shape == (3,)
+    potential._device = "cpu"
+    with pytest.raises(RuntimeError, match=ELSEWHERE):
+        potential(windows)
+
+
+def test_pretraining_reads_its_batches_on_its_device(models, cuda):
+    recipe = pretraining.load_recipe("smoke-t5", batch_size=4)
+    model, words = language_models.load(models["t5"], device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters())
+    samples = next(pretraining.pool(recipe, recipe.stages[0], 0))
+    batch = pretraining.probes.collate(model, words, samples)
+    pretraining._update(model, optimizer, batch, 1e-3, 1.0)
+    with pytest.raises(RuntimeError, match=ELSEWHERE):
+        left = {name: tensor.cpu() for name, tensor in batch.items()}
+        pretraining._update(model, optimizer, left, 1e-3, 1.0)
+
+
+REFUSED = {
+    "a sum of both sides": lambda x: x + torch.ones(3, 4),
+    "an accumulator on the CPU": lambda x: torch.zeros(()).add_(x.sum()),
+    "rows of both sides": lambda x: torch.cat([x, torch.ones(1, 4)]),
+    "an index on the device into the CPU's rows": lambda x: torch.ones(3, 4)[x[:, 0].long()],
+    "the CPU's generator": lambda x: torch.rand(3, device="cuda", generator=torch.Generator()),
+    "a draw by the CPU's generator": lambda x: x.multinomial(1, generator=torch.Generator()),
+    "a gradient of both sides": lambda x: (x * torch.ones(3, 4, requires_grad=True)).sum().backward(),
+}
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_cuda_and_its_stand_in_refuse(cuda, mistake):
+    with pytest.raises(RuntimeError, match="device"):
+        REFUSED[mistake](torch.rand(3, 4).to("cuda"))
+
+
+def test_what_goes_between_the_sides_is_counted():
+    with second_device() as traffic:
+        x = torch.rand(3, 4).to("cuda")
+        assert (traffic.waits, traffic.to_device) == (0, 1)
+        x[torch.tensor([0])]
+        torch.tensor([1.0], device="cuda")
+        assert (traffic.waits, traffic.to_device) == (0, 3)
+        float(x.sum()), x.tolist(), x.cpu(), x[x > 0.5], bool(x.sum() > 0)
+        assert (traffic.waits, traffic.to_device) == (5, 3)
+        assert (x * 2).device == x.new_zeros(3).device == torch.zeros_like(x).device == torch.device("cuda", 0)
+    assert x.device.type == "cpu", "afterwards it is where it always was"
