@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import reproduce
 
@@ -69,6 +70,20 @@ def test_papers_are_run_one_after_the_other_and_the_shortest_has_its_pages_first
     manifest = json.loads((version / "manifest.json").read_text())
     assert {run["paper"] for run in manifest["runs"]} == {"worlds", "mediator"}
     assert out.index("mediator: 1 runs finished") < out.index("worlds: 1 runs finished")
+
+
+def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(laboratory, capsys):
+    given = {"papers": ["mediator"], "scale": "smoke", "results": laboratory.results}
+    assert reproduce(**given, executor="none") == 75
+    plan = lab.plan("mediator", scale="smoke", results=laboratory.results)
+    assert len(plan.pending()) == len(plan.runs), "none is started"
+    for run in plan.runs:
+        lab.execute_run(run.spec, plan.folder_of(run))
+    assert reproduce(**given, executor="none", pages=False) == 0
+    assert "without --no-pages the same command makes tables, figures and pages" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert laboratory.versions() == []
 
 
 def test_a_dry_run_prints_the_plan_and_starts_nothing(laboratory):

@@ -40,7 +40,16 @@ def _slurm_answers() -> bool:
     return answer.returncode == 0 and bool(answer.stdout.strip())
 
 
-on_slurm = pytest.mark.skipif(not _slurm_answers(), reason="no Slurm answers here (sinfo)")
+def on_slurm(test):
+    """Only where a Slurm answers, which may then be asked oftener than a site's."""
+    there = pytest.mark.skipif(not _slurm_answers(), reason="no Slurm answers here (sinfo)")
+    return pytest.mark.usefixtures("quick_polls")(there(test))
+
+
+@pytest.fixture
+def quick_polls(monkeypatch):
+    monkeypatch.setattr(queue, "_POLL_SECONDS", 2.0)
+    monkeypatch.setattr(queue, "_SLOWEST_POLL_SECONDS", 3.0)
 
 
 @pytest.fixture
