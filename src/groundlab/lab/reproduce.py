@@ -96,7 +96,13 @@ def reproduce(
     device, gpus = _chosen_device(device, executor, dry_run)
     home = results_folder(results)
     storage.check_writable(home) if dry_run else storage.make_folder(home)
-    choice = {"scale": scale, "seeds": seeds, "methods": methods, "experiments": experiments, "device": device}
+    choice: dict[str, Any] = {
+        "scale": scale,
+        "seeds": seeds,
+        "methods": methods,
+        "experiments": experiments,
+        "device": device,
+    }
     chosen = partial(plan, *papers, **choice, results=results)
     the_plan = chosen()
     if continue_from is not None and not dry_run:
@@ -109,18 +115,16 @@ def reproduce(
     if ready := find_version(the_plan):
         console.print(f"nothing to do: {ready}", soft_wrap=True)
         return _verdict(ready, console)
-    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), _review_page(the_plan.results)):
-        check_parameters(notebook, parameters)  # before hours of training, not after
-    if executor == "local":
-        check_devices(each.spec for each in the_plan.pending())
+    _check_before_hours_of_training(the_plan, executor)
     execute = partial(_execute, executor, workers, cluster, wait, until, gpus)
     if cluster or not pages:
-        outcome = execute(the_plan)
-        _print_outcome(" + ".join(the_plan.papers), outcome, console)
-        if not cluster or not pages or outcome.unfinished:
-            return _end_without_pages(outcome, console)
-        return _pages_as_a_job(the_plan, cluster, {"papers": list(papers), **choice, "results": str(home)}, wait)
-    part: Part = {METHODS_VARIABLE: methods, EXPERIMENTS_VARIABLE: experiments, DEVICE_VARIABLE: device and [device]}
+        arguments = {"papers": list(papers), **choice, "results": str(home)}
+        return _run_all(the_plan, execute, cluster if pages else None, arguments, wait, console)
+    part: Part = {
+        METHODS_VARIABLE: methods,
+        EXPERIMENTS_VARIABLE: experiments,
+        DEVICE_VARIABLE: [device] if device else None,
+    }
     command = _command_line(papers, experiments, scale, seeds, device)
     return _run_papers(the_plan, _papers_shortest_first(the_plan), execute, until, seeds, part, command, console)
 
@@ -146,18 +150,34 @@ def _chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[st
     return "cuda", [here[number].handle] if ":" in device and number < len(here) else None
 
 
-def _end_without_pages(outcome: "Outcome", console: Console) -> int:
-    """Say what the same command does next, and return the exit code."""
-    console.print(
-        "unfinished: the same command continues here"
-        if outcome.unfinished
-        else "the runs are done; without --no-pages the same command makes tables, figures and pages"
-    )
-    return outcome.exit_code
+def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
+    """Raises GroundlabError where a notebook lacks a parameter, and for a GPU that is not here."""
+    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), _review_page(the_plan.results)):
+        check_parameters(notebook, parameters)
+    if executor == "local":
+        check_devices(each.spec for each in the_plan.pending())
 
 
-def _pages_as_a_job(the_plan: Plan, cluster: "SlurmSettings", arguments: dict[str, Any], wait: bool) -> int:
-    """Pages cost minutes of CPU and start hostile programs in a sandbox: nothing for a login node."""
+def _run_all(
+    the_plan: Plan,
+    execute: Callable[[Plan], "Outcome"],
+    cluster: "SlurmSettings | None",
+    arguments: dict[str, Any],
+    wait: bool,
+    console: Console,
+) -> int:
+    """All runs, then the pages as a job of a cluster, or none; returns the exit code.
+
+    Pages cost minutes of CPU and start hostile programs in a sandbox: nothing for a login node.
+    """
+    outcome = execute(the_plan)
+    _print_outcome(" + ".join(the_plan.papers), outcome, console)
+    if outcome.unfinished:
+        console.print("unfinished: the same command continues here")
+        return outcome.exit_code
+    if cluster is None:
+        console.print("the runs are done; without --no-pages the same command makes tables, figures and pages")
+        return outcome.exit_code
     from groundlab.lab.slurm.executor import make_pages
 
     return make_pages(the_plan, cluster, arguments, wait)
