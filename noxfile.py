@@ -179,17 +179,21 @@ def lab(session: nox.Session) -> None:
 
 
 IMAGE_FILES = ("Dockerfile", "apptainer.def")
-LOCK = "requirements/container.lock"
+LOCK, PYLOCK = "requirements/container.lock", "pylock.toml"
 
 
 @session
 def lock(session: nox.Session) -> None:
-    """Write requirements/container.lock anew: every package of the images, at the pinned version, with its hashes."""
+    """Write the locks anew: requirements/container.lock for the images, pylock.toml (PEP 751) for sessions and tests.
+
+    Both name every package at its pinned version, with its hashes, for x86_64 Linux and Python 3.11.
+    """
     install(session)
     run(session, "python", "-m", "pip", "install", "--quiet", "uv")
-    target = ("--python-version", "3.11.14", "--python-platform", "x86_64-manylinux_2_28")
-    sources = ("--no-config", "--index-url", "https://pypi.org/simple", "-c", CONSTRAINTS, "--extra", "slurm")
-    run(session, "uv", "pip", "compile", "pyproject.toml", "--generate-hashes", *target, *sources, "-o", LOCK)
+    target = ("--python-platform", "x86_64-manylinux_2_28", "--no-config", "--index-url", "https://pypi.org/simple")
+    compile_ = ("uv", "pip", "compile", "pyproject.toml", *target, "-c", CONSTRAINTS)
+    run(session, *compile_, "--generate-hashes", "--python-version", "3.11.14", "--extra", "slurm", "-o", LOCK)
+    run(session, *compile_, "--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", PYLOCK)
 
 
 @session

@@ -25,7 +25,7 @@ from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import read_yaml
-from groundlab.lab import import_closure, machine, run_store
+from groundlab.lab import crate, import_closure, machine, run_store
 from groundlab.lab.kept import copy_files, copy_kept
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
@@ -286,6 +286,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         if (home / version / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     pack_records(home / version)
+    crate.write(home / version)
     storage.write_json(file, reference)
     return file
 

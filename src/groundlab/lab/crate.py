@@ -1,0 +1,190 @@
+"""Provenance for archives: `ro-crate-metadata.json` in a published version, a Process Run Crate made from its manifest.
+
+    write(folder)                # when a version is published
+    check(folder)                # as a test does: what it says is what the manifest says and what is there
+
+It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
+which commit made it, on which machine, when, and the SHA-256 of what else a version holds. Records of runs are sealed
+by their own manifests; the crate stands outside all seals, because it can be made again from what they guard.
+"""
+
+import datetime
+import mimetypes
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import manifests, storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.manifests import MANIFEST, Manifest
+from groundlab.core.storage import digest_bytes
+
+CRATE = "ro-crate-metadata.json"
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+_CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
+_LICENCE = "https://spdx.org/licenses/MIT"
+_AUTHORS = "#authors"
+_TYPES = {".gz": "application/gzip", ".yaml": "application/yaml", ".ipynb": "application/x-ipynb+json"}
+Entity = dict[str, Any]
+
+
+def write(version: Path) -> Path:
+    """Write the crate of a version from its manifest, packed records and all; returns its path."""
+    storage.write_json(version / CRATE, content(version))
+    return version / CRATE
+
+
+def check(version: Path) -> None:
+    """Raises GroundlabError where a version's crate is not the one that its manifest and its files make."""
+    if not (version / CRATE).is_file() or storage.read_json(version / CRATE) != content(version):
+        raise GroundlabError(f"{version / CRATE} is not what this version holds; publish it again, or git checkout it")
+
+
+def content(version: Path) -> Entity:
+    """The crate as JSON-LD: every run that is there is a folder and the action that made it, all else is a file."""
+    manifest = manifests.read_version(version)
+    runs = [run for run in manifest["runs"] if run["folder"] and (version / run["folder"]).is_dir()]
+    files = [_file(version, path) for path in _other_files(version)]
+    folders = [_folder(run) for run in runs]
+    actions = [_whole(manifest, files), *(_action(manifest, version, run) for run in runs)]
+    inputs = [_property(f"#input/{name}", name, f"sha256:{digest}") for name, digest in manifest["inputs"].items()]
+    graph = [_descriptor(), _root(manifest, [*folders, *files], actions), _profile(), _licence(), _authors()]
+    graph += [_software(manifest), *_packages(manifest), *inputs, *folders, *files, *actions]
+    return {"@context": _CONTEXT, "@graph": graph}
+
+
+def _other_files(version: Path) -> list[Path]:
+    """What a version holds besides the folders of its runs, the crate left out."""
+    found = (path for path in version.rglob("*") if path.is_file() and path.name != CRATE)
+    return sorted(path for path in found if "runs" not in path.relative_to(version).parts[:2])
+
+
+def _link(*ids: str) -> Any:
+    links = [{"@id": each} for each in ids]
+    return links[0] if len(links) == 1 else links
+
+
+def _descriptor() -> Entity:
+    about = {"conformsTo": _link("https://w3id.org/ro/crate/1.1"), "about": _link("./")}
+    return {"@id": CRATE, "@type": "CreativeWork", **about}
+
+
+def _root(manifest: Manifest, parts: list[Entity], actions: list[Entity]) -> Entity:
+    papers, git = ", ".join(manifest["papers"]), manifest["git"]
+    made = f"made by `{manifest['command']}` at commit {git['commit']}{' with changes' if git['dirty'] else ''}"
+    return {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": f"groundlab results {manifest['version']}",
+        "description": f"Records, tables and figures of {papers} at scale {manifest['scale']}, {made}.",
+        "datePublished": manifest["created"],
+        "license": _link(_LICENCE),
+        "author": _link(_AUTHORS),
+        "publisher": _link(_AUTHORS),
+        "conformsTo": _link(PROFILE),
+        "hasPart": [_link(part["@id"]) for part in parts],
+        "mentions": [_link(action["@id"]) for action in actions],
+    }
+
+
+def _profile() -> Entity:
+    return {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+
+
+def _licence() -> Entity:
+    text = "The licence of groundlab, its shipped models and its results."
+    return {"@id": _LICENCE, "@type": "CreativeWork", "name": "MIT License", "description": text}
+
+
+def _authors() -> Entity:
+    return {"@id": _AUTHORS, "@type": "Organization", "name": "The groundlab authors"}
+
+
+def _ourselves(manifest: Manifest) -> str:
+    """A package URL: what ran is known by its commit."""
+    return f"pkg:generic/groundlab@{manifest['git']['commit']}"
+
+
+def _software(manifest: Manifest) -> Entity:
+    """groundlab as it ran: its commit is its version."""
+    return {
+        "@id": _ourselves(manifest),
+        "@type": "SoftwareApplication",
+        "name": "groundlab",
+        "version": f"{manifest['package']} ({manifest['git']['commit']})",
+        "license": _link(_LICENCE),
+        "runtimePlatform": f"Python {manifest['python']}",
+        "operatingSystem": manifest["platform"],
+        "processorRequirements": f"{manifest['hardware']['cores']} cores of {manifest['hardware']['cpu']}",
+        "memoryRequirements": f"{manifest['hardware']['memory_gib']} GiB",
+        "softwareRequirements": [_link(package["@id"]) for package in _packages(manifest)],
+    }
+
+
+def _packages(manifest: Manifest) -> list[Entity]:
+    """Each by its page on PyPI."""
+    installed = ((name, version) for name, version in manifest["packages"].items() if name != "groundlab")
+    pages = ((f"https://pypi.org/project/{name}/{version}/", name, version) for name, version in installed)
+    return [
+        {"@id": page, "@type": "SoftwareApplication", "name": name, "version": version, "url": page}
+        for page, name, version in pages
+    ]
+
+
+def _property(id: str, name: str, value: str) -> Entity:
+    return {"@id": id, "@type": "PropertyValue", "name": name, "value": value}
+
+
+def _file(version: Path, path: Path) -> Entity:
+    data = path.read_bytes()
+    kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    about = {"encodingFormat": kind, "contentSize": str(len(data)), "sha256": digest_bytes(data)}
+    name = path.relative_to(version).as_posix()
+    return {"@id": name, "@type": "File", "name": name, **about}
+
+
+def _folder(run: Entity) -> Entity:
+    told = f"Records of {run['method']} on {run['world']}, seed {run['seed']}; {MANIFEST} in it has their SHA-256."
+    return {"@id": f"{run['folder']}/", "@type": "Dataset", "name": run["label"], "description": told}
+
+
+def _whole(manifest: Manifest, files: list[Entity]) -> Entity:
+    """How a version was put together: its pages, from its runs and all inputs."""
+    return {
+        "@id": "#version",
+        "@type": "CreateAction",
+        "name": manifest["command"],
+        "description": f"All runs, then tables, figures and pages; {len(manifest['runs'])} runs.",
+        "instrument": _link(_ourselves(manifest)),
+        "agent": _link(_AUTHORS),
+        "endTime": manifest["created"],
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+        "object": _link(*(f"#input/{name}" for name in manifest["inputs"])),
+        "result": _link(*(file["@id"] for file in files)),
+    }
+
+
+def _times(session: Entity) -> tuple[str, str]:
+    """Start and end of a process, as ISO 8601."""
+    started = datetime.datetime.fromisoformat(session["started"])
+    ended = started + datetime.timedelta(seconds=session.get("wall_seconds", 0.0))
+    return started.isoformat(timespec="seconds"), ended.isoformat(timespec="seconds")
+
+
+def _action(manifest: Manifest, version: Path, run: Entity) -> Entity:
+    """How a run was made, from the start of its first process to the end of its last."""
+    own = manifests.read_run(version / run["folder"]) or {}
+    times = [_times(session) for session in own.get("history", [])]
+    inputs = [f"#input/{name}" for name in own.get("inputs", {}) if name in manifest["inputs"]]
+    seconds = f"{run['wall_seconds']:.1f} s by the clock, {run['cpu_seconds']:.1f} s of CPU"
+    return {
+        "@id": f"#run/{run['folder']}",
+        "@type": "CreateAction",
+        "name": f"groundlab run {run['method']} --world {run['world']} --seed {run['seed']}",
+        "description": f"{seconds}, {run['peak_memory_mib']:.0f} MiB at most; settings are in config.yaml.",
+        "instrument": _link(_ourselves(manifest)),
+        "agent": _link(_AUTHORS),
+        **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+        **({"object": _link(*inputs)} if inputs else {}),
+        "result": _link(f"{run['folder']}/"),
+    }

@@ -1,0 +1,89 @@
+"""The provenance of a published version for archives: a Process Run Crate that says what its manifest says."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from groundlab.core import manifests
+from groundlab.core.errors import GroundlabError
+from groundlab.core.storage import digest_bytes
+from groundlab.lab import crate
+
+STORED = Path(__file__).parents[3] / "results"
+
+
+@pytest.fixture
+def version(tmp_path):
+    """A copy of the smallest published version, with its crate."""
+    smallest = min((file.parent for file in STORED.glob("*/claims.json")), key=lambda at: len(list(at.rglob("*"))))
+    shutil.copytree(smallest, tmp_path / smallest.name)
+    crate.write(tmp_path / smallest.name)
+    return tmp_path / smallest.name
+
+
+def entities(version: Path) -> dict[str, dict]:
+    content = json.loads((version / crate.CRATE).read_text())
+    assert set(content) == {"@context", "@graph"}
+    by_id = {entity["@id"]: entity for entity in content["@graph"]}
+    assert len(by_id) == len(content["@graph"]), "an entity is described once"
+    return by_id
+
+
+def links(value) -> list[str]:
+    """All ids that a value refers to."""
+    if isinstance(value, dict):
+        return [value["@id"]]
+    return [each for part in value for each in links(part)] if isinstance(value, list) else []
+
+
+def test_a_crate_names_its_profile_and_describes_all_that_it_refers_to(version):
+    by_id = entities(version)
+    assert by_id[crate.CRATE]["about"] == {"@id": "./"}
+    assert by_id["./"]["conformsTo"] == {"@id": crate.PROFILE} and by_id[crate.PROFILE]["version"] == "0.5"
+    assert all(by_id["./"].get(name) for name in ("name", "description", "datePublished", "license", "hasPart"))
+    outside = {"https://w3id.org/ro/crate/1.1"}
+    referred = {each for entity in by_id.values() for key, value in entity.items() for each in links(value)}
+    assert referred - outside <= set(by_id) and set(by_id) - {crate.CRATE} <= referred
+
+
+def test_every_file_and_every_run_is_in_the_crate(version):
+    by_id, manifest = entities(version), manifests.read_version(version)
+    parts = links(by_id["./"]["hasPart"])
+    for path in (path for path in version.rglob("*") if path.is_file() and path.name != crate.CRATE):
+        name = path.relative_to(version).as_posix()
+        if "/runs/" in name:
+            assert f"{path.parent.relative_to(version).as_posix()}/" in parts
+        else:
+            assert by_id[name]["sha256"] == digest_bytes(path.read_bytes()) and name in parts
+    actions = [entity for name, entity in by_id.items() if name.startswith("#run/")]
+    assert len(actions) == len(manifest["runs"]) == len(links(by_id["./"]["mentions"])) - 1
+    assert len(links(by_id["#version"]["object"])) == len(manifest["inputs"])
+    for action in actions:
+        assert action["startTime"] <= action["endTime"] <= manifest["created"]
+        (made,) = links(action["result"])
+        assert (version / made).is_dir()
+        (tool,) = links(action["instrument"])
+        assert manifest["git"]["commit"] in tool and manifest["git"]["commit"] in by_id[tool]["version"]
+
+
+def test_a_crate_that_is_not_of_its_version_is_told(version):
+    crate.check(version)
+    (version / "claims.json").write_text("{}")
+    with pytest.raises(GroundlabError, match="is not what this version holds"):
+        crate.check(version)
+    (version / crate.CRATE).unlink()
+    with pytest.raises(GroundlabError, match="is not what this version holds"):
+        crate.check(version)
+
+
+def test_seals_stand_without_the_crate(version):
+    before = manifests.check_runs(version)
+    (version / crate.CRATE).unlink()
+    assert manifests.check_runs(version) == before
+
+
+def test_published_versions_that_have_a_crate_have_their_own():
+    for file in STORED.glob(f"*/{crate.CRATE}"):
+        crate.check(file.parent)
