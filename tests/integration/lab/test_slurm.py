@@ -36,7 +36,11 @@ Task(json.loads(sys.argv[1]))()
 def _slurm_answers() -> bool:
     if not shutil.which("sinfo"):
         return False
-    answer = subprocess.run(["sinfo", "--noheader", "--states=idle,mixed,allocated"], capture_output=True, text=True)
+    command = ["sinfo", "--noheader", "--states=idle,mixed,allocated"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=3)
+    except subprocess.TimeoutExpired:  # installed, and its controller is down
+        return False
     return answer.returncode == 0 and bool(answer.stdout.strip())
 
 
