@@ -253,7 +253,10 @@ def figures(
     if publish:
         newest = versions[-1]
         lab.publish(newest.name, newest.parent)
-        for path in report.publish(newest, repository_root()):
+        from groundlab.pages.worlds import draw_families
+
+        root = repository_root()
+        for path in [*report.publish(newest, root), *draw_families(root / "figures")]:
             console.print(f"published {path}", highlight=False, soft_wrap=True)
 
 

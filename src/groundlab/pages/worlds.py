@@ -4,6 +4,7 @@
     worlds.scene("BabyAI-GoToLocal-v0", seed=3)     # the level, the agent's view, and its text in two languages
     worlds.listing("BabyAI-Go")                     # worlds by the start of their name
     worlds.speed("BabyAI-GoToLocal-v0", 256)        # steps a second, now
+    worlds.draw_families(Path("figures"))           # one picture of each kind of world, for the README
 
 Each function gives an object that a notebook draws.
 """
@@ -13,11 +14,13 @@ import html
 import io
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from groundlab import worlds
+from groundlab.report.style import house_style, new_figure, save
 from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, TYPES
 
@@ -82,6 +85,46 @@ def _list(language: str, sentences: list[str]) -> str:
     items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
     list_of = f'<ul style="margin:2px 0 8px">{items}</ul>'
     return f'<div style="text-align:left;line-height:1.3"><b>{language.capitalize()}</b>{list_of}</div>'
+
+
+_FAMILIES = (
+    ("BabyAI-GoToLocal-v0", 3, "one room, seven cells in view"),
+    ("BabyAI-GoTo-v0", 5, "nine rooms and doors"),
+    ("SimpleDoorKey", 0, "a key, a locked door, seen in part"),
+    ("Crafter-Text-EatCow", 0, "Crafter: an open world"),
+)
+"""A world of each kind, the level that is drawn, and what is to be seen in it."""
+
+
+def draw_families(folder: Path) -> list[Path]:
+    """Write `worlds-families.png` and `.pdf` to a folder: a level of each kind of world; returns the two files."""
+    with house_style():
+        figure, axes = new_figure(9.0, 3.1, 1, len(_FAMILIES))
+        for axis, (world, seed, words) in zip(axes[0], _FAMILIES, strict=True):
+            picture, goal = first_picture(world, seed)
+            axis.imshow(picture, interpolation="nearest")
+            axis.grid(False)
+            axis.set(xticks=[], yticks=[], title=f"{world.removesuffix('-v0')}\n{words}")
+            axis.title.set_fontsize(8.5)
+            axis.set_xlabel(goal, fontsize=8.5, style="italic")
+            axis.spines[:].set_visible(False)
+        return save(figure, folder, "worlds-families")
+
+
+def first_picture(world: str, seed: int) -> tuple[np.ndarray, str]:
+    """(picture uint8 [H, W, 3], goal) of the beginning of a level."""
+    family = worlds.family_of(world)
+    if family.image.endswith("a picture"):
+        observations, _ = worlds.make(world, 1, seed=seed).reset(seed=[seed])
+        return observations["image"][0], observations["mission"][0] if "mission" in observations else ""
+    env = worlds.GridEnv(world)
+    observation, _ = env.reset(seed=seed)
+    for action in _LOOK_AROUND if family.name == "door-key" else ():
+        observation, *_ = env.step(action)
+    return family.pictures(env.grids, observation["image"], _TILE, _WIDEST)[0][1], observation["mission"]
+
+
+_LOOK_AROUND = (2, 2, 1, 2)  # so that more of a door-key room has been seen
 
 
 def actions() -> Page:
