@@ -21,7 +21,7 @@ from PIL import Image
 
 from groundlab import worlds
 from groundlab.report.style import house_style, new_figure, save
-from groundlab.worlds import text
+from groundlab.worlds import render, text
 from groundlab.worlds.codes import COLOURS, TYPES
 
 _TILE, _WIDEST = 24, 400  # pixels: a cell, and a picture that is shown in smaller cells
@@ -90,7 +90,7 @@ def _list(language: str, sentences: list[str]) -> str:
 _FAMILIES = (
     ("BabyAI-GoToLocal-v0", 3, "one room, seven cells in view"),
     ("BabyAI-GoTo-v0", 5, "nine rooms and doors"),
-    ("SimpleDoorKey", 0, "a key, a locked door, seen in part"),
+    ("SimpleDoorKey", 0, "a key and a locked door"),
     ("Crafter-Text-EatCow", 0, "Crafter: an open world"),
 )
 """A world of each kind, the level that is drawn, and what is to be seen in it."""
@@ -112,19 +112,14 @@ def draw_families(folder: Path) -> list[Path]:
 
 
 def first_picture(world: str, seed: int) -> tuple[np.ndarray, str]:
-    """(picture uint8 [H, W, 3], goal) of the beginning of a level."""
-    family = worlds.family_of(world)
-    if family.image.endswith("a picture"):
+    """(picture uint8 [H, W, 3], goal) of the beginning of a level, drawn whole where it is of the grid engine."""
+    if worlds.family_of(world).image.endswith("a picture"):
         observations, _ = worlds.make(world, 1, seed=seed).reset(seed=[seed])
-        return observations["image"][0], observations["mission"][0] if "mission" in observations else ""
+        return observations["image"][0], str(worlds.find(world).mission)
     env = worlds.GridEnv(world)
     observation, _ = env.reset(seed=seed)
-    for action in _LOOK_AROUND if family.name == "door-key" else ():
-        observation, *_ = env.step(action)
-    return family.pictures(env.grids, observation["image"], _TILE, _WIDEST)[0][1], observation["mission"]
-
-
-_LOOK_AROUND = (2, 2, 1, 2)  # so that more of a door-key room has been seen
+    tile = min(_TILE, _WIDEST // env.grids.cells.shape[1])
+    return render.level_picture(env.grids, tile=tile), observation["mission"]
 
 
 def actions() -> Page:
