@@ -140,7 +140,7 @@ def test_an_agent_that_reads_goes_on_from_what_a_person_did_in_its_place():
         return torch.log_softmax(torch.tensor([[0.0, 0, 9, 0, 0, 0]]), -1), torch.zeros(1)
 
     stage = Stage("BabyAI-GoToLocal-v0", 0)
-    agent = watched_reader(policy, stage.world.name, ReadingSettings(), np.random.default_rng(0))
+    agent = watched_reader(policy, stage.world.name, ReadingSettings(nbr_obs=3), np.random.default_rng(0))
     agent.start(stage)
     probabilities, choice = agent.decide(stage)
     assert agent.decisions[choice] == "go forward" and probabilities[choice] == pytest.approx(1, abs=0.01)
