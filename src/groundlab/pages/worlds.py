@@ -114,7 +114,7 @@ def draw_families(folder: Path) -> list[Path]:
 def first_picture(world: str, seed: int) -> tuple[np.ndarray, str]:
     """(picture uint8 [H, W, 3], goal) of the beginning of a level, drawn whole where it is of the grid engine."""
     if worlds.family_of(world).image.endswith("a picture"):
-        observations, _ = worlds.make(world, 1, seed=seed).reset(seed=[seed])
+        observations, _ = worlds.make(world, 1, seed=seed).reset(seed=seed)
         return observations["image"][0], str(worlds.find(world).mission)
     env = worlds.GridEnv(world)
     observation, _ = env.reset(seed=seed)
