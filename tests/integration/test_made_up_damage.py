@@ -309,7 +309,6 @@ FAILED_ONCE: tuple[tuple[str, ...], ...] = (
     ("label", "goals", "--out", "OUT", "--set", "chat=3"),
     ("label", "goals", "--out", "OUT", "--set", "rounds=-1"),
     ("label", "goals", "--out", "OUT", "--maker", "scripted", "--model", "m"),
-    ("model", "memory", "quick-t5-s0"),
 )
 
 

@@ -27,7 +27,11 @@ from groundlab.report.exhibits import Drawn
 NOTHING_TO_SHOW = {
     # no study of limits with a tuned agent; one room only; nothing varied
     "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants"},
-    "full": {"knowledge-labels", "knowledge-quirks"},  # experiments that stand alone
+    # experiments that stand alone
+    "full": {
+        *("knowledge-labels", "knowledge-quirks", "reasoning-distractors", "reasoning-distractors-table"),
+        *("reasoning-limits", "reasoning-limits-table"),
+    },
     # models of other makers, of whose pretraining nothing is known; labels by one language model
     "paper": {"glam-dose-curves", "glam-doses", "knowledge-labels"},
 }
@@ -163,7 +167,7 @@ def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
                 _run_statement(statement, names)
         if "parameters" in cell["metadata"].get("tags", ()):
             assert parameters.keys() <= names.keys()
-            names |= parameters
+            names |= parameters | ({"source": "fresh"} if "source" in names else {})  # as `reproduce` tells them
     return names
 
 

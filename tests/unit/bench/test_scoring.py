@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForCondition
 from groundlab.bench import scoring
 from groundlab.bench.measurement import Measurement
 from groundlab.language.scoring import ActionScorer
+from groundlab.report import style
 
 MODELS = {
     "T5": lambda: T5ForConditionalGeneration(
@@ -50,4 +51,4 @@ def test_the_figure_has_a_panel_a_model_and_leaves_other_figures_out(tmp_path):
     assert scoring.draw(points, tmp_path / "again")[0].read_bytes() == files[0].read_bytes()
     one = scoring.draw(points[:4], tmp_path / "one")[0]
     assert one.read_bytes() != files[0].read_bytes()
-    assert Image.open(files[0]).width > 1000
+    assert Image.open(files[0]).width > 8 * style.DPI
