@@ -51,4 +51,4 @@ def test_the_figure_has_a_panel_a_model_and_leaves_other_figures_out(tmp_path):
     assert scoring.draw(points, tmp_path / "again")[0].read_bytes() == files[0].read_bytes()
     one = scoring.draw(points[:4], tmp_path / "one")[0]
     assert one.read_bytes() != files[0].read_bytes()
-    assert Image.open(files[0]).width > 8 * style.DPI
+    assert Image.open(files[0]).width > 7 * style.DPI
