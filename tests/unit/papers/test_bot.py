@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from groundlab import worlds
+from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.registry import Request
@@ -37,7 +38,7 @@ def world_of(case: dict) -> str:
 
 
 def bot_cases() -> list[dict]:
-    cases = [case for case in json.loads(GOLDEN.read_text())["cases"] if case["level"] and "-bot" in case["id"]]
+    cases = [case for case in storage.read_json(GOLDEN)["cases"] if case["level"] and "-bot" in case["id"]]
     return [case for case in cases if world_of(case) in worlds.WORLDS and case["level"] not in OTHER_MISSIONS]
 
 

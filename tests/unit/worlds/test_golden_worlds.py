@@ -5,7 +5,6 @@ reference does is proved there, over whole streams of episodes of every level; t
 no reference plays: rooms made by hand, sizes, limits, and levels of our own.
 """
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from reference import Target, reference
 
 from groundlab import worlds
+from groundlab.core import storage
 from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, DONE, DROP, TYPES
 from groundlab.worlds.rules import Rules
@@ -82,7 +82,7 @@ def by_reference(name: str, seed: int, actions: list[int], target: Target | None
 
 @cache
 def _stored(name: str) -> dict:
-    return json.loads((GOLDEN / name).read_text())
+    return storage.read_json(GOLDEN / name)
 
 
 def level_cases() -> list[dict]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.text_env.prompts import (
     ACTION_SPACES,
@@ -23,8 +24,7 @@ from groundlab.worlds.text_env.prompts import (
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "babyai_text_prompts.json").read_text())
 CASES = {
-    case["id"]: case
-    for case in json.loads((Path(__file__).parents[2] / "golden" / "babyai_text.json").read_text())["cases"]
+    case["id"]: case for case in storage.read_json(Path(__file__).parents[2] / "golden" / "babyai_text.json")["cases"]
 }
 
 

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, DOOR, DOOR_STATES, TYPES, WALL
 from groundlab.worlds.text import GLAM, KNOWLEDGE, Wording, describe, describe_batch, joined
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-CASES = {case["id"]: case for case in json.loads((GOLDEN / "babyai_text.json").read_text())["cases"]}
+CASES = {case["id"]: case for case in storage.read_json(GOLDEN / "babyai_text.json")["cases"]}
 KNOWLEDGE_STATES = json.loads((GOLDEN / "background_knowledge.json").read_text())["minigrid"][
     "minigrid_synthetic_captions"
 ]
