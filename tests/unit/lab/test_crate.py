@@ -58,12 +58,13 @@ def test_every_file_and_every_run_is_in_the_crate(version):
         else:
             assert by_id[name]["sha256"] == digest_bytes(path.read_bytes()) and name in parts
     actions = [entity for name, entity in by_id.items() if name.startswith("#run/")]
-    assert len(actions) == len(manifest["runs"]) == len(links(by_id["./"]["mentions"])) - 1
+    made = [run for run in manifest["runs"] if run["folder"]]  # an unfinished version names the others
+    assert len(actions) == len(made) == len(links(by_id["./"]["mentions"])) - 1
     assert len(links(by_id["#version"]["object"])) == len(manifest["inputs"])
     for action in actions:
         assert action["startTime"] <= action["endTime"] <= manifest["created"]
-        (made,) = links(action["result"])
-        assert (version / made).is_dir()
+        (result,) = links(action["result"])
+        assert (version / result).is_dir()
         (tool,) = links(action["instrument"])
         assert manifest["git"]["commit"] in tool and manifest["git"]["commit"] in by_id[tool]["version"]
 
