@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from groundlab.cli import app
 from groundlab.core import storage
+from groundlab.core.run import Run, RunSpec
 from groundlab.language import models as language_models
 from groundlab.language import t5_forward
 from groundlab.language.scoring import ActionScorer
+from groundlab.learning import checkpoints
 from groundlab.learning.checkpoints import TensorFile
 from groundlab.papers.glam.memory import estimate
 from groundlab.papers.glam.settings import TrainingSettings
@@ -87,6 +89,32 @@ def test_tensors_are_laid_out_as_safetensors_lays_them_out():
     ours = load(bytes(TensorFile(tensors)))
     theirs = load(save({name: values.contiguous() for name, values in tensors.items()}))
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_large_state_comes_back_from_disk_bit_for_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "_LARGE", 0)
+    spec = RunSpec(method="glam", world="BabyAI-GoToObjS4-v0", seed=0)
+    network, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    optimizer, resumed = (torch.optim.Adam(each.parameters()) for each in (network, other))
+    network(torch.ones(3)).sum().backward()
+    optimizer.step()
+    files = checkpoints.pack(network, optimizer, {"a": 1})
+    assert isinstance(files["network.safetensors"], TensorFile), "made while it is written"
+    Run(tmp_path, spec).advance(1, 1, lambda: files)
+    stored = Run(tmp_path, spec).restore()
+    assert stored and checkpoints.unpack(stored.files, other, resumed) == {"a": 1}
+    again = checkpoints.pack(other, resumed, {"a": 1})
+    assert {name: bytes(each) for name, each in files.items()} == {name: bytes(each) for name, each in again.items()}
+
+
+def test_checkpoints_by_the_clock_take_no_more_than_their_share_of_time(tmp_path):
+    run = Run(tmp_path, RunSpec(method="glam", world="BabyAI-GoToObjS4-v0", seed=0), checkpoint_seconds=0)
+    run._saving_seconds = 60.0  # so the next is due after twenty minutes
+    run.advance(1, 1000, lambda: {"state": b""})
+    assert not (tmp_path / "checkpoint").exists()
+    run._saving_seconds = 0.0
+    run.advance(2, 1000, lambda: {"state": b""})
+    assert (tmp_path / "checkpoint" / "2").is_dir()
 
 
 class FourBit(nn.Linear):
