@@ -256,7 +256,8 @@ def figures(
         from groundlab.pages.worlds import draw_families
 
         root = repository_root()
-        for path in [*report.publish(newest, root), *draw_families(root / "figures")]:
+        made = [*report.publish(newest, root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
+        for path in made:
             console.print(f"published {path}", highlight=False, soft_wrap=True)
 
 

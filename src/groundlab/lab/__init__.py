@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from groundlab.lab.kept import load_agent, published, records
 from groundlab.lab.plan import Plan, plan
 from groundlab.lab.reproduce import reproduce
-from groundlab.lab.results import collect, publish
+from groundlab.lab.results import collect, publish, write_crates
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome, run, run_one
@@ -36,6 +36,7 @@ __all__ = [
     "reproduce",
     "run",
     "run_one",
+    "write_crates",
 ]
 
 warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' word on bars that nobody draws

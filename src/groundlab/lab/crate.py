@@ -1,6 +1,6 @@
 """Provenance for archives: `ro-crate-metadata.json` in a published version, a Process Run Crate made from its manifest.
 
-    write(folder)                # when a version is published
+    write(folder)                # when a version is published or judged again
     check(folder)                # as a test does: what it says is what the manifest says and what is there
 
 It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
@@ -19,6 +19,8 @@ from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.storage import digest_bytes
 
 CRATE = "ro-crate-metadata.json"
+_LEFT_OUT = {CRATE, "review.ipynb"}
+"""The crate itself, and the executed review notebook: git ignores it, since review.html says the same."""
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
 _LICENCE = "https://spdx.org/licenses/MIT"
@@ -53,8 +55,8 @@ def content(version: Path) -> Entity:
 
 
 def _other_files(version: Path) -> list[Path]:
-    """What a version holds besides the folders of its runs, the crate left out."""
-    found = (path for path in version.rglob("*") if path.is_file() and path.name != CRATE)
+    """What a version holds besides the folders of its runs, for archives."""
+    found = (path for path in version.rglob("*") if path.is_file() and path.name not in _LEFT_OUT)
     return sorted(path for path in found if "runs" not in path.relative_to(version).parts[:2])
 
 

@@ -286,9 +286,15 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         if (home / version / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     pack_records(home / version)
-    crate.write(home / version)
     storage.write_json(file, reference)
     return file
+
+
+def write_crates(results: str | Path | None = None) -> list[Path]:
+    """Describe every published version anew for archives, after its pages were made; returns the crates."""
+    home = results_folder(results)
+    named = {version for scales in manifests.read_reference(home).values() for version in scales.values()}
+    return [crate.write(home / version) for version in sorted(named)]
 
 
 def pack_records(version: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from groundlab.core import manifests
+from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import digest_bytes
-from groundlab.lab import crate
+from groundlab.lab import crate, results
 
 STORED = Path(__file__).parents[3] / "results"
 
@@ -51,7 +51,10 @@ def test_a_crate_names_its_profile_and_describes_all_that_it_refers_to(version):
 def test_every_file_and_every_run_is_in_the_crate(version):
     by_id, manifest = entities(version), manifests.read_version(version)
     parts = links(by_id["./"]["hasPart"])
-    for path in (path for path in version.rglob("*") if path.is_file() and path.name != crate.CRATE):
+    (version / "review.ipynb").write_text("{}")  # git ignores it, so an archive does not have it
+    assert crate.content(version) == json.loads((version / crate.CRATE).read_text())
+    ours = {crate.CRATE, "review.ipynb"}
+    for path in (path for path in version.rglob("*") if path.is_file() and path.name not in ours):
         name = path.relative_to(version).as_posix()
         if "/runs/" in name:
             assert f"{path.parent.relative_to(version).as_posix()}/" in parts
@@ -67,6 +70,13 @@ def test_every_file_and_every_run_is_in_the_crate(version):
         assert (version / result).is_dir()
         (tool,) = links(action["instrument"])
         assert manifest["git"]["commit"] in tool and manifest["git"]["commit"] in by_id[tool]["version"]
+
+
+def test_published_versions_that_were_judged_again_are_described_again(version):
+    storage.write_json(version.parent / "reference.json", {"mediator": {"full": version.name, "quick": version.name}})
+    (version / "claims.json").write_text("[]")
+    assert results.write_crates(version.parent) == [version / crate.CRATE]
+    crate.check(version)
 
 
 def test_a_crate_that_is_not_of_its_version_is_told(version):
