@@ -40,6 +40,10 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 compiled = njit(cache=True, nogil=True)
 # Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call.
 inlined = njit(nogil=True, forceinline=True)
+# The same for sums of products: each may be rounded once and added up in lanes, which only such loops allow.
+_SUMS = {"contract", "reassoc", "nsz"}
+compiled_sums = njit(cache=True, nogil=True, fastmath=_SUMS)
+inlined_sums = njit(nogil=True, forceinline=True, fastmath=_SUMS)
 
 
 def compiled_for(signature: str):

@@ -29,8 +29,9 @@ from groundlab.papers.knowledge.captions import observations as captions
 from groundlab.papers.knowledge.observations import adapter_for, normalise
 from groundlab.papers.mediator import agent as mediator
 from groundlab.papers.mediator.episodes import Episode, Rules, make_envs, play
+from groundlab.papers.mediator.network import Playing
 from groundlab.papers.mediator.planner import planner_for
-from groundlab.papers.mediator.training import FrameDifference, act_without_gradient
+from groundlab.papers.mediator.training import FrameDifference
 from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.policy import evaluation_policy
 from groundlab.papers.reasoning.settings import TrainingSettings
@@ -151,7 +152,7 @@ class _Watched:
 
     def __init__(self, agent: Agent):
         settings = mediator.AskingSettings(**agent.spec.settings)
-        self._network, self._by_option = agent.learner.network, settings.heads == "by-option"
+        self._network, self._by_option = Playing(agent.learner.network), settings.heads == "by-option"
         self._frames = FrameDifference(settings.fidelity.frame_difference, settings.frame_stack)
         self.steps: list[tuple[str, float]] = []
 
@@ -161,7 +162,7 @@ class _Watched:
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
         inputs = self._frames.inputs(images, active)
         inputs = mediator.with_options(inputs, episodes) if self._by_option else inputs
-        ask = np.exp(act_without_gradient(self._network, inputs)[0][:, mediator.ASK])
+        ask = np.exp(self._network(inputs)[0][:, mediator.ASK])
         self.steps.append((episodes[0].text(), float(ask[0])))
         return ask > 0.5
 

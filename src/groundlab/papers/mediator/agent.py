@@ -23,18 +23,11 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
+from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, Playing
 from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.mediator.settings import AskingSettings, Fidelity
 from groundlab.papers.mediator.skills import UNKNOWN
-from groundlab.papers.mediator.training import (
-    CHANNELS,
-    POLICIES,
-    FrameDifference,
-    FrameNetwork,
-    PPOLearner,
-    Trajectory,
-    act_without_gradient,
-)
+from groundlab.papers.mediator.training import POLICIES, FrameDifference, PPOLearner, Trajectory
 from groundlab.papers.stage import Stage
 from groundlab.papers.training import Evaluation
 
@@ -76,7 +69,7 @@ class AskingAgent:
     """
 
     def __init__(self, network: FrameNetwork, settings: AskingSettings, greedy: np.ndarray):
-        self._network, self._greedy = network, greedy
+        self._network, self._greedy = Playing(network), greedy
         self._by_option = settings.heads == "by-option"
         self._frames = FrameDifference(settings.fidelity.frame_difference, settings.frame_stack)
         self._decisions: list[list[tuple]] = [[] for _ in greedy]
@@ -87,7 +80,7 @@ class AskingAgent:
 
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
         inputs = self._inputs(images, active, episodes)
-        log_probs, values = act_without_gradient(self._network, inputs)
+        log_probs, values = self._network(inputs)
         self._ask_probabilities.append(np.exp(log_probs[:, ASK]))
         draws = np.array([episode.rng.random() for episode in episodes])
         sampled = draws < self._ask_probabilities[-1]
@@ -115,7 +108,7 @@ class AskingAgent:
         """The decisions of finished episodes; where a time limit ended one, the value of its last image follows."""
         images = np.stack([episode.image for episode in episodes])
         inputs = self._inputs(images, np.arange(len(images)), episodes)
-        values = act_without_gradient(self._network, inputs)[1]
+        values = self._network(inputs)[1]
         return [
             Trajectory.of(episode, decisions, float(value))
             for episode, decisions, value in zip(episodes, self._decisions, values, strict=True)

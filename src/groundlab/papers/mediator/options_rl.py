@@ -20,6 +20,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import EPISODE_LIMIT, evaluation, make_envs
+from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, Playing
 from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.settings import TrainingSettings
 from groundlab.papers.mediator.skills import (
@@ -34,15 +35,7 @@ from groundlab.papers.mediator.skills import (
     SweepMemory,
     start_skill,
 )
-from groundlab.papers.mediator.training import (
-    CHANNELS,
-    POLICIES,
-    FrameDifference,
-    FrameNetwork,
-    PPOLearner,
-    Trajectory,
-    act_without_gradient,
-)
+from groundlab.papers.mediator.training import POLICIES, FrameDifference, PPOLearner, Trajectory
 from groundlab.papers.training import Evaluation, refuse_watch
 from groundlab.worlds import GridVectorEnv
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
@@ -140,11 +133,12 @@ class OptionLearner(PPOLearner):
         episodes = [OptionEpisode(*start, skills) for start in zip(layouts, images, streams, strict=True)]
         frames = FrameDifference(fidelity.frame_difference, self._settings.frame_stack)
         frames.begin(images)
+        network = Playing(self.network)
         decisions: list[list[tuple]] = [[] for _ in layouts]
         active, actions = np.arange(len(layouts)), np.zeros(len(layouts), np.int64)
         while active.size:
             inputs = frames.inputs(images, active)
-            log_probs, values = act_without_gradient(self.network, inputs)
+            log_probs, values = network(inputs)
             for k, env in enumerate(active):
                 choice = _choose(log_probs[k], episodes[env].rng, bool(greedy[env]))
                 actions[env] = episodes[env].act(choice)
@@ -154,7 +148,7 @@ class OptionLearner(PPOLearner):
             for env in active:
                 episodes[env].receive(images[env], float(rewards[env]), bool(terminated[env]))
             active = active[~(terminated | truncated)[active]]
-        last = act_without_gradient(self.network, frames.inputs(images, np.arange(len(layouts))))[1].tolist()
+        last = network(frames.inputs(images, np.arange(len(layouts))))[1].tolist()
         return [Trajectory.of(*each) for each in zip(episodes, decisions, last, strict=True)]
 
 

@@ -1,12 +1,9 @@
 """How both learning agents train: PPO on ten whole episodes an iteration, a test now and then.
 
-    collect (the agent's)  ->  advantages and returns  ->  ppo.update  ->  record
+    collect (the agent's)  ->  advantages and returns  ->  network.update  ->  record
 
 Everything random is drawn from a generator of (seed, purpose, iteration), so weights, optimizer moments and the count
 of time steps are all that a checkpoint needs, and a resumed run is the uninterrupted one bit for bit.
-
-Their network (docs/papers/mediator.md#s5-2) reads the difference of two frames, so a still world shows nothing and news
-lights up. The mediator has two outputs (43,699 parameters), the option policy five.
 """
 
 from abc import abstractmethod
@@ -15,37 +12,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.returns import discounted, gae
+from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, update
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
 from groundlab.papers.training import Learner
-
-CHANNELS = 4
-
-
-class FrameNetwork(nn.Module):
-    """Frames float32 [N, 10, 10, C] -> (logits [N, A], values [N]); one trunk, two heads."""
-
-    def __init__(self, outputs: int, channels: int = CHANNELS):
-        super().__init__()
-        self.image_conv = nn.Sequential(
-            nn.Conv2d(channels, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 2), nn.ReLU(),
-            nn.Conv2d(32, 64, 2), nn.ReLU(),
-            nn.Flatten(),
-        )  # fmt: skip
-        self.actor = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, outputs))
-        self.critic = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))
-
-    def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        embedding = self.image_conv(frames.permute(0, 3, 1, 2))
-        return self.actor(embedding), self.critic(embedding)[:, 0]
-
 
 HIGHEST_CODE = 10  # of types, colours, states and headings in an image
 
@@ -76,13 +52,6 @@ class FrameDifference:
         if self._difference == "uint8":
             return (now - before).astype(np.float32)
         return (now.astype(np.float32) - before.astype(np.float32)) / np.float32(HIGHEST_CODE)
-
-
-def act_without_gradient(network: FrameNetwork, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(log-probabilities [n, A], values [n]) as NumPy arrays."""
-    with torch.inference_mode():
-        logits, values = network(torch.from_numpy(frames))
-        return torch.log_softmax(logits, dim=-1).numpy(), values.numpy()
 
 
 POLICIES = ("sampled", "argmax")
@@ -146,7 +115,7 @@ class PPOLearner(Learner):
         batch, advantages = make_batch(paths, settings)
         rng = generator(self._seed, "minibatches", number)
         self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
-        losses = ppo.update(self.network, self._optimizer, batch, advantages, with_entropy(settings, number), rng)
+        losses = update(self.network, self._optimizer, batch, advantages, with_entropy(settings, number), rng)
         self._timesteps += len(batch.actions)
         stats = episode_stats([path.episode.summary() for path in paths], test_episode.summary(), losses)
         return self.tested(number, {"timesteps": self._timesteps, **stats})

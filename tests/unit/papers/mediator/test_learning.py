@@ -12,13 +12,13 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import registry
 from groundlab.papers.mediator.agent import build_network, make_learner
+from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.options_rl import OptionEpisode
 from groundlab.papers.mediator.recording import Dialogue
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, AskingSettings, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
 from groundlab.papers.mediator.training import (
     FrameDifference,
-    FrameNetwork,
     learning_rate,
     make_batch,
     training_layouts,
