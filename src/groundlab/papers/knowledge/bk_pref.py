@@ -37,7 +37,7 @@ from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
 from groundlab.papers.knowledge.captions import readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment, sample
 from groundlab.papers.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
-from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, compact
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, compact, distinct
 from groundlab.papers.knowledge.potentials import Bonus, Potential
 
 FIRST, SECOND, TIE = 0.0, 1.0, 0.5  # labels of a pair
@@ -256,19 +256,36 @@ class PreferenceTransformer(nn.Module):
         self.value = nn.Linear(width, 1)
         self._scale = math.sqrt(width) if scaled_attention else 1.0
 
+    def encode(self, states: Tensor) -> Tensor:
+        """Features [N, width] of states [N, C, H, W], normalised, or pictures as bytes."""
+        return self.state_encoder(states.float() / 255 if states.dtype == torch.uint8 else states)
+
+    def _tokens(self, encoded: Tensor, actions: Tensor, times: Tensor) -> Tensor:
+        """Encoded states [N, K, width] and actions [N, K] in turn [N, 2 K, width]."""
+        clock: Tensor | float = 0.0
+        if self.time_embedding is not None:
+            clock = self.time_embedding(times[:, :-1].clamp(max=LONGEST_EPISODE - 1))
+        return torch.stack([encoded + clock, self.action_embedding(actions) + clock], dim=2).flatten(1, 2)
+
     def _steps(self, segments: Segments) -> Tensor:
         """Features of each step [N, K, width], from the decoder."""
-        states, actions = segments.states[:, :-1], segments.actions
-        states = states.float() / 255 if states.dtype == torch.uint8 else states
-        count, length = actions.shape
-        clock, times = segments.times[:, :-1].clamp(max=LONGEST_EPISODE - 1), 0.0
-        if self.time_embedding is not None:
-            times = self.time_embedding(clock)
-        state_tokens = self.state_encoder(states.flatten(0, 1)).view(count, length, self._width) + times
-        action_tokens = self.action_embedding(actions) + times
-        tokens = torch.stack([state_tokens, action_tokens], dim=2).flatten(1, 2)
+        count, length = segments.actions.shape
+        encoded = self.encode(segments.states[:, :-1].flatten(0, 1)).view(count, length, self._width)
+        tokens = self._tokens(encoded, segments.actions, segments.times)
         later = torch.ones(2 * length, 2 * length, dtype=torch.bool, device=tokens.device).triu(1)
         return self.layer(tokens, tokens, tgt_mask=later, memory_mask=later)[:, 1::2]
+
+    def latest_values(self, encoded: Tensor, actions: Tensor, times: Tensor) -> Tensor:
+        """The last column of `values` [N], of states that are encoded already [N, K, width].
+
+        The last token sees all tokens and no mask, so the decoder's layer asks nothing of those before it.
+        """
+        tokens, layer = self._tokens(encoded, actions, times), self.layer
+        latest = tokens[:, -1:]
+        latest = layer.norm1(latest + layer.self_attn(latest, tokens, tokens, need_weights=False)[0])
+        latest = layer.norm2(latest + layer.multihead_attn(latest, tokens, tokens, need_weights=False)[0])
+        latest = layer.norm3(latest + layer.linear2(layer.linear1(latest).relu()))
+        return self.value(latest)[:, 0, 0]
 
     def values(self, segments: Segments) -> Tensor:
         """What each step is worth [N, K], given the steps before it."""
@@ -390,13 +407,18 @@ class PreferencePotential(Potential):
 
     @torch.inference_mode()
     def __call__(self, windows: Windows) -> np.ndarray:
-        """phi [N] of windows of views uint8 [N, 6, 7, 7, 3], or of Crafter's [N, 6, bytes]."""
-        states = torch.from_numpy(compact(windows.views)).to(self._device)
-        fields = (torch.from_numpy(field).to(self._device) for field in (windows.actions, windows.times))
-        segments = Segments(states, *fields)
-        rows = torch.arange(len(windows.actions)).split(_BATCH)
-        values = [self._network.values(segments.rows(index))[:, -1] for index in rows]
-        return torch.cat(values).double().cpu().numpy() if values else np.zeros(0)
+        """phi [N] of windows of views uint8 [N, 6, 7, 7, 3], or of Crafter's [N, 6, bytes]; each is encoded once."""
+        if not len(windows.actions):
+            return np.zeros(0)
+        views = windows.views[:, :-1]
+        flat = views.reshape(-1, *views.shape[2:])
+        first, which = distinct(flat)
+        parts = (torch.from_numpy(compact(flat[rows])) for rows in np.array_split(first, -(-len(first) // _BATCH)))
+        encoded = torch.cat([self._network.encode(part.to(self._device)) for part in parts])
+        rows = torch.from_numpy(which.reshape(views.shape[:2])).to(self._device).split(_BATCH)
+        fields = (torch.from_numpy(field).to(self._device).split(_BATCH) for field in (windows.actions, windows.times))
+        values = [self._network.latest_values(encoded[row], *steps) for row, *steps in zip(rows, *fields, strict=True)]
+        return torch.cat(values).double().cpu().numpy()
 
 
 RARER = 3.0  # the power of visits that Motif divides by

@@ -25,13 +25,14 @@ from groundlab.learning import checkpoints
 from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper
-from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
+from groundlab.papers.knowledge.networks import PolicyOutput, RandomDistillation, TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (
     GRID,
     TRAINING_LAYOUTS_FROM,
     History,
     Windows,
     adapter_for,
+    distinct,
     normalise,
     stack,
 )
@@ -44,27 +45,37 @@ _CLIPPED = 5.0  # deviations beyond which a normalised observation is cut
 class Step(NamedTuple):
     """One step of B environments; stacked, T steps of them [T, B, ...]."""
 
-    observations: Tensor  # float [B, C, H, W]
     actions: Tensor  # int64 [B]
-    log_probs: Tensor  # [B]
+    logits: Tensor  # [B, A]
     values: Tensor  # [B]
     intrinsic_values: Tensor  # [B]
     rewards: Tensor  # [B], as the world pays them
     truncation_values: Tensor  # [B], of the observations that a time limit cuts off; 0 elsewhere
     ends: Tensor  # bool [B]
-    novelty: Tensor  # [B], of the observations after the step
 
 
 class Experience(NamedTuple):
     """N = T x B decisions, step after step, with advantages and returns."""
 
-    observations: Tensor  # float [N, C, H, W]
+    seen: Tensor  # float [M, C, H, W], the distinct observations of the rollout; networks read each once
+    numbers: Tensor  # int64 [N], which of them was acted on
     actions: Tensor  # int64 [N]
     log_probs: Tensor  # [N]
     values: Tensor  # [N]
     returns: Tensor  # [N]
     intrinsic_returns: Tensor  # [N]
     advantages: Tensor  # [N]
+
+    def rows(self, index: Tensor) -> "Experience":
+        """Some of them."""
+        return Experience(self.seen, *(field[index] for field in self[1:]))
+
+
+class Lessons(NamedTuple):
+    """What the predictor of curiosity learns after a rollout."""
+
+    inputs: Tensor  # [M, C, H, W], standardised
+    targets: Tensor  # [M, F], what the fixed network says of them
 
 
 class IntrinsicReward:
@@ -85,6 +96,12 @@ class IntrinsicReward:
     def novelty(self, observations: Tensor) -> Tensor:
         """The novelty [B] of observations just reached, not yet scaled."""
         return self._novelty.curiosity(self.standardise(observations).clamp(-_CLIPPED, _CLIPPED))
+
+    @torch.no_grad()
+    def lessons(self, observations: Tensor) -> Lessons:
+        """Those of observations [M, ...]."""
+        inputs = self.standardise(observations)
+        return Lessons(inputs, self._novelty.target(inputs))
 
     def scale(self, novelty: Tensor) -> Tensor:
         """A rollout's novelty [T, B] divided by the deviation of its discounted sums, this rollout's included."""
@@ -132,7 +149,7 @@ class PPO:
             self._novelty = RandomDistillation(adapter.shape, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
         self._parameters = [weights for weights in self.networks.parameters() if weights.requires_grad]
-        self._optimizer = torch.optim.Adam(self._parameters, lr=settings.lr, eps=settings.adam_eps)
+        self._optimizer = torch.optim.Adam(self._parameters, lr=settings.lr, eps=settings.adam_eps, fused=True)
         gamma = settings.curiosity_gamma
         self._intrinsic = IntrinsicReward(self._novelty, count, gamma, adapter.shape) if self._novelty else None
         self._advantages = RunningMeanStd()
@@ -176,8 +193,9 @@ class PPO:
     @torch.no_grad()
     def _collect(self, rng: np.random.Generator) -> tuple[Experience, dict[str, float]]:
         """The next steps of all environments, with advantages and returns, and figures about them."""
-        steps, windows, cut = [], [], []
+        steps, views, windows, cut = [], [], [], []
         for _ in range(self._settings.frames_per_env):
+            views.append(self._views.copy())
             steps.append(self._step(rng, windows, cut))
         windows.append(self._history.windows())
         rollout = Step._make(map(torch.stack, zip(*steps, strict=True)))
@@ -187,26 +205,36 @@ class PPO:
         rewards = settings.reward_scale * rollout.rewards + terms + settings.gamma * rollout.truncation_values
         advantages, returns = gae(rewards, rollout.values, rollout.ends, last.value, settings.gamma, settings.lam)
         advantages, intrinsic_returns = settings.earned * advantages, torch.zeros_like(returns)
+        seen, numbers = self._seen([*views, self._views])
+        novelty = torch.zeros_like(returns)
         if self._intrinsic:
-            novelty, never = self._intrinsic.scale(rollout.novelty), torch.zeros_like(rollout.ends)
+            with self._timed("policy"):
+                novelty = self._intrinsic.novelty(seen)[numbers[1:]]
+            scaled, never = self._intrinsic.scale(novelty), torch.zeros_like(rollout.ends)
             gamma, values = settings.curiosity_gamma, rollout.intrinsic_values
-            intrinsic, intrinsic_returns = gae(novelty, values, never, last.curiosity_value, gamma, settings.lam)
+            intrinsic, intrinsic_returns = gae(scaled, values, never, last.curiosity_value, gamma, settings.lam)
             advantages = advantages + settings.curiosity * intrinsic
             if settings.advantage_norm == "running":
                 self._advantages.update(advantages)
                 advantages = (advantages - self._advantages.mean) / (self._advantages.variance.sqrt() + 1e-8)
-            self._intrinsic.observations.update(rollout.observations)
-        decisions = (rollout.observations, rollout.actions, rollout.log_probs, rollout.values)
+            self._intrinsic.observations.update(seen[numbers[:-1]])
+        log_probs = rollout.logits.log_softmax(-1).gather(-1, rollout.actions[..., None])[..., 0]
+        decisions = (numbers[:-1], rollout.actions, log_probs, rollout.values)
         fields = (*decisions, returns, intrinsic_returns, advantages.float())
-        means = {"potential": phi.mean(), "shaping": terms.abs().mean(), "novelty": rollout.novelty.mean()}
+        means = {"potential": phi.mean(), "shaping": terms.abs().mean(), "novelty": novelty.mean()}
         figures = {name: float(mean) for name, mean in means.items()}
-        return Experience._make(field.flatten(0, 1) for field in fields), figures
+        return Experience(seen, *(field.flatten(0, 1) for field in fields)), figures
+
+    def _seen(self, views: list[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """The distinct observations [M, C, H, W] of views [B, ...] of T + 1 steps, and which are where [T + 1, B]."""
+        flat = np.concatenate(views)
+        first, which = distinct(flat)
+        return torch.from_numpy(normalise(flat[first])), torch.from_numpy(which).view(len(views), -1)
 
     def _step(self, rng: np.random.Generator, windows: list, cut: list) -> Step:
         """One step of all environments; their windows before it join `windows`, see `_truncation_values` for `cut`."""
         with self._timed("policy"):
-            observations = torch.from_numpy(normalise(self._views))
-            output = self.agent(observations)
+            output = self.agent(torch.from_numpy(normalise(self._views)))
             choice = sample_actions(output.logits, rng)
         with self._timed("worlds"):
             self._history.act(choice)
@@ -217,22 +245,14 @@ class PPO:
         with self._timed("worlds"):
             self._history.observe(self._views, ended)
             self._count_episodes(rewards, self._adapter.success(terminated, info), ended)
-        with self._timed("policy"):
-            actions = torch.from_numpy(choice)
-            log_probs = output.logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
-            novelty = torch.zeros(len(actions))
-            if self._intrinsic:
-                novelty = self._intrinsic.novelty(torch.from_numpy(normalise(self._views)))
         return Step(
-            observations,
-            actions,
-            log_probs,
+            torch.from_numpy(choice),
+            output.logits,
             output.value,
             output.curiosity_value,
             torch.from_numpy(rewards).float(),
             truncation_values,
             torch.from_numpy(ended),
-            novelty,
         )
 
     def _truncation_values(self, limited: np.ndarray, ended: np.ndarray, info: dict[str, Any], cut: list) -> Tensor:
@@ -285,10 +305,11 @@ class PPO:
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
         count, history = len(experience.actions), []
+        lessons = self._intrinsic.lessons(experience.seen) if self._intrinsic else None
         size = -(-count // self._settings.minibatches)
         for _ in range(self._settings.epochs):
             for index in torch.from_numpy(rng.permutation(count)).split(size):
-                losses = self._losses(Experience._make(field[index] for field in experience), rng)
+                losses = self._losses(experience.rows(index), lessons, rng)
                 self._optimizer.zero_grad()
                 losses["loss"].backward()
                 if not self._settings.fidelity.unclipped_gradients:
@@ -297,9 +318,10 @@ class PPO:
                 history.append(torch.stack([loss.detach() for loss in losses.values()]))
         return dict(zip(losses, torch.stack(history).mean(0).tolist(), strict=True))
 
-    def _losses(self, part: Experience, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The losses of one minibatch; "loss" is what is minimised."""
-        settings, output = self._settings, self.agent(part.observations)
+    def _losses(self, part: Experience, lessons: Lessons | None, rng: np.random.Generator) -> dict[str, Tensor]:
+        """The losses of one minibatch; "loss" is what is minimised. lessons: of all that was seen, for curiosity."""
+        settings, (numbers, where) = self._settings, part.numbers.unique(return_inverse=True)
+        output = PolicyOutput._make(field.index_select(0, where) for field in self.agent(part.seen[numbers]))
         log_all = output.logits.log_softmax(-1)  # entropy first: autograd sums in the order of use, to the last bit
         entropy = -(log_all.exp() * log_all).sum(-1).mean()
         log_probs = log_all.gather(1, part.actions[:, None])[:, 0]
@@ -309,11 +331,12 @@ class PPO:
         policy = policy_loss(log_probs, part.log_probs, credit, settings.clip)
         value = 0.5 * value_loss(output.value, part.values, part.returns, settings.clip)
         prediction = torch.zeros(())
-        if self._intrinsic and self._novelty:
+        if self._novelty and lessons:
             value = value + 0.5 * (output.curiosity_value - part.intrinsic_returns).pow(2).mean()
-            predicted, true = self._novelty(self._intrinsic.standardise(part.observations))
             subset = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
-            prediction = ((predicted - true).pow(2).mean(1) * subset).sum() / subset.sum().clamp(min=1)
+            numbers, times = part.numbers[subset].unique(return_counts=True)
+            errors = (self._novelty.predictor(lessons.inputs[numbers]) - lessons.targets[numbers]).pow(2).mean(1)
+            prediction = (errors * times).sum() / times.sum().clamp(min=1)
         loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
         return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
 

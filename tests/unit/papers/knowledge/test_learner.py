@@ -122,6 +122,42 @@ def test_what_follows_a_time_limit_is_estimated_and_what_follows_success_is_noth
     assert int((ended.advantages < -1e-6).sum()) >= limits
 
 
+def losses_of_every_row(learner, part, rng):
+    """The losses of a minibatch, each row read by itself, as if no two observations were the same."""
+    settings, observations = learner._settings, part.seen[part.numbers]
+    output = learner.agent(observations)
+    log_all = output.logits.log_softmax(-1)
+    entropy = -(log_all.exp() * log_all).sum(-1).mean()
+    ratio = (log_all.gather(1, part.actions[:, None])[:, 0] - part.log_probs).exp()
+    credit = part.advantages
+    if not settings.curiosity or settings.advantage_norm == "minibatch":
+        credit = (credit - credit.mean()) / (credit.std() + 1e-8)
+    policy = -torch.min(ratio * credit, ratio.clamp(1 - settings.clip, 1 + settings.clip) * credit).mean()
+    near = part.values + (output.value - part.values).clamp(-settings.clip, settings.clip)
+    value = 0.5 * torch.max((output.value - part.returns) ** 2, (near - part.returns) ** 2).mean()
+    prediction = torch.zeros(())
+    if settings.curiosity:
+        value = value + 0.5 * (output.curiosity_value - part.intrinsic_returns).pow(2).mean()
+        predicted, true = learner._novelty(learner._intrinsic.standardise(observations))
+        subset = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
+        prediction = ((predicted - true).pow(2).mean(1) * subset).sum() / subset.sum()
+    loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
+    return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
+
+
+@pytest.mark.parametrize("given", [{}, {**COLLECTION, "network": "small"}], ids=["plain", "curiosity"])
+def test_reading_each_distinct_observation_once_is_the_same_update(given):
+    once, each = (PPO(WORLD, 0, small(frames_per_env=32, **given)) for _ in range(2))
+    experience, _ = once._collect(np.random.default_rng(0))
+    each._collect(np.random.default_rng(0))
+    assert len(experience.seen) < len(experience.numbers)
+    each._losses = lambda part, lessons, rng: losses_of_every_row(each, part, rng)
+    losses, expected = (learner._update(experience, np.random.default_rng(1)) for learner in (once, each))
+    assert losses == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    for one, other in zip(once.networks.parameters(), each.networks.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
 def test_shaping_is_as_strong_as_the_settings_say():
     terms = []
     for strength in (1.0, 4.0):

@@ -9,6 +9,7 @@ import torch
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.knowledge.bk_pref import (
     Pairs,
+    PreferencePotential,
     PreferenceTransformer,
     Segments,
     TrainSettings,
@@ -18,6 +19,7 @@ from groundlab.papers.knowledge.bk_pref import (
     train,
 )
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent, forward_flops
+from groundlab.papers.knowledge.observations import Windows, normalise
 
 SIZES = {"7": ((3, 7, 7), 7), "64": ((3, 64, 64), 20)}
 
@@ -104,6 +106,23 @@ def test_a_step_is_valued_by_what_came_before_it_only(pattern):
     other.states[:, -1] += 1.0
     torch.testing.assert_close(network.values(one)[:, :-1], network.values(other)[:, :-1])
     assert not torch.allclose(network.values(one)[:, -1], network.values(other)[:, -1])
+
+
+@pytest.mark.parametrize("size", ["paper", "small"])
+@torch.no_grad()
+def test_the_latest_value_alone_is_the_last_of_all_values_and_views_are_encoded_once(size, monkeypatch):
+    torch.manual_seed(0)
+    network = PreferenceTransformer((3, 7, 7), 7, size=size).eval()
+    rng = np.random.default_rng(0)
+    views = rng.integers(0, 4, (20, 7, 7, 3), np.uint8)[rng.integers(0, 20, (40, 6))]
+    times = rng.integers(0, 90, (40, 1)) + np.arange(6)
+    windows = Windows(views, rng.integers(0, 7, (40, 5)), times)
+    states = torch.from_numpy(normalise(views))
+    expected = network.values(Segments(states, torch.from_numpy(windows.actions), torch.from_numpy(times)))[:, -1]
+    encode, encoded = network.encode, []
+    monkeypatch.setattr(network, "encode", lambda states: encoded.append(len(states)) or encode(states))
+    np.testing.assert_allclose(PreferencePotential(network)(windows), expected, atol=1e-5)
+    assert sum(encoded) <= 20
 
 
 def judged(count, seed):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from groundlab.learning.options import ORIGINAL
-from groundlab.papers.knowledge.observations import History, channels_first, normalise
+from groundlab.papers.knowledge.observations import History, channels_first, distinct, normalise
 
 LENGTHS = (3, 5)
 
@@ -84,3 +84,13 @@ def test_the_policys_view_is_divided_by_channel(golden):
     divided = normalise(image)
     assert divided.dtype == np.float32 and divided.shape == expected.shape
     np.testing.assert_allclose(divided, expected, atol=1e-6)
+
+
+def test_distinct_views_and_which_of_them_each_is_make_the_views_again():
+    views = np.random.default_rng(0).integers(0, 2, (60, 1, 2, 3), np.uint8)  # rows that end in zeros among them
+    first, which = distinct(views)
+    np.testing.assert_array_equal(views[first][which], views)
+    assert len(first) == len(np.unique(views, axis=0)) < 60
+    assert (np.diff(first) > 0).all() and all(
+        (views[number] != views[:number]).any((1, 2, 3)).all() for number in first
+    )
