@@ -10,8 +10,10 @@ import made_up
 import pytest
 from PIL import Image
 
-from groundlab import cli
+from groundlab import cli, report
+from groundlab.cli import runs
 from groundlab.cli.runs import versions_in
+from groundlab.lab import config
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def test_a_method_shows_each_setting_with_type_default_published_value_and_meani
 
 LOADED = """
 import sys
-from groundlab import cli
+from groundlab import cli, report
 try:
     cli.main()
 except SystemExit:
@@ -277,7 +279,9 @@ MISTAKES = [
     (("reproduce", "--scale", "quik", "--dry-run"), "did you mean 'quick'?"),
     (("reproduce", "--only", "mediatr", "--dry-run"), "did you mean 'mediator'?"),
     (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
-    (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run; it is redrawn by: groundlab figures"),
+    (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run: groundlab figures --figure glam-probes"),
+    (("figures", "--figure", "glam-probe"), "did you mean 'glam-probes'?"),
+    (("figures", "--figure", "glam-probes", "--publish"), "leave out --figure"),
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
     (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
     (("methods", "mediatr"), "did you mean 'mediator'?"),
@@ -289,6 +293,26 @@ MISTAKES = [
     (("play", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'?"),
     (("play", "MiniGrid-LockedRoom-v0"), "runs through the minigrid package; play one of those"),
 ]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick", "full"])
+def test_each_table_and_figure_can_be_made_alone_at_each_scale(scale):
+    """What an exhibit shows beside is left out where a scale has no runs of it."""
+    for figure in [each.id for each in report.exhibits().values() if each.methods]:
+        paper, methods = runs._needed_by(figure, scale)
+        assert set(methods) <= {entry.method for entry in config.load(paper, scale).runs}, figure
+
+
+def test_one_figure_is_redrawn_from_stored_results_alone(groundlab, tmp_path):
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    for version, paper in ((older, "mediator"), (newer, "glam")):
+        (version / paper).mkdir(parents=True)
+        made_up.seal_version(version, created="2026-01-01")
+    code, out, _ = groundlab("figures", "--figure", "glam-probes", "--results", tmp_path)
+    assert code == 0
+    drawn = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("glam-probes.*"))
+    assert drawn == ["newer/glam/figures/glam-probes.pdf", "newer/glam/figures/glam-probes.png"]
+    assert out.startswith("glam-probes: ") and len(out.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("arguments", "fix"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])

@@ -72,7 +72,7 @@ def reproduce(
     ask_for_determinism(deterministic)
     methods = None
     if figure is not None:
-        paper, methods = _needed_by(figure)
+        paper, methods = _needed_by(figure, scale)
         if only not in ([], [paper]):
             raise GroundlabError(f"--figure {figure} belongs to {paper}; leave out --only")
         only = [paper]
@@ -81,16 +81,19 @@ def reproduce(
     raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, **given))
 
 
-def _needed_by(figure: str) -> tuple[str, list[str]]:
-    """The paper of a table or figure, and the methods whose runs it shows."""
+def _needed_by(figure: str, scale: str) -> tuple[str, list[str]]:
+    """The paper of a table or figure, and the methods of this scale whose runs it shows."""
     from groundlab import report
+    from groundlab.lab import config
 
     exhibits = report.exhibits()
     if figure not in exhibits:
         raise unknown_name("table or figure", figure, exhibits)
-    if not exhibits[figure].methods:
-        raise GroundlabError(f"{figure} shows what ships and needs no run; it is redrawn by: groundlab figures")
-    return exhibits[figure].paper, [*exhibits[figure].methods, *exhibits[figure].beside]
+    wanted = exhibits[figure]
+    if not wanted.methods:
+        raise GroundlabError(f"{figure} shows what ships and needs no run: groundlab figures --figure {figure}")
+    here = {entry.method for entry in config.load(wanted.paper, scale).runs}
+    return wanted.paper, [*wanted.methods, *(method for method in wanted.beside if method in here)]
 
 
 @takes_method_settings
@@ -240,15 +243,22 @@ def _print_means(title: str, mean: dict[str, float]) -> None:
 
 def figures(
     results: Results = None,
+    figure: Annotated[str | None, typer.Option("--figure", help="Only this figure or table.")] = None,
     publish: Annotated[bool, typer.Option("--publish", help="Make this the reference that the README shows.")] = False,
 ) -> None:
     """Redraw every table and figure from stored results, without training."""
     from groundlab import lab, report
     from groundlab.core.paths import repository_root
 
+    if publish and figure is not None:
+        raise GroundlabError("--publish draws all figures; leave out --figure")
+    if figure is not None and figure not in report.exhibits():
+        raise unknown_name("table or figure", figure, report.exhibits())
     versions = versions_in(results)
+    if figure is not None:
+        versions = [folder for folder in versions if (folder / report.exhibits()[figure].paper).is_dir()]
     for folder in versions:
-        for drawn in report.draw_all(folder):
+        for drawn in report.draw_all(folder) if figure is None else [report.draw(figure, folder)]:
             console.print(str(drawn), highlight=False, soft_wrap=True)
     if publish:
         newest = versions[-1]
