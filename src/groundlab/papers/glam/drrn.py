@@ -71,7 +71,7 @@ class DRRN(nn.Module):
 
 
 def last_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
-    """The hidden state [N, H] after each sequence's last token: `gru(packed)[1][0]` to the last bit, its gradient too.
+    """The hidden state [N, H] after each sequence's last token: `gru(packed)[1][0]` and its gradient, up to rounding.
 
     torch's own gradient makes zeros for all tokens at every token, and takes three times as long.
     """
