@@ -4,17 +4,12 @@ The shortest paper comes first, so that there is something to read after minutes
 the same command finds the finished runs by their hashes and continues the started ones; a version that is already there
 is reused. What executes runs is imported after the plan, which is then quick.
 
-Notebooks are run as pages by papermill. It takes a misspelt parameter silently and runs with the defaults, so names are
-checked before it starts.
+A paper's notebooks become pages while the next paper's runs go on (notebooks.py).
 """
 
-import logging
-import os
 import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,17 +22,17 @@ from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_
 from groundlab.core.paths import repository_root
 from groundlab.lab import machine
 from groundlab.lab.machine import check_devices
+from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
 from groundlab.lab.plan import (
     DEVICE_VARIABLE,
     EXECUTED_VARIABLE,
     EXPERIMENTS_VARIABLE,
     METHODS_VARIABLE,
     Plan,
-    duration,
     plan,
     results_folder,
 )
-from groundlab.lab.progress import is_over, say
+from groundlab.lab.progress import is_over
 from groundlab.lab.results import (
     REVIEW_NOTEBOOK,
     begin_version,
@@ -200,26 +195,30 @@ def _run_papers(
     plans, `command` is what the manifest names.
     """
     folder, failed, missing = None, dict[str, str](), 0
-    for paper in parts:
-        outcome = execute(paper)
-        _print_outcome(" + ".join(paper.papers), outcome, console)
-        if outcome.unfinished and not is_over(until):
-            console.print("unfinished: the same command continues here")
-            return outcome.exit_code
-        failed, missing = failed | outcome.failed, missing + len(outcome.unfinished)
-        if not outcome.finished and missing:
-            continue  # a paper of which nothing is there has no pages
-        folder = folder or begin_version(the_plan)
-        collect(paper, folder)
-        describe_version(paper, folder, outcome.failed, command)
-        _run_pages(paper, _pages(paper, folder, seeds), part)
-        if len(parts) > 1:
+    variables = _variables_of_pages(the_plan, part)
+    with PageProcess() as pages:
+        for paper in parts:
+            outcome = execute(paper)
+            _print_outcome(" + ".join(paper.papers), outcome, console)
+            if outcome.unfinished and not is_over(until):
+                console.print("unfinished: the same command continues here")
+                return outcome.exit_code
+            failed, missing = failed | outcome.failed, missing + len(outcome.unfinished)
+            if not outcome.finished and missing:
+                continue  # a paper of which nothing is there has no pages
+            folder = folder or begin_version(the_plan)
+            pages.finish()  # they read the version that is written to now
+            collect(paper, folder)
+            describe_version(paper, folder, outcome.failed, command)
             console.print(f"pages of {paper.papers[0]}: {folder / paper.papers[0] / 'executed'}", soft_wrap=True)
-    if folder is None:
-        console.print("nothing was finished in this time: the same command continues here")
-        return UNFINISHED_EXIT_CODE
-    describe_version(the_plan, folder, failed, command)
-    _run_pages(the_plan, [_review_page(folder)], part)
+            pages.begin(_pages(paper, folder, seeds), variables)
+        if folder is None:
+            console.print("nothing was finished in this time: the same command continues here")
+            return UNFINISHED_EXIT_CODE
+        pages.finish()
+        describe_version(the_plan, folder, failed, command)
+        pages.begin([_review_page(folder)], variables)
+        pages.finish()
     version = finish_version(the_plan, folder, failed, command)
     console.print(f"results: {version}", soft_wrap=True)
     verdict = _verdict(version, console)
@@ -273,7 +272,7 @@ def _execute(
     return outcome_of(plan, {}) if executor == "none" else run(plan, workers, until, gpus)
 
 
-def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict, Path]]:
+def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
     """Each notebook of a paper with its parameters and where its executed copy goes.
 
     `source`, where a page knows it, is "fresh" here: by itself it shows what is published.
@@ -281,38 +280,20 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[tuple[Path, dict
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
     pages = [(file, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)[:-1]]
     return [
-        (file, given | ({"source": "fresh"} if "source" in _parameters_of(file) else {}), output)
+        Page(file, given | ({"source": "fresh"} if "source" in parameters_of(file) else {}), output)
         for file, output in pages
     ]
 
 
-def _review_page(folder: Path) -> tuple[Path, dict, Path]:
+def _review_page(folder: Path) -> Page:
     """The same of the review, which comes last."""
-    return repository_root() / "notebooks" / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb"
+    return Page(repository_root() / "notebooks" / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb")
 
 
-def _run_pages(plan: Plan, pages: list[tuple[Path, dict, Path]], part: Part) -> None:
-    with _environment_of_pages(plan, part):
-        for notebook, parameters, output in pages:
-            run_notebook(notebook, parameters, output)
-
-
-@contextmanager
-def _environment_of_pages(plan: Plan, part: Part) -> Iterator[None]:
+def _variables_of_pages(plan: Plan, part: Part) -> dict[str, str]:
     """The same plan for the notebooks' own `lab.plan`, and nothing left to start for their `lab.run`."""
-    variables = {
-        RESULTS_VARIABLE: str(plan.results),
-        **{variable: ",".join(names or ()) for variable, names in part.items()},
-        EXECUTED_VARIABLE: "1",
-    }
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in variables:
-            os.environ.pop(name)
-        os.environ.update({name: before[name] for name in variables if name in before})
+    names = {variable: ",".join(names or ()) for variable, names in part.items()}
+    return {RESULTS_VARIABLE: str(plan.results), **names, EXECUTED_VARIABLE: "1"}
 
 
 def _print_outcome(papers: str, outcome: "Outcome", console: Console) -> None:
@@ -344,60 +325,3 @@ def _verdict(version: Path, console: Console) -> int:
         raise GroundlabError(line) from None
     console.print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
     return 1 if missed else 0
-
-
-def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> Path:
-    """Execute a notebook with parameters and write the executed copy to `output`.
-
-    Raises GroundlabError for a missing notebook, an unknown parameter (naming the nearest) and a failing cell.
-    """
-    from groundlab.lab.worker import output_to  # here, because workers' code loads torch
-
-    check_parameters(notebook, parameters)
-    storage.make_folder(output.parent)
-    say(f"notebook {notebook.name}")
-    began = time.monotonic()
-    log = output.with_suffix(".log")
-    with output_to(log):
-        _execute_notebook(notebook, parameters, output)
-    log.unlink(missing_ok=True)  # what kernels print about themselves matters only when something failed
-    say(f"finished {notebook.name} after {duration(time.monotonic() - began)}")
-    return output
-
-
-def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
-    """Refuse parameters that the notebook's `parameters` cell does not name."""
-    known = _parameters_of(notebook)
-    for name in parameters:
-        if name not in known:
-            raise unknown_name(f"parameter of {notebook.name}", name, known, "its cell tagged `parameters` lists all")
-
-
-def _parameters_of(notebook: Path) -> tuple[str, ...]:
-    """The names in a notebook's `parameters` cell. Raises GroundlabError for a missing notebook."""
-    import papermill  # imports half of Jupyter: only when a notebook is run
-
-    if not notebook.is_file():
-        raise GroundlabError(f"notebook {notebook} does not exist; restore it (git checkout notebooks)")
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    return tuple(papermill.inspect_notebook(str(notebook)))
-
-
-def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
-
-    try:
-        with storage.clear_disk_errors(output, storage.UNWRITABLE), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # zmq and nbformat talk about their own futures
-            papermill.execute_notebook(
-                str(notebook), str(output), parameters, progress_bar=False, kernel_name="python3"
-            )
-    except PapermillExecutionError as error:
-        cause = f"{error.ename}: {(error.evalue.strip().splitlines() or [''])[0]}"
-        raise GroundlabError(f"{notebook.name} failed in cell {error.cell_index} ({cause}); see {output}") from None
-    except DeadKernelError:
-        raise GroundlabError(
-            f"{notebook.name}: its kernel died; see {output} and {output.with_suffix('.log')}"
-        ) from None

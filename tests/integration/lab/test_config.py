@@ -6,7 +6,7 @@ from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
-from groundlab.lab.reproduce import check_parameters
+from groundlab.lab.notebooks import check_parameters
 
 
 def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():

@@ -1,9 +1,25 @@
-"""Notebooks are run with checked parameters, and their errors are one line."""
+"""Notebooks are run with checked parameters, by a process of their own; their errors are one line."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.lab.reproduce import run_notebook
+from groundlab.lab.notebooks import Page, PageProcess, run_notebook
+
+WAITS = ["import os, time", "open(marker, 'w').write(str(os.getpid()))"]
+PARENT = """
+import sys, time
+from pathlib import Path
+from groundlab.lab.notebooks import Page, PageProcess
+with PageProcess() as pages:
+    pages.begin([Page(Path(sys.argv[1]), {"marker": sys.argv[2]}, Path(sys.argv[3]))], {})
+    time.sleep(300)
+"""
 
 
 def test_a_misspelt_parameter_is_refused_with_the_nearest_name(laboratory, tmp_path):
@@ -38,3 +54,60 @@ def test_kernels_are_quiet_and_only_our_own_lines_are_printed(laboratory, tmp_pa
 def test_a_missing_notebook_is_said_so(laboratory, tmp_path):
     with pytest.raises(GroundlabError, match="does not exist"):
         run_notebook(tmp_path / "nothing.ipynb", {}, tmp_path / "executed.ipynb")
+
+
+def wait_until(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):
+    lines = [
+        "import os, pathlib, time",
+        "while not pathlib.Path(gate).exists(): time.sleep(0.05)",
+        "print(os.environ['SAID'])",
+    ]
+    notebook = laboratory.write_notebook("page.ipynb", "gate = ''", lines)
+    with PageProcess() as pages:
+        pages.begin([Page(notebook, {"gate": str(tmp_path / "gate")}, tmp_path / "executed.ipynb")], {"SAID": "by us"})
+        (tmp_path / "gate").touch()  # only now can its cell end
+        pages.finish()
+    assert "by us" in (tmp_path / "executed.ipynb").read_text() and "SAID" not in os.environ
+
+
+def test_a_page_that_failed_beside_other_work_is_told_when_it_is_awaited(laboratory, tmp_path):
+    notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["raise ValueError('no such table')"])
+    with PageProcess() as pages:
+        pages.begin([Page(notebook, {}, tmp_path / "executed.ipynb")], {})
+        with pytest.raises(GroundlabError, match=r"page.ipynb failed in cell.*ValueError: no such table"):
+            pages.finish()
+
+
+def test_a_page_process_that_is_killed_is_told(laboratory, tmp_path):
+    notebook = laboratory.write_notebook("page.ipynb", "marker = ''", [*WAITS, "time.sleep(300)"])
+    with PageProcess() as pages:
+        pages.begin([Page(notebook, {"marker": str(tmp_path / "kernel")}, tmp_path / "executed.ipynb")], {})
+        wait_until((tmp_path / "kernel").exists)
+        pages._process.kill()
+        with pytest.raises(GroundlabError, match="the same command makes them again"):
+            pages.finish()
+
+
+def test_pages_end_with_a_parent_that_is_killed(laboratory, tmp_path):
+    notebook = laboratory.write_notebook("page.ipynb", "marker = ''", [*WAITS, "time.sleep(300)"])
+    marker = tmp_path / "kernel"
+    given = [str(notebook), str(marker), str(tmp_path / "executed.ipynb")]
+    parent = subprocess.Popen([sys.executable, "-P", "-c", PARENT, *given])
+    wait_until(lambda: marker.exists() and marker.read_text())
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not is_running(int(marker.read_text())))

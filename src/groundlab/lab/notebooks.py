@@ -1,0 +1,183 @@
+"""Notebooks made into pages by papermill, in a process of their own while the next paper's runs go on.
+
+    with PageProcess() as pages:
+        pages.begin([(notebook, parameters, output)], environment)
+        ...                                            # the next paper's runs
+        pages.finish()                                 # GroundlabError where a notebook failed
+
+papermill takes a misspelt parameter silently and runs with the defaults, so names are checked before it starts.
+The process shares no memory with ours, so that its output, its environment and its end are its own.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.lab.plan import duration
+from groundlab.lab.progress import say
+
+_SERVE = "from groundlab.lab.notebooks import serve; serve({})"
+
+
+class Page(NamedTuple):
+    """A notebook, its parameters, and where its executed copy goes."""
+
+    notebook: Path
+    parameters: dict[str, Any]
+    output: Path
+
+
+class PageProcess:
+    """Makes the pages of one paper at a time; its end is awaited by `finish`, and leaving the block kills it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._listener = threading.Thread()
+        self._failure = ""
+
+    def __enter__(self) -> "PageProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process:
+            self._process.kill()
+            self._end()
+
+    def begin(self, pages: Sequence[Page], variables: Mapping[str, str]) -> None:
+        """Start on these pages, with these environment variables besides ours, after those before are done."""
+        self.finish()
+        pipe, theirs = Pipe()
+        with theirs:
+            # -P: the folder we stand in must not shadow a module; its own group: Ctrl-C reaches us only
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _SERVE.format(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                process_group=0,
+            )
+        self._failure = "the process that makes pages died; the same command makes them again"
+        self._listener = threading.Thread(target=self._listen, args=(pipe, list(pages)), daemon=True)
+        self._listener.start()
+
+    def finish(self) -> None:
+        """Wait for the pages. Raises GroundlabError where one failed: a cell, a kernel, a full disk."""
+        if self._process:
+            self._listener.join()
+            self._end()
+            if self._failure:
+                raise GroundlabError(self._failure)
+
+    def _end(self) -> None:
+        assert self._process
+        self._process.wait()
+        self._listener.join()
+        self._process = None
+
+    def _listen(self, pipe: Connection, pages: list[Page]) -> None:
+        """Say what the process tells, so that it does not break a progress view; keep how it ended."""
+        with pipe:
+            try:
+                pipe.send(pages)
+                while True:
+                    word, line = pipe.recv()
+                    if word == "say":
+                        say(line)
+                    else:
+                        self._failure = line
+                        return
+            except (EOFError, OSError):
+                return
+
+
+def serve(descriptor: int) -> None:
+    """The life of a page process: take pages from the pipe, make them, say how that ended; end with its parent.
+
+    In: a list of `Page`. Out: `("say", line)` now and then, at the end `("done", "" or an error's line)`.
+    """
+    pipe = Connection(descriptor)
+    pages: list[Page] = pipe.recv()
+    threading.Thread(target=_end_with_parent, args=(pipe,), daemon=True).start()
+    failure = ""
+    try:
+        for page in pages:
+            run_notebook(*page, tell=lambda line: pipe.send(("say", line)))
+    except GroundlabError as error:
+        failure = str(error)
+    except Exception as error:
+        failure = f"pages failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    pipe.send(("done", failure))
+
+
+def _end_with_parent(pipe: Connection) -> None:
+    """Nothing more is sent to us: what can be read is the parent's end. Kernels end with this process."""
+    pipe.poll(None)
+    os._exit(1)
+
+
+def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path, tell: Callable[[str], None] = say) -> Path:
+    """Execute a notebook with parameters and write the executed copy to `output`.
+
+    Raises GroundlabError for a missing notebook, an unknown parameter (naming the nearest) and a failing cell.
+    """
+    from groundlab.lab.worker import output_to  # here, because workers' code loads torch
+
+    check_parameters(notebook, parameters)
+    storage.make_folder(output.parent)
+    tell(f"notebook {notebook.name}")
+    began = time.monotonic()
+    log = output.with_suffix(".log")
+    with output_to(log):
+        _execute_notebook(notebook, parameters, output)
+    log.unlink(missing_ok=True)  # what kernels print about themselves matters only when something failed
+    tell(f"finished {notebook.name} after {duration(time.monotonic() - began)}")
+    return output
+
+
+def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
+    """Refuse parameters that the notebook's `parameters` cell does not name."""
+    known = parameters_of(notebook)
+    for name in parameters:
+        if name not in known:
+            raise unknown_name(f"parameter of {notebook.name}", name, known, "its cell tagged `parameters` lists all")
+
+
+def parameters_of(notebook: Path) -> tuple[str, ...]:
+    """The names in a notebook's `parameters` cell. Raises GroundlabError for a missing notebook."""
+    import papermill  # imports half of Jupyter: only when a notebook is run
+
+    if not notebook.is_file():
+        raise GroundlabError(f"notebook {notebook} does not exist; restore it (git checkout notebooks)")
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    return tuple(papermill.inspect_notebook(str(notebook)))
+
+
+def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    try:
+        with storage.clear_disk_errors(output, storage.UNWRITABLE), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zmq and nbformat talk about their own futures
+            papermill.execute_notebook(
+                str(notebook), str(output), parameters, progress_bar=False, kernel_name="python3"
+            )
+    except PapermillExecutionError as error:
+        cause = f"{error.ename}: {(error.evalue.strip().splitlines() or [''])[0]}"
+        raise GroundlabError(f"{notebook.name} failed in cell {error.cell_index} ({cause}); see {output}") from None
+    except DeadKernelError:
+        raise GroundlabError(
+            f"{notebook.name}: its kernel died; see {output} and {output.with_suffix('.log')}"
+        ) from None
