@@ -6,8 +6,8 @@
     network    `expert_filmcnn`: convolutions, two FiLM blocks steered by a GRU over the mission, an LSTM as memory
     learning   PPO; each minibatch is unrolled for 20 steps from remembered memories, through time
     BatchNorm  by the batch at hand in rollouts and updates, as in the original (docs/papers/glam.md#q22: first ratios
-    are
-               not 1); tests use the running averages, so that an episode does not depend on its neighbours
+               are not 1); tests use the running averages, so that an episode does not depend on its neighbours
+    unrolling  only the memory goes step by step; the views of all steps are read together, each step normed by itself
 
 Source: docs/papers/glam.md#agents-4 and #env-7-2.
 """
@@ -51,14 +51,42 @@ WORDS = (
 METRICS = {"total": "loss", "policy": "policy_loss", "value": "value_loss", "entropy": "entropy"}
 
 
+class StepNorm(nn.BatchNorm2d):
+    """Batch norm of several steps at once, each by its own moments: what `steps` calls, one a step, would give."""
+
+    steps = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Features [N * steps, C, H, W], the steps of a sequence behind one another, to features of the same shape."""
+        if not self.training or self.steps == 1:
+            return super().forward(input)
+        apart = input.reshape(len(input) // self.steps, -1, *input.shape[2:])  # [N, steps * C, H, W]
+        means, variances = input.new_zeros(2, apart.shape[1])
+        scale, shift = self.weight.repeat(self.steps), self.bias.repeat(self.steps)
+        normed = nn.functional.batch_norm(apart, means, variances, scale, shift, True, 1.0, self.eps)
+        self._average(means.view(self.steps, -1), variances.view(self.steps, -1))
+        return normed.reshape(input.shape)
+
+    @torch.no_grad()
+    def _average(self, means: Tensor, variances: Tensor) -> None:
+        """Take the steps' moments [steps, C] into the running averages, one after the other."""
+        assert self.momentum and self.running_mean is not None and self.running_var is not None
+        for mean, variance in zip(means, variances, strict=True):
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance, self.momentum)
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked += len(means)
+
+
 class ACModel(nn.Module):
     """Policy and value of a view, a mission and a memory; 1,068,103 parameters with six actions."""
 
     def __init__(self, actions: int = 6):
         super().__init__()
         self.image_conv = nn.Sequential(
-            *(nn.Conv2d(3, WIDTH, 2, padding=1), nn.BatchNorm2d(WIDTH), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.BatchNorm2d(WIDTH), nn.ReLU(), nn.MaxPool2d(2)),
+            # the original pools what is rectified: the same numbers and gradients, from four times as many of them
+            *(nn.Conv2d(3, WIDTH, 2, padding=1), StepNorm(WIDTH), nn.MaxPool2d(2), nn.ReLU()),
+            *(nn.Conv2d(WIDTH, WIDTH, 3, padding=1), StepNorm(WIDTH), nn.MaxPool2d(2), nn.ReLU()),
         )
         self.word_embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.instr_rnn = nn.GRU(WIDTH, WIDTH, batch_first=True)
@@ -73,13 +101,23 @@ class ACModel(nn.Module):
 
         Returns (log-probabilities [N, A], values [N], new memories [N, 256]).
         """
+        hidden, cell = self.memory_rnn(self.features(images, words), (memory[:, :WIDTH], memory[:, WIDTH:]))
+        return *self.heads(hidden), torch.cat([hidden, cell], 1)
+
+    def features(self, images: Tensor, words: Tensor, steps: int = 1) -> Tensor:
+        """What the memory is given [N, 128]; of several `steps`, those of a sequence stand behind one another."""
+        for module in self.modules():
+            if isinstance(module, StepNorm):
+                module.steps = steps
         instruction = self._read(words)
         x = self.image_conv(images.float().permute(0, 3, 1, 2))
         for block in self.film:
             x = block(x, instruction)
-        x = torch.relu(nn.functional.max_pool2d(x, 2)).flatten(1)
-        hidden, cell = self.memory_rnn(x, (memory[:, :WIDTH], memory[:, WIDTH:]))
-        return self.actor(hidden).log_softmax(-1), self.critic(hidden)[:, 0], torch.cat([hidden, cell], 1)
+        return torch.relu(nn.functional.max_pool2d(x, 2)).flatten(1)
+
+    def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """(log-probabilities [N, A], values [N]) of hidden states [N, 128]."""
+        return self.actor(hidden).log_softmax(-1), self.critic(hidden)[:, 0]
 
     def _read(self, words: Tensor) -> Tensor:
         """The GRU's output [N, 128] at each mission's last word; equal missions are read once."""
@@ -89,18 +127,36 @@ class ACModel(nn.Module):
         return outputs[torch.arange(len(unique), device=words.device), last][index]
 
 
+_CELLS = [(row, column) for row in range(2) for column in range(2)]
+_TAPS = [3 * (row - i + 1) + column - j + 1 for i, j in _CELLS for row, column in _CELLS]
+_DENSE_FROM = 128  # frames: with fewer, laying out the weights takes longer than it saves
+
+
+def convolved(layer: nn.Conv2d, x: Tensor) -> Tensor:
+    """A padded 3 x 3 convolution of features [N, C, 2, 2].
+
+    Every cell reads all four, so that of many frames it is one product, without the taps that see padding alone.
+    """
+    if len(x) < _DENSE_FROM:
+        return layer(x)
+    assert layer.bias is not None
+    taps = layer.weight.flatten(2).index_select(2, torch.tensor(_TAPS, device=x.device))  # [O, C, to x from]
+    weight = taps.unflatten(2, (4, 4)).transpose(1, 2).flatten(2).flatten(0, 1)  # [O x to, C x from]
+    return nn.functional.linear(x.flatten(1), weight, layer.bias.repeat_interleave(4)).unflatten(1, (-1, 2, 2))
+
+
 class FilmBlock(nn.Module):
     """Two convolutions whose channels the instruction scales and shifts (Perez et al. 2018)."""
 
     def __init__(self):
         super().__init__()
         self.conv1, self.conv2 = (nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
-        self.bn1, self.bn2 = nn.BatchNorm2d(WIDTH), nn.BatchNorm2d(WIDTH)
+        self.bn1, self.bn2 = StepNorm(WIDTH), StepNorm(WIDTH)
         self.weight, self.bias = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor, instruction: Tensor) -> Tensor:
         """Features [N, 128, H, W] and instructions [N, 128] to features of the same shape."""
-        x = self.conv2(torch.relu(self.bn1(self.conv1(x))))
+        x = convolved(self.conv2, torch.relu(self.bn1(convolved(self.conv1, x))))
         scale, shift = self.weight(instruction), self.bias(instruction)
         return torch.relu(self.bn2(x * scale[:, :, None, None] + shift[:, :, None, None]))
 
@@ -289,16 +345,21 @@ def update(
 
 def unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
     """Losses [4] of the sequences that begin at `starts`, means over their steps; later memories are renewed."""
-    memory, total = experience.memories[starts], torch.zeros(4, device=starts.device)
-    for step in range(settings.recurrence):
-        at = starts + step
-        log_probs, values, memory = network(experience.images[at], experience.words[at], memory * experience.masks[at])
-        decisions = (experience.actions[at], experience.log_probs[at], experience.values[at], experience.returns[at])
-        batch = ppo.Batch(experience.images[at], *decisions)
-        total = total + torch.stack(ppo.losses_of(log_probs, values, batch, experience.advantages[at], settings))
-        if step + 1 < settings.recurrence:
-            experience.memories[at + 1] = memory.detach()
-    return total / settings.recurrence
+    steps = settings.recurrence
+    at = starts[:, None] + torch.arange(steps, device=starts.device)  # [sequences, steps]
+    own = Experience._make(field[at.flatten()] for field in experience)
+    features = network.features(own.images, own.words, steps).unflatten(0, at.shape)
+    memory, masks, hiddens = experience.memories[starts], experience.masks[at], []
+    for step in range(steps):
+        hidden, cell = (memory * masks[:, step]).chunk(2, 1)
+        hidden, cell = network.memory_rnn(features[:, step], (hidden, cell))
+        memory = torch.cat([hidden, cell], 1)
+        hiddens.append(hidden)
+        if step + 1 < steps:
+            experience.memories[at[:, step] + 1] = memory.detach()
+    log_probs, values = network.heads(torch.stack(hiddens, 1).flatten(0, 1))
+    batch = ppo.Batch(own.images, own.actions, own.log_probs, own.values, own.returns)
+    return torch.stack(ppo.losses_of(log_probs, values, batch, own.advantages, settings))
 
 
 class SymbolicPlayer:

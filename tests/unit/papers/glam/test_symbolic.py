@@ -12,6 +12,7 @@ from torch import nn
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
+from groundlab.learning import ppo
 from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
 from groundlab.papers.glam import symbolic
@@ -126,6 +127,42 @@ def test_a_gradient_runs_back_through_the_memory():
     assert network.memory_rnn.weight_hh.grad is not None
     through_time = network.memory_rnn.weight_hh.grad.abs().sum()
     assert through_time > 0
+
+
+def unrolled_step_by_step(network, experience, starts, settings):
+    """The losses of `symbolic.unroll` as the original takes them: the whole network at each step."""
+    memory, losses = experience.memories[starts], []
+    for at in (starts + step for step in range(settings.recurrence)):
+        own = symbolic.Experience._make(field[at] for field in experience)
+        log_probs, values, memory = network(own.images, own.words, memory * own.masks)
+        batch = ppo.Batch(own.images, own.actions, own.log_probs, own.values, own.returns)
+        losses.append(torch.stack(ppo.losses_of(log_probs, values, batch, own.advantages, settings)))
+        if len(losses) < settings.recurrence:
+            experience.memories[at + 1] = memory.detach()
+    return torch.stack(losses).mean(0)
+
+
+def test_steps_read_together_are_what_they_are_one_after_the_other():
+    learner = SymbolicLearner(spec(num_envs=16, frames_per_env=40, recurrence=20, batch_size=320))
+    experience, starts, results = learner.collect(np.random.default_rng(0)), torch.arange(16) * 40, []
+    for unroll in (unrolled_step_by_step, symbolic.unroll):
+        network = symbolic.build_network(0, 6).train().double()
+        own = symbolic.Experience._make(f.double() if f.is_floating_point() else f.clone() for f in experience)
+        network.image_conv.register_forward_pre_hook(lambda _, images: images[0].double())
+        losses = unroll(network, own, starts, learner.settings)
+        losses[0].backward()
+        gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
+        averages = dict(network.named_buffers())
+        results.append({"losses": losses.detach(), "memories": own.memories, **gradients, **averages})
+    assert len(results[0]) > 40
+    for name, expected in results[0].items():
+        assert torch.allclose(results[1][name], expected, rtol=1e-9, atol=1e-9), name
+
+
+@pytest.mark.parametrize("frames", [3, 200])
+def test_a_convolution_of_two_by_two_is_a_convolution(frames):
+    layer, x = nn.Conv2d(5, 7, 3, padding=1), torch.randn(frames, 5, 2, 2, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(symbolic.convolved(layer, x), layer(x))
 
 
 def test_rewards_are_scaled_for_learning_and_not_in_records():
