@@ -8,10 +8,15 @@
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+from groundlab.learning.gathering import gather
+from groundlab.papers.knowledge.observations import distinct
 
 HIDDEN = 512
 _SMALL = 16  # pixels; smaller inputs are grids, larger ones images
@@ -72,6 +77,55 @@ def few_convolutions(shape: tuple[int, int, int], widths: tuple[int, int] = (16,
     return nn.Sequential(*layers, nn.Linear(second * cells, FEW))
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """M grid views cut into what the two layers of `few_convolutions` look at, each piece that differs once.
+
+    Views share most of their pieces: thousands of them have a thirteenth as many distinct squares of 3 x 3 cells.
+    """
+
+    squares: Tensor  # float [P, 27], of 3 x 3 cells
+    blocks: Tensor  # int64 [Q, 9], of 5 x 5 cells: their squares
+    views: Tensor  # int64 [M, 9]: their blocks
+
+    @classmethod
+    def of(cls, observations: Tensor) -> "Pieces":
+        """Those of observations [M, 3, 7, 7]."""
+        squares = observations.unfold(2, 3, 1).unfold(3, 3, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 27)
+        first, which = distinct(squares.numpy())
+        grid = torch.from_numpy(which).view(-1, 5, 5)
+        blocks = grid.unfold(1, 3, 1).unfold(2, 3, 1).reshape(-1, 9)
+        chosen, views = distinct(blocks[:, ::2].numpy())  # the corners and the middle tell what is between them
+        return cls(squares[first], blocks[chosen], torch.from_numpy(views).view(-1, 9))
+
+    def __getitem__(self, numbers: Tensor) -> "Pieces":
+        """Those of some of the views."""
+        blocks, views = used(self.views[numbers], len(self.blocks))
+        squares, inside = used(self.blocks[blocks], len(self.squares))
+        return Pieces(self.squares[squares], inside, views)
+
+    def read(self, layers: nn.Sequential) -> Tensor:
+        """What `few_convolutions` of the views gives [M, 64]."""
+        first, _, second, _, _, last = layers
+        squares = functional.linear(self.squares, first.weight.flatten(1), first.bias).relu()
+        inside = gather(squares, self.blocks).flatten(1)
+        blocks = functional.linear(inside, _places_first(second.weight.flatten(2)), second.bias).relu()
+        inside = gather(blocks, self.views).flatten(1)
+        return functional.linear(inside, _places_first(last.weight.unflatten(1, (-1, 9))), last.bias)
+
+
+def used(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """(the numbers below `size` that occur, and the index among them)."""
+    flags = torch.zeros(size, dtype=torch.bool)
+    flags[index.flatten()] = True
+    return flags.nonzero()[:, 0], (flags.cumsum(0) - 1)[index]
+
+
+def _places_first(weight: Tensor) -> Tensor:
+    """[out, C, 9] to [out, 9 C]."""
+    return weight.transpose(1, 2).flatten(1)
+
+
 class TwoHeadedAgent(nn.Module):
     """The RND agent, which the original also plays PPO with, its second value head idle (quirk Q17).
 
@@ -80,6 +134,7 @@ class TwoHeadedAgent(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], actions: int, size: Size = "paper"):
         super().__init__()
+        self.reads_pieces = size == "small" and shape[2] < _SMALL
         if size == "small":
             self.network, self.extra_layer = nn.Sequential(few_convolutions(shape), nn.ReLU()), None
             self.actor = _linear(FEW, actions, 0.01)
@@ -90,9 +145,12 @@ class TwoHeadedAgent(nn.Module):
         self.actor = nn.Sequential(_linear(HIDDEN, HIDDEN, 0.01), nn.ReLU(), _linear(HIDDEN, actions, 0.01))
         self.critic_ext, self.critic_int = _linear(HIDDEN, 1, 0.01), _linear(HIDDEN, 1, 0.01)
 
-    def forward(self, observations: Tensor) -> PolicyOutput:
-        """observations: float [N, C, H, W], normalised."""
-        hidden = self.network(observations)
+    def forward(self, observations: Tensor | Pieces) -> PolicyOutput:
+        """observations: float [N, C, H, W], normalised; the small network reads grids in pieces as well."""
+        if isinstance(observations, Pieces):
+            hidden = observations.read(self.network[0]).relu()  # pyright: ignore[reportArgumentType]
+        else:
+            hidden = self.network(observations)
         features = self.extra_layer(hidden) + hidden if self.extra_layer else hidden
         return PolicyOutput(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
 

@@ -116,14 +116,14 @@ def compact(views: np.ndarray) -> np.ndarray:
     return normalise(views)
 
 
-def distinct(views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(first [M], which [N]) of views uint8 [N, ...]: rows that differ, by first showing, and each row's among them.
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(first [M], which [N]) of rows [N, ...]: those that differ, by first showing, and each row's among them.
 
-    So `views[first][which]` is `views`. What is computed of views is computed of `views[first]` alone.
+    So `rows[first][which]` is `rows`. What is computed of views is computed of `views[first]` alone.
     """
-    rows = np.ascontiguousarray(views).reshape(len(views), -1)
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
     numbers: dict[bytes, int] = {}
-    keys = rows.view(f"S{rows.shape[1]}")[:, 0].tolist()  # less the zeros at their ends, which tells them apart as well
+    keys = flat.view(f"S{flat.shape[1]}")[:, 0].tolist()  # less the zeros at their ends, which tells them apart as well
     which = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     first = np.zeros(len(numbers), np.int64)
     first[which[::-1]] = np.arange(len(which))[::-1]

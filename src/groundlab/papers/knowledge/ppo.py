@@ -25,7 +25,7 @@ from groundlab.learning import checkpoints
 from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper
-from groundlab.papers.knowledge.networks import PolicyOutput, RandomDistillation, TwoHeadedAgent
+from groundlab.papers.knowledge.networks import Pieces, PolicyOutput, RandomDistillation, TwoHeadedAgent, used
 from groundlab.papers.knowledge.observations import (
     GRID,
     TRAINING_LAYOUTS_FROM,
@@ -305,11 +305,12 @@ class PPO:
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
         count, history = len(experience.actions), []
+        seen = Pieces.of(experience.seen) if self.agent.reads_pieces else experience.seen
         lessons = self._intrinsic.lessons(experience.seen) if self._intrinsic else None
         size = -(-count // self._settings.minibatches)
         for _ in range(self._settings.epochs):
             for index in torch.from_numpy(rng.permutation(count)).split(size):
-                losses = self._losses(experience.rows(index), lessons, rng)
+                losses = self._losses(experience.rows(index), seen, lessons, rng)
                 self._optimizer.zero_grad()
                 losses["loss"].backward()
                 if not self._settings.fidelity.unclipped_gradients:
@@ -318,10 +319,12 @@ class PPO:
                 history.append(torch.stack([loss.detach() for loss in losses.values()]))
         return dict(zip(losses, torch.stack(history).mean(0).tolist(), strict=True))
 
-    def _losses(self, part: Experience, lessons: Lessons | None, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The losses of one minibatch; "loss" is what is minimised. lessons: of all that was seen, for curiosity."""
-        settings, (numbers, where) = self._settings, part.numbers.unique(return_inverse=True)
-        output = PolicyOutput._make(field.index_select(0, where) for field in self.agent(part.seen[numbers]))
+    def _losses(
+        self, part: Experience, seen: Tensor | Pieces, lessons: Lessons | None, rng: np.random.Generator
+    ) -> dict[str, Tensor]:
+        """The losses of one minibatch; "loss" is what is minimised. seen, lessons: of the whole rollout."""
+        settings, (numbers, where) = self._settings, used(part.numbers, len(part.seen))
+        output = PolicyOutput._make(field.index_select(0, where) for field in self.agent(seen[numbers]))
         log_all = output.logits.log_softmax(-1)  # entropy first: autograd sums in the order of use, to the last bit
         entropy = -(log_all.exp() * log_all).sum(-1).mean()
         log_probs = log_all.gather(1, part.actions[:, None])[:, 0]

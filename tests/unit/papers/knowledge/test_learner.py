@@ -145,13 +145,13 @@ def losses_of_every_row(learner, part, rng):
     return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
 
 
-@pytest.mark.parametrize("given", [{}, {**COLLECTION, "network": "small"}], ids=["plain", "curiosity"])
+@pytest.mark.parametrize("given", [{}, {**COLLECTION, "network": "small"}], ids=["paper", "small"])
 def test_reading_each_distinct_observation_once_is_the_same_update(given):
     once, each = (PPO(WORLD, 0, small(frames_per_env=32, **given)) for _ in range(2))
     experience, _ = once._collect(np.random.default_rng(0))
     each._collect(np.random.default_rng(0))
     assert len(experience.seen) < len(experience.numbers)
-    each._losses = lambda part, lessons, rng: losses_of_every_row(each, part, rng)
+    each._losses = lambda part, seen, lessons, rng: losses_of_every_row(each, part, rng)
     losses, expected = (learner._update(experience, np.random.default_rng(1)) for learner in (once, each))
     assert losses == pytest.approx(expected, rel=1e-5, abs=1e-6)
     for one, other in zip(once.networks.parameters(), each.networks.parameters(), strict=True):

@@ -18,7 +18,7 @@ from groundlab.papers.knowledge.bk_pref import (
     scores_of,
     train,
 )
-from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent, forward_flops
+from groundlab.papers.knowledge.networks import Pieces, RandomDistillation, TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import Windows, normalise
 
 SIZES = {"7": ((3, 7, 7), 7), "64": ((3, 64, 64), 20)}
@@ -157,6 +157,22 @@ def test_the_small_agent_costs_a_seventieth_of_the_papers():
     assert small < 150_000 and 60 < paper / small < 80
     curious = [forward_flops(RandomDistillation((3, 7, 7), size), (3, 7, 7)) for size in ("paper", "small")]
     assert curious[0] > 60 * curious[1]
+
+
+def test_views_in_pieces_are_read_as_whole_views_are():
+    torch.manual_seed(0)
+    agent = TwoHeadedAgent((3, 7, 7), 7, "small")
+    views = np.random.default_rng(0).choice(np.array([0, 1, 1, 1, 1, 1], np.uint8), (60, 7, 7, 3))
+    observations, some = torch.from_numpy(normalise(views)), torch.arange(3, 60, 4)
+    pieces = Pieces.of(observations)
+    assert len(pieces.squares) < 60 * 25 and len(pieces[some].squares) < len(pieces.squares)
+    for whole, cut in ((observations, pieces), (observations[some], pieces[some])):
+        gradients = []
+        for output in (agent(whole), agent(cut)):
+            total = output.logits.pow(2).sum() + output.value.sum() + output.curiosity_value.pow(3).sum()
+            gradients.append((*output, *torch.autograd.grad(total, list(agent.parameters()))))
+        for one, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()
