@@ -8,6 +8,7 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -121,6 +122,14 @@ def used(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return flags.nonzero()[:, 0], (flags.cumsum(0) - 1)[index]
 
 
+def _squares(cells: Tensor) -> Tensor:
+    """The squares of 3 x 3 of cells [N, S, S, C] as rows [N (S - 2)^2, 9 C]; one that is contiguous is copied once."""
+    count, side, _, channels = cells.shape
+    within, between = channels, side * channels
+    shape, strides = (count, side - 2, side - 2, 3, 3 * channels), (side * between, between, within, between, 1)
+    return cells.as_strided(shape, strides).reshape(-1, 9 * channels)
+
+
 def _places_first(weight: Tensor) -> Tensor:
     """[out, C, 9] to [out, 9 C]."""
     return weight.transpose(1, 2).flatten(1)
@@ -153,6 +162,31 @@ class TwoHeadedAgent(nn.Module):
             hidden = self.network(observations)
         features = self.extra_layer(hidden) + hidden if self.extra_layer else hidden
         return PolicyOutput(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
+
+    @torch.no_grad()
+    def prepared(self) -> Callable[[Tensor], PolicyOutput]:
+        """The agent with its weights of now, for many small batches of observations; no gradient.
+
+        Small batches wait for torch's convolutions to start: the small network reads grids by products alone.
+        """
+        if not self.reads_pieces:
+            return self
+        first, _, second, _, _, last = self.network[0]  # pyright: ignore[reportGeneralTypeIssues]
+        layers = [(_places_first(layer.weight.flatten(2)), layer.bias) for layer in (first, second)]
+        layers.append((_places_first(last.weight.unflatten(1, (-1, 9))), last.bias))
+        heads = (self.actor, self.critic_ext, self.critic_int)
+        outputs = [torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias")]
+
+        def read(observations: Tensor) -> PolicyOutput:
+            count, features = len(observations), observations.permute(0, 2, 3, 1).contiguous()
+            for (weight, bias), side in zip(layers, (5, 3, 1), strict=True):
+                if side > 1:
+                    features = _squares(features.view(count, side + 2, side + 2, -1))
+                features = functional.linear(features.reshape(-1, weight.shape[1]), weight, bias).relu_()
+            features = functional.linear(features, *outputs)
+            return PolicyOutput(features[:, :-2], features[:, -2], features[:, -1])
+
+        return read
 
 
 class RandomDistillation(nn.Module):

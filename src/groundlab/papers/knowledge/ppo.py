@@ -9,7 +9,7 @@ part that `agent.py` and `rnd.py` share. Source: docs/papers/knowledge.md#s2 and
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -193,10 +193,10 @@ class PPO:
     @torch.no_grad()
     def _collect(self, rng: np.random.Generator) -> tuple[Experience, dict[str, float]]:
         """The next steps of all environments, with advantages and returns, and figures about them."""
-        steps, views, windows, cut = [], [], [], []
+        steps, views, windows, cut, act = [], [], [], [], self.agent.prepared()
         for _ in range(self._settings.frames_per_env):
             views.append(self._views.copy())
-            steps.append(self._step(rng, windows, cut))
+            steps.append(self._step(act, rng, windows, cut))
         windows.append(self._history.windows())
         rollout = Step._make(map(torch.stack, zip(*steps, strict=True)))
         with self._timed("potential"):
@@ -231,10 +231,10 @@ class PPO:
         first, which = distinct(flat)
         return torch.from_numpy(normalise(flat[first])), torch.from_numpy(which).view(len(views), -1)
 
-    def _step(self, rng: np.random.Generator, windows: list, cut: list) -> Step:
+    def _step(self, act: Callable[[Tensor], PolicyOutput], rng: np.random.Generator, windows: list, cut: list) -> Step:
         """One step of all environments; their windows before it join `windows`, see `_truncation_values` for `cut`."""
         with self._timed("policy"):
-            output = self.agent(torch.from_numpy(normalise(self._views)))
+            output = act(torch.from_numpy(normalise(self._views)))
             choice = sample_actions(output.logits, rng)
         with self._timed("worlds"):
             self._history.act(choice)

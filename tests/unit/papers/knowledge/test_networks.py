@@ -159,6 +159,17 @@ def test_the_small_agent_costs_a_seventieth_of_the_papers():
     assert curious[0] > 60 * curious[1]
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("size", ["7", "64"])
+def test_an_agent_prepared_to_act_says_what_it_says(size):
+    torch.manual_seed(0)
+    shape, actions = SIZES[size]
+    agent = TwoHeadedAgent(shape, actions, "small")
+    observations = torch.rand(5, *shape)
+    for one, other in zip(agent(observations), agent.prepared()(observations), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
 def test_views_in_pieces_are_read_as_whole_views_are():
     torch.manual_seed(0)
     agent = TwoHeadedAgent((3, 7, 7), 7, "small")
