@@ -42,8 +42,8 @@ compiled = njit(cache=True, nogil=True)
 inlined = njit(nogil=True, forceinline=True)
 # The same for sums of products: each may be rounded once and added up in lanes, which only such loops allow.
 _SUMS = {"contract", "reassoc", "nsz"}
-compiled_sums = njit(cache=True, nogil=True, fastmath=_SUMS)
-inlined_sums = njit(nogil=True, forceinline=True, fastmath=_SUMS)
+compiled_sums = njit(cache=True, nogil=True, fastmath=_SUMS, error_model="numpy")
+inlined_sums = njit(nogil=True, forceinline=True, fastmath=_SUMS, error_model="numpy")
 
 
 def compiled_for(signature: str):

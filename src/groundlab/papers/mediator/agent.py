@@ -30,6 +30,7 @@ from groundlab.papers.mediator.skills import UNKNOWN
 from groundlab.papers.mediator.training import POLICIES, FrameDifference, PPOLearner, Trajectory
 from groundlab.papers.stage import Stage
 from groundlab.papers.training import Evaluation
+from groundlab.worlds import GridVectorEnv
 
 GO_ON, ASK = 0, 1
 OPTIONS = 2 + UNKNOWN  # none, and the original's option codes
@@ -126,6 +127,7 @@ class AskingLearner(PPOLearner):
         self._asking = settings
         self._planner = planner_for(spec.world, settings)
         self._envs = make_envs(spec.world, settings.trajectories + 1)
+        self._test_envs: GridVectorEnv | None = None
 
     def _rules(self, iteration: int) -> Rules:
         seed = int(generator(self._seed, "episodes", iteration).integers(2**62))
@@ -140,10 +142,11 @@ class AskingLearner(PPOLearner):
     def evaluate(self, watch=None) -> list[Evaluation]:
         """Both policies on the test layouts, with p(ask) beside the means."""
         layouts = parse_layouts(self._settings.layouts)
-        envs, results = make_envs(self._world, len(layouts)), []
+        self._test_envs = self._test_envs or make_envs(self._world, len(layouts))
+        results = []
         for policy in POLICIES:
             agent = AskingAgent(self.network, self._asking, np.full(len(layouts), policy == "argmax"))
-            episodes = play(envs, layouts, agent, self._rules(0), partial(watch, policy) if watch else None)
+            episodes = play(self._test_envs, layouts, agent, self._rules(0), partial(watch, policy) if watch else None)
             result = evaluation(policy, episodes)
             results.append({**result, "mean": result["mean"] | agent.ask_statistics()})
         return results

@@ -26,11 +26,11 @@ class Arrays(NamedTuple):
 
     first: np.ndarray  # [2, 2, C, 16]
     first_bias: np.ndarray  # [16]
-    second: np.ndarray  # [2, 2, 16, 32]
+    second: np.ndarray  # [2, 16, 2 * 32], the later of two columns first: see _convolve
     second_bias: np.ndarray  # [32]
-    third: np.ndarray  # [2, 2, 32, 64]
+    third: np.ndarray  # [2, 32, 2 * 64]
     third_bias: np.ndarray  # [64]
-    hidden: np.ndarray  # [2, 2, 64, 128], the actor's half before the critic's
+    hidden: np.ndarray  # [256, 128], the actor's half before the critic's
     hidden_bias: np.ndarray  # [128]
     logits: np.ndarray  # [64, A]
     logits_bias: np.ndarray  # [A]
@@ -41,10 +41,10 @@ class Arrays(NamedTuple):
 class Layers(NamedTuple):
     """What the layers give for one image, or the gradient with respect to it."""
 
-    pooled: np.ndarray  # float32 [4, 4, 16]
-    place: np.ndarray  # int32 [4, 4, 16]: which cell of the pool was the largest, -1 where none was above 0
-    second: np.ndarray  # float32 [3, 3, 32]
-    third: np.ndarray  # float32 [2, 2, 64]
+    pooled: np.ndarray  # float32 [4, 4 * 16]
+    place: np.ndarray  # int32 [4, 4 * 16]: which cell of the pool was the largest, -1 where none was above 0
+    second: np.ndarray  # float32 [3, 3 * 32]
+    third: np.ndarray  # float32 [2, 2 * 64]
     hidden: np.ndarray  # float32 [128]
     logits: np.ndarray  # float32 [A]
     value: np.ndarray  # float32 [1]
@@ -77,7 +77,7 @@ class Coefficients(NamedTuple):
 
 def empty_layers(outputs: int) -> Layers:
     """Room for one image."""
-    shapes = ((4, 4, POOLED), (4, 4, POOLED), (3, 3, SECOND), (2, 2, THIRD), (HIDDEN,), (outputs,), (1,))
+    shapes = ((4, 4 * POOLED), (4, 4 * POOLED), (3, 3 * SECOND), (2, 2 * THIRD), (HIDDEN,), (outputs,), (1,))
     arrays = [np.zeros(shape, np.float32) for shape in shapes]
     arrays[1] = arrays[1].astype(np.int32)
     return Layers(*arrays)
@@ -86,66 +86,76 @@ def empty_layers(outputs: int) -> Layers:
 @inlined_sums
 def _pool(weights, bias, frame, pooled, place):
     """The first convolution, the largest of each pool, rectified."""
-    sums = np.empty(POOLED, np.float32)
-    channels = frame.shape[2]
+    outputs, channels = bias.size, frame.shape[2]
+    sums = np.empty(outputs, np.float32)
     for x in range(4):
         for y in range(4):
-            for o in range(POOLED):
-                pooled[x, y, o], place[x, y, o] = _ZERO, np.int32(-1)
+            start = y * outputs
+            for o in range(outputs):
+                pooled[x, start + o], place[x, start + o] = _ZERO, np.int32(-1)
             for cell in range(4):
-                for o in range(POOLED):
+                for o in range(outputs):
                     sums[o] = bias[o]
                 for dx in range(2):
                     for dy in range(2):
                         for c in range(channels):
                             given = frame[2 * x + cell // 2 + dx, 2 * y + cell % 2 + dy, c]
                             if given != 0:
-                                for o in range(POOLED):
+                                for o in range(outputs):
                                     sums[o] += given * weights[dx, dy, c, o]
-                for o in range(POOLED):
-                    larger = sums[o] > pooled[x, y, o]
-                    pooled[x, y, o] = sums[o] if larger else pooled[x, y, o]
-                    place[x, y, o] = np.int32(cell) if larger else place[x, y, o]
+                for o in range(outputs):
+                    larger = sums[o] > pooled[x, start + o]
+                    pooled[x, start + o] = sums[o] if larger else pooled[x, start + o]
+                    place[x, start + o] = np.int32(cell) if larger else place[x, start + o]
 
 
 @inlined_sums
-def _convolve(weights, bias, given, size, inputs, outputs, to):
-    """A 2 x 2 convolution, rectified: given [size + 1, size + 1, inputs] to [size, size, outputs]."""
+def _reached(y, size, outputs):
+    """What an input of column y adds to: (where in a row of outputs, where in a row of weights, how many)."""
+    first, last = max(0, y - 1), min(size - 1, y)
+    pieces = first * outputs, (1 - y + first) * outputs, (last - first + 1) * outputs
+    return np.uint64(pieces[0]), np.uint64(pieces[1]), np.uint64(pieces[2])  # else each index is asked for its sign
+
+
+@inlined_sums
+def _convolve(weights, bias, given, to):
+    """A 2 x 2 convolution, rectified: given [size + 1, (size + 1) * inputs] to [size, size * outputs].
+
+    An input adds to two columns of outputs in one piece, so their weights lie in the columns' order.
+    """
+    size, inputs, outputs = to.shape[0], weights.shape[1], bias.size
     for x in range(size):
         for y in range(size):
             for o in range(outputs):
-                to[x, y, o] = bias[o]
+                to[x, y * outputs + o] = bias[o]
     for x in range(size + 1):
         for y in range(size + 1):
+            at, weight, width = _reached(y, size, outputs)
             for c in range(inputs):
-                value = given[x, y, c]
+                value = given[x, y * inputs + c]
                 if value != 0:
                     for dx in range(max(0, x - size + 1), min(x, 1) + 1):
-                        for dy in range(max(0, y - size + 1), min(y, 1) + 1):
-                            for o in range(outputs):
-                                to[x - dx, y - dy, o] += value * weights[dx, dy, c, o]
+                        for o in range(width):
+                            to[x - dx, at + o] += value * weights[dx, c, weight + o]
     for x in range(size):
-        for y in range(size):
-            for o in range(outputs):
-                to[x, y, o] = max(to[x, y, o], _ZERO)
+        for o in range(to.shape[1]):
+            to[x, o] = max(to[x, o], _ZERO)
 
 
 @inlined_sums
 def _forward(weights, frame, layers):
     """Fill `layers` from one image."""
     _pool(weights.first, weights.first_bias, frame, layers.pooled, layers.place)
-    _convolve(weights.second, weights.second_bias, layers.pooled, 3, POOLED, SECOND, layers.second)
-    _convolve(weights.third, weights.third_bias, layers.second, 2, SECOND, THIRD, layers.third)
+    _convolve(weights.second, weights.second_bias, layers.pooled, layers.second)
+    _convolve(weights.third, weights.third_bias, layers.second, layers.third)
     hidden, matrix = layers.hidden, weights.hidden
     for h in range(HIDDEN):
         hidden[h] = weights.hidden_bias[h]
-    for x in range(2):
-        for y in range(2):
-            for c in range(THIRD):
-                value = layers.third[x, y, c]
-                if value != 0:
-                    for h in range(HIDDEN):
-                        hidden[h] += value * matrix[x, y, c, h]
+    for i in range(matrix.shape[0]):
+        value = layers.third[i // (2 * THIRD), i % (2 * THIRD)]
+        if value != 0:
+            for h in range(HIDDEN):
+                hidden[h] += value * matrix[i, h]
     for h in range(HIDDEN):
         hidden[h] = np.float32(math.tanh(hidden[h]))
     for a in range(layers.logits.size):
@@ -185,42 +195,45 @@ def act(weights, frames, layers, log_probs, values):
 
 @inlined_sums
 def _pool_back(frame, layers, back, grads):
-    chosen = np.empty(POOLED, np.float32)
+    outputs = grads.first_bias.size
+    chosen = np.empty(outputs, np.float32)
     for x in range(4):
         for y in range(4):
-            for o in range(POOLED):
-                grads.first_bias[o] += back.pooled[x, y, o]
+            start = y * outputs
+            for o in range(outputs):
+                grads.first_bias[o] += back.pooled[x, start + o]
             for cell in range(4):
-                for o in range(POOLED):
-                    chosen[o] = back.pooled[x, y, o] if layers.place[x, y, o] == cell else _ZERO
+                for o in range(outputs):
+                    chosen[o] = back.pooled[x, start + o] if layers.place[x, start + o] == cell else _ZERO
                 for dx in range(2):
                     for dy in range(2):
                         for c in range(frame.shape[2]):
                             given = frame[2 * x + cell // 2 + dx, 2 * y + cell % 2 + dy, c]
                             if given != 0:
-                                for o in range(POOLED):
+                                for o in range(outputs):
                                     grads.first[dx, dy, c, o] += given * chosen[o]
 
 
 @inlined_sums
-def _convolve_back(weights, given, size, inputs, outputs, back, back_given, grads, grads_bias):
+def _convolve_back(weights, given, back, back_given, grads, grads_bias):
     """Add to the gradients of weights and bias; `back_given` gets that of `given`, which was rectified."""
+    size, inputs, outputs = back.shape[0], weights.shape[1], grads_bias.size
     for x in range(size):
         for y in range(size):
             for o in range(outputs):
-                grads_bias[o] += back[x, y, o]
+                grads_bias[o] += back[x, y * outputs + o]
     for x in range(size + 1):
         for y in range(size + 1):
+            at, weight, width = _reached(y, size, outputs)
             for c in range(inputs):
-                value, total = given[x, y, c], _ZERO
+                value, total = given[x, y * inputs + c], _ZERO
                 if value != 0:
                     for dx in range(max(0, x - size + 1), min(x, 1) + 1):
-                        for dy in range(max(0, y - size + 1), min(y, 1) + 1):
-                            for o in range(outputs):
-                                error = back[x - dx, y - dy, o]
-                                total += error * weights[dx, dy, c, o]
-                                grads[dx, dy, c, o] += value * error
-                back_given[x, y, c] = total
+                        for o in range(width):
+                            error = back[x - dx, at + o]
+                            total += error * weights[dx, c, weight + o]
+                            grads[dx, c, weight + o] += value * error
+                back_given[x, y * inputs + c] = total
 
 
 @inlined_sums
@@ -241,21 +254,16 @@ def _backward(weights, frame, layers, back, grads):
     for h in range(HIDDEN):
         back.hidden[h] *= _ONE - hidden[h] * hidden[h]
         grads.hidden_bias[h] += back.hidden[h]
-    for x in range(2):
-        for y in range(2):
-            for c in range(THIRD):
-                value, total = layers.third[x, y, c], _ZERO
-                if value != 0:
-                    for h in range(HIDDEN):
-                        total += back.hidden[h] * weights.hidden[x, y, c, h]
-                        grads.hidden[x, y, c, h] += value * back.hidden[h]
-                back.third[x, y, c] = total
-    _convolve_back(
-        weights.third, layers.second, 2, SECOND, THIRD, back.third, back.second, grads.third, grads.third_bias
-    )
-    _convolve_back(
-        weights.second, layers.pooled, 3, POOLED, SECOND, back.second, back.pooled, grads.second, grads.second_bias
-    )
+    for i in range(weights.hidden.shape[0]):
+        x, place = i // (2 * THIRD), i % (2 * THIRD)
+        value, total = layers.third[x, place], _ZERO
+        if value != 0:
+            for h in range(HIDDEN):
+                total += back.hidden[h] * weights.hidden[i, h]
+                grads.hidden[i, h] += value * back.hidden[h]
+        back.third[x, place] = total
+    _convolve_back(weights.third, layers.second, back.third, back.second, grads.third, grads.third_bias)
+    _convolve_back(weights.second, layers.pooled, back.second, back.pooled, grads.second, grads.second_bias)
     _pool_back(frame, layers, back, grads)
 
 

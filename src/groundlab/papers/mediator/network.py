@@ -42,8 +42,8 @@ class _Flat:
 
     def __init__(self, channels: int, outputs: int):
         shapes = loops.Arrays(
-            (2, 2, channels, POOLED), (POOLED,), (2, 2, POOLED, SECOND), (SECOND,), (2, 2, SECOND, THIRD), (THIRD,),
-            (2, 2, THIRD, HIDDEN), (HIDDEN,), (HALF, outputs), (outputs,), (HALF,), (1,),
+            (2, 2, channels, POOLED), (POOLED,), (2, POOLED, 2 * SECOND), (SECOND,), (2, SECOND, 2 * THIRD), (THIRD,),
+            (4 * THIRD, HIDDEN), (HIDDEN,), (HALF, outputs), (outputs,), (HALF,), (1,),
         )  # fmt: skip
         ends = np.cumsum([np.prod(shape) for shape in shapes]).tolist()
         self.flat = np.zeros(ends[-1], np.float32)
@@ -51,7 +51,8 @@ class _Flat:
         self.arrays = arrays = loops.Arrays(*map(np.ndarray.reshape, pieces, shapes))
         halves = [(arrays.hidden.reshape(4, THIRD, 2, HALF)[:, :, k], arrays.hidden_bias[k * HALF :]) for k in range(2)]
         self._as_in_torch = [
-            *[a.transpose(3, 2, 0, 1) if a.ndim == 4 else a for a in arrays[:6]],
+            arrays.first.transpose(3, 2, 0, 1), arrays.first_bias,
+            _columns(arrays.second), arrays.second_bias, _columns(arrays.third), arrays.third_bias,
             halves[0][0].transpose(2, 1, 0), halves[0][1][:HALF], arrays.logits.T, arrays.logits_bias,
             halves[1][0].transpose(2, 1, 0), halves[1][1], arrays.value, arrays.value_bias,
         ]  # fmt: skip
@@ -65,6 +66,11 @@ class _Flat:
         """Put the numbers into such tensors."""
         for mine, tensor in zip(self._as_in_torch, tensors, strict=True):
             tensor.detach().numpy().reshape(mine.shape)[...] = mine
+
+
+def _columns(weights: np.ndarray) -> np.ndarray:
+    """[2, C, 2 * O], the later column first, as torch has it: [O, C, 2, 2]."""
+    return weights.reshape(*weights.shape[:2], 2, -1)[:, :, ::-1].transpose(3, 1, 0, 2)
 
 
 def _of(network: FrameNetwork) -> _Flat:
@@ -83,13 +89,14 @@ class Playing:
         self._network = network
         # a network with heads of its own is left to torch
         self._weights = _of(network).arrays if type(network) is FrameNetwork else None
+        self._layers = None if self._weights is None else loops.empty_layers(self._weights.logits_bias.size)
 
     def __call__(self, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self._weights is None:
+        if self._weights is None or self._layers is None:
             return _in_torch(self._network, frames)
         outputs = self._weights.logits_bias.size
         log_probs, values = np.empty((len(frames), outputs), np.float32), np.empty(len(frames), np.float32)
-        loops.act(self._weights, np.ascontiguousarray(frames), loops.empty_layers(outputs), log_probs, values)
+        loops.act(self._weights, np.ascontiguousarray(frames), self._layers, log_probs, values)
         return log_probs, values
 
 
