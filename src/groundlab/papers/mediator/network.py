@@ -5,6 +5,7 @@ It reads the difference of two frames, so a still world shows nothing and news l
 in compiled loops (loops.py), several times faster, as most of torch's time went into starting small operations.
 """
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,6 +24,7 @@ class FrameNetwork(nn.Module):
 
     def __init__(self, outputs: int, channels: int = CHANNELS):
         super().__init__()
+        self.channels, self.outputs = channels, outputs
         self.image_conv = nn.Sequential(
             nn.Conv2d(channels, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 2), nn.ReLU(),
@@ -41,14 +43,14 @@ class _Flat:
     """One number a weight, in the loops' order: `flat` float32 [W], `arrays` that lie in it, and torch's order."""
 
     def __init__(self, channels: int, outputs: int):
-        shapes = loops.Arrays(
+        shapes = (
             (2, 2, channels, POOLED), (POOLED,), (2, POOLED, 2 * SECOND), (SECOND,), (2, SECOND, 2 * THIRD), (THIRD,),
             (4 * THIRD, HIDDEN), (HIDDEN,), (HALF, outputs), (outputs,), (HALF,), (1,),
         )  # fmt: skip
-        ends = np.cumsum([np.prod(shape) for shape in shapes]).tolist()
+        ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
         self.flat = np.zeros(ends[-1], np.float32)
         pieces = np.split(self.flat, ends[:-1])
-        self.arrays = arrays = loops.Arrays(*map(np.ndarray.reshape, pieces, shapes))
+        self.arrays = arrays = loops.Arrays(*(a.reshape(shape) for a, shape in zip(pieces, shapes, strict=True)))
         halves = [(arrays.hidden.reshape(4, THIRD, 2, HALF)[:, :, k], arrays.hidden_bias[k * HALF :]) for k in range(2)]
         self._as_in_torch = [
             arrays.first.transpose(3, 2, 0, 1), arrays.first_bias,
@@ -74,7 +76,7 @@ def _columns(weights: np.ndarray) -> np.ndarray:
 
 
 def _of(network: FrameNetwork) -> _Flat:
-    flat = _Flat(network.image_conv[0].in_channels, network.actor[-1].out_features)
+    flat = _Flat(network.channels, network.outputs)
     flat.read(network.parameters())
     return flat
 
@@ -121,13 +123,13 @@ def update(
     order = [torch.stack(list(ppo.minibatches(size, settings.batch_size, rng))) for _ in range(settings.epochs)]
     minibatches = torch.cat(order).numpy()
     decisions = loops.Decisions(*(field.numpy() for field in batch), ppo.normalised(advantages).numpy())
-    weights, outputs = _of(network), network.actor[-1].out_features
-    grads, mean, square = (_Flat(network.image_conv[0].in_channels, outputs) for _ in range(3))
+    weights = _of(network)
+    grads, mean, square = (_Flat(network.channels, network.outputs) for _ in range(3))
     mean.read(moment["exp_avg"] for moment in moments)
     square.read(moment["exp_avg_sq"] for moment in moments)
     losses = np.empty((len(minibatches), len(ppo.Losses._fields)), np.float32)
     flats = (weights.flat, grads.flat, mean.flat, square.flat)
-    layers, back = loops.empty_layers(outputs), loops.empty_layers(outputs)
+    layers, back = loops.empty_layers(network.outputs), loops.empty_layers(network.outputs)
     coefficients = _coefficients(optimizer, settings, int(moments[0]["step"]))
     loops.update(weights.arrays, grads.arrays, flats, layers, back, decisions, minibatches, coefficients, losses)
     weights.write(network.parameters())

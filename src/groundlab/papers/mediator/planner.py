@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from groundlab.assets import read_text
@@ -172,6 +172,7 @@ def _coloured_plan(text: str) -> str:
     return fetch_first
 
 
+@lru_cache(maxsize=4096)
 def perfect_reply(world: str, text: str, plans: str = "head") -> str:
     """The reply of a planner that follows the prompt's examples without error."""
     if world == "ColoredDoorKey":
