@@ -1,8 +1,9 @@
 """Sessions: what people run. `nox -l` lists them; `nox -s reproduce` and `nox -s tests` are the two of the README.
 
-All sessions share one environment (.nox/groundlab), installed from requirements/constraints.txt and installed again
-only when a pin changes, so that a session needs no network after the first. GROUNDLAB_TORCH_INDEX, when set, is the
-package index that torch comes from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
+All sessions share one environment (.nox/groundlab), installed by the digests of pylock.toml where that fits (Python
+3.11, x86_64 Linux) and else by the versions of requirements/constraints.txt. It is installed again only when a pin
+changes, so that a session needs no network after the first. GROUNDLAB_TORCH_INDEX, when set, is the package index that
+torch comes from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
 Words after `--` go to the command underneath: nox -s reproduce -- --only mediator --scale smoke
 """
 
@@ -10,11 +11,13 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -28,6 +31,7 @@ ROOT = Path(__file__).parent
 ENVIRONMENT = ROOT / ".nox" / "groundlab"
 PROGRAMS = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
 CONSTRAINTS = "requirements/constraints.txt"
+LOCK, PYLOCK = "requirements/container.lock", "pylock.toml"
 
 session = nox.session(venv_backend="none")  # the environment is ours: nox would build one for each session
 
@@ -41,18 +45,47 @@ def run(session: nox.Session, program: str, *arguments: str) -> None:
 def install(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
     index = os.environ.get("GROUNDLAB_TORCH_INDEX", "")
-    pins = [(ROOT / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS)]
+    pins = [(ROOT / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS, PYLOCK)]
     wanted = hashlib.sha256(b"".join([*pins, index.encode(), str(ROOT).encode()])).hexdigest()
     stamp = ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     session.log(f"installing the pinned packages into {ENVIRONMENT} (once; about two minutes)")
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", CONSTRAINTS)
-    run(session, "python", *pip, "setuptools", "wheel")
-    run(session, "python", *pip, "torch", *(("--extra-index-url", index) if index else ()))
-    run(session, "python", *pip, "--no-build-isolation", "-e", ".[dev]")
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    if (sys.version_info[:2], sys.platform, platform.machine()) == ((3, 11), "linux", "x86_64"):
+        other = bool(index) or _has_other_sources(session)
+        for lines in locked(with_torch=not other):
+            file = ENVIRONMENT / "locked.txt"
+            file.write_text("\n".join(lines))
+            run(session, "python", *pip, "--require-hashes", "--no-deps", "--no-build-isolation", "-r", str(file))
+    else:
+        run(session, "python", *pip, "-c", CONSTRAINTS, "setuptools", "wheel")
+    run(session, "python", *pip, "-c", CONSTRAINTS, "torch", *(("--extra-index-url", index) if index else ()))
+    run(session, "python", *pip, "-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[dev]")
     stamp.write_text(wanted)
+
+
+def locked(with_torch: bool) -> tuple[list[str], list[str]]:
+    """What pylock.toml locks, as pip's requirements with digests: what builds, and what is then installed.
+
+    with_torch: False leaves out torch and its CUDA libraries, of which another index has other files.
+    """
+    lines: dict[str, str] = {}
+    for package in tomllib.loads((ROOT / PYLOCK).read_text())["packages"]:
+        if not with_torch and package["name"].startswith(("torch", "triton", "nvidia-", "cuda-")):
+            continue
+        files = package.get("wheels") or [package["sdist"]]
+        marker = f" ; {package['marker']}" if "marker" in package else ""
+        digests = "".join(f" --hash=sha256:{file['hashes']['sha256']}" for file in files)
+        lines[package["name"]] = f"{package['name']}=={package['version']}{marker}{digests}"
+    return [lines.pop("setuptools")], list(lines.values())
+
+
+def _has_other_sources(session: nox.Session) -> bool:
+    """Whether pip is told of other places than PyPI on this machine: torch may then be another build."""
+    told = session.run(str(PROGRAMS / "python"), "-m", "pip", "config", "list", silent=True)
+    return re.search(r"\.(index-url|extra-index-url|find-links)=", str(told)) is not None
 
 
 def groundlab(session: nox.Session, *arguments: str) -> None:
@@ -179,7 +212,6 @@ def lab(session: nox.Session) -> None:
 
 
 IMAGE_FILES = ("Dockerfile", "apptainer.def")
-LOCK, PYLOCK = "requirements/container.lock", "pylock.toml"
 
 
 @session

@@ -1,5 +1,6 @@
 """pylock.toml (PEP 751) says what the pins say, and says it with hashes."""
 
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -42,3 +43,21 @@ def test_every_file_of_the_lock_has_a_digest_and_fits_the_reference_machine():
             assert file["url"].startswith("https://files.pythonhosted.org/"), name
         wheels = [file["url"] for file in package.get("wheels", [])]
         assert not wheels or any(url.endswith(("any.whl", "x86_64.whl")) for url in wheels), name
+
+
+def test_sessions_install_all_of_the_lock_by_digest_and_torch_only_where_it_is_that_of_the_lock():
+    found = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    assert found and found.loader
+    sessions = importlib.util.module_from_spec(found)
+    found.loader.exec_module(sessions)
+    builds, others = sessions.locked(with_torch=True)
+    lines = {line.partition("==")[0]: line for line in [*builds, *others]}
+    assert list(lines) == ["setuptools", *(name for name in PACKAGES if name != "setuptools")]
+    for name, line in lines.items():
+        files = PACKAGES[name].get("wheels") or [PACKAGES[name]["sdist"]]
+        digests = re.findall(r" --hash=sha256:(\w+)", line)
+        assert line.startswith(f"{name}=={PACKAGES[name]['version']} ")
+        assert digests == [file["hashes"]["sha256"] for file in files]
+    without = [line for part in sessions.locked(with_torch=False) for line in part]
+    left_out = {line.partition("==")[0] for line in {*lines.values()} - {*without}}
+    assert left_out == {"torch"} | set(PACKAGES) - set(pins("constraints.txt")) - {"setuptools"}
