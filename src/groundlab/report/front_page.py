@@ -19,7 +19,7 @@ from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import read_reference
 from groundlab.report.exhibits import draw_all, exhibits
-from groundlab.report.judging import counted
+from groundlab.report.judging import MISSED, counted
 from groundlab.report.records import load
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
@@ -155,9 +155,24 @@ def results_block(every: Sequence[Published]) -> str:
 
 
 def claims_page(every: Sequence[Published]) -> str:
-    """docs/claims.md: a heading and two tables of claims for each paper and scale."""
+    """docs/claims.md: a heading, the misses of all papers, and two tables of claims for each paper and scale."""
     parts = [f"## {each.paper}, {each.scale}\n\n{claims_block(each)}" for each in every]
-    return "\n\n".join([_CLAIMS_HEAD.rstrip(), *parts]) + "\n"
+    return "\n\n".join([_CLAIMS_HEAD.rstrip(), *misses_block(every), *parts]) + "\n"
+
+
+def misses_block(every: Sequence[Published]) -> list[str]:
+    """Every claim that failed, of all papers and scales, as a heading and a table; empty where none did."""
+    rows = [
+        {"of": f"{each.paper}, {each.scale}", "whose": "the paper's" if kind == "paper" else kind, **_row(claim)}
+        for each in every
+        for kind in ("paper", *_APART)
+        for claim in each.of_kind(kind)
+        if claim["verdict"] == MISSED
+    ]
+    if not rows:
+        return []
+    told = f"{len(rows)} verdicts. A claim that misses at two scales stands twice; its paper's page tells why."
+    return ["## Not reproduced", told, markdown(pd.DataFrame(rows).drop(columns="verdict"))]
 
 
 def claims_block(each: Published) -> str:

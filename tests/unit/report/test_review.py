@@ -9,7 +9,8 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.report import review
-from groundlab.report.front_page import between_markers, publish
+from groundlab.report.front_page import Published, between_markers, claims_page, misses_block, publish
+from groundlab.report.tables import cells
 
 
 def test_the_page_needs_nothing_from_outside(reviewed):
@@ -93,6 +94,20 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert "(`mediator-table1-SimpleDoorKey-always`)" in (tmp_path / "docs" / "claims.md").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
     assert (published / "mediator" / "tables" / "mediator-table1.md").read_text().rstrip() in page.read_text()
+
+
+def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):
+    stored = tuple(json.loads((reviewed.page.parent / "claims.json").read_text()))
+    mine = [Published("mediator", scale, reviewed.page.parent, stored) for scale in ("quick", "full")]
+    heading, told, table = misses_block(mine)
+    missed = [claim["id"] for claim in stored if claim["verdict"] == "not reproduced"]
+    assert missed and heading == "## Not reproduced" and told.startswith(f"{2 * len(missed)} verdicts")
+    rows = [cells(line) for line in table.splitlines()[2:]]
+    assert sorted(row[2].partition("(`")[2].partition("`")[0] for row in rows) == sorted(2 * missed)
+    assert [row[0] for row in rows] == ["mediator, quick"] * len(missed) + ["mediator, full"] * len(missed)
+    assert claims_page(mine).index(heading) < claims_page(mine).index("\n## mediator, quick")
+    held = tuple(claim for claim in stored if claim["id"] not in missed)
+    assert misses_block([Published("mediator", "quick", reviewed.page.parent, held)]) == []
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path):
