@@ -13,7 +13,6 @@ from groundlab.cli import app
 from groundlab.core import storage
 from groundlab.core.run import Run, RunSpec
 from groundlab.language import models as language_models
-from groundlab.language import t5_forward
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.checkpoints import TensorFile
@@ -30,8 +29,7 @@ NINE_OBSERVATIONS = 1_100  # tokens of their longest prompt (configs/glam/paper.
 
 
 @pytest.mark.parametrize("name", ["t5", "llama"])
-def test_the_estimate_counts_what_autograd_keeps(models, monkeypatch, name):
-    monkeypatch.setattr(t5_forward, "serves", lambda model: False)  # that way keeps less
+def test_the_estimate_counts_what_autograd_keeps(models, name):
     settings = TrainingSettings(model=models[name], batch_size=4, token_budget=10_000)
     model, tokenizer = language_models.load(models[name])
     scorer = ActionScorer(model, tokenizer, text_actions(6), seed=0)
@@ -45,7 +43,7 @@ def test_the_estimate_counts_what_autograd_keeps(models, monkeypatch, name):
 
     rows = [(row % 2 + 3, *[5] * 99) for row in range(4)]
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        scored = scorer._score(rows)
+        scored = scorer._score(rows, is_plain=False)  # our own forward keeps less
         scored.scores.sum() + scored.values.sum()
     measured = sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
     plan = estimate(model.config, settings, context=100)

@@ -197,15 +197,16 @@ class ActionScorer(nn.Module):
         rows = self._rows(inputs)
         unique = list(dict.fromkeys(rows))
         self._check_prompts(unique)
-        parts = self._batches(unique)
-        scored = [self._score([unique[row] for row in part]) for part in parts]
+        is_plain = t5_forward.serves(base_of(self.model))
+        parts = self._batches(unique, is_plain)
+        scored = [self._score([unique[row] for row in part], is_plain) for part in parts]
         place = {unique[row]: position for position, row in enumerate(row for part in parts for row in part)}
         index = torch.tensor([place[row] for row in rows], device=scored[0].scores.device)
         return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
 
-    def _batches(self, rows: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    def _batches(self, rows: Sequence[tuple[int, ...]], is_plain: bool) -> list[list[int]]:
         """Which rows are read together: of like length where they are padded, as they come where nothing is."""
-        if t5_forward.serves(base_of(self.model)):
+        if is_plain:
             return packed_batches(rows, self.token_budget)
         return batches([len(row) for row in rows], self.token_budget, self._overhead)
 
@@ -221,9 +222,9 @@ class ActionScorer(nn.Module):
                 "shorten the history or the observations"
             )
 
-    def _score(self, rows: Sequence[tuple[int, ...]]) -> Scored:
+    def _score(self, rows: Sequence[tuple[int, ...]], is_plain: bool) -> Scored:
         base = base_of(self.model)
-        read = t5_forward.prefix_states if t5_forward.serves(base) else prefix_states
+        read = t5_forward.prefix_states if is_plain else prefix_states
         states = read(base, rows, self.branches)
         first = states[:, 0]
         values = self.value_head(first)[:, 0] if self.value_head else first.new_zeros(len(rows), dtype=torch.float32)
@@ -255,7 +256,7 @@ class ActionScorer(nn.Module):
         """
         rows = self._rows(inputs)
         total = torch.zeros((), device=self.branches.tokens.device)
-        for part in self._batches(rows):
+        for part in self._batches(rows, t5_forward.serves(base_of(self.model))):
             index = torch.tensor(part)
             given = inputs[index] if isinstance(inputs, Tensor) else [inputs[row] for row in part]
             scores, values = self(given)

@@ -41,10 +41,11 @@ def serves(model: Any) -> bool:
     """
     if type(model) is not T5ForConditionalGeneration or torch.is_autocast_enabled("cpu"):
         return False
-    placed = {(p.device.type, p.dtype) for p in model.parameters()}
+    modules = list(model.modules())  # once: walking through them takes longer than looking at them
+    placed = {(p.device.type, p.dtype) for module in modules for p in module._parameters.values() if p is not None}
     if placed not in ({("cpu", torch.float32)}, {("cpu", torch.float64)}):
         return False
-    return all(map(_is_plain, model.modules()))
+    return all(map(_is_plain, modules))
 
 
 def _is_plain(module: nn.Module) -> bool:
