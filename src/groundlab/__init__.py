@@ -4,4 +4,4 @@ Floors, from the ground up: `core` (seeds, files, runs), `worlds`, `language` an
 `methods` (one readable file an agent), `lab` (plans and runs them), `report` (reads stored results only), `cli`.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

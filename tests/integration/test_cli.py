@@ -4,15 +4,18 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from io import StringIO
 
 import made_up
 import pytest
+import yaml
 from PIL import Image
 
 from groundlab import cli, report
 from groundlab.cli import runs
 from groundlab.cli.runs import versions_in
+from groundlab.core.paths import repository_root
 from groundlab.lab import config
 
 
@@ -194,8 +197,11 @@ def test_what_only_prints_a_list_or_a_plan_loads_neither_torch_nor_the_compiled_
     assert answer.stdout.splitlines()[-1:] == ["[]"], answer.stdout[-300:] + answer.stderr[-300:]
 
 
-def test_the_version_is_printed(groundlab):
-    assert groundlab("--version")[1].strip() == "0.1.0"
+def test_the_version_is_printed_and_the_same_everywhere(groundlab):
+    version = groundlab("--version")[1].strip()
+    assert tomllib.loads((repository_root() / "pyproject.toml").read_text())["project"]["version"] == version
+    assert yaml.safe_load((repository_root() / "CITATION.cff").read_text())["version"] == version
+    assert f"\n## {version}, " in (repository_root() / "CHANGELOG.md").read_text()
 
 
 @pytest.fixture

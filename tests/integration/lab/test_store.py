@@ -44,7 +44,7 @@ def test_a_person_in_a_notebook_gets_a_scratch_folder(finished_plan):
 def test_a_version_is_named_by_package_scale_date_and_commit(finished_plan):
     version = _make_version(finished_plan)
     package, scale, date, commit = version.name.split("-")
-    assert (package, scale, len(date)) == ("0.1.0", "quick", 8)
+    assert (package, scale, len(date)) == (groundlab.__version__, "quick", 8)
     assert machine.git_facts()["commit"].startswith(commit)
 
 
