@@ -308,6 +308,20 @@ def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(lon
     assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
 
 
+def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(laboratory, rule_entry, stand_ins):
+    pytest.importorskip("submitit")
+    laboratory.write_config([rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    assert executor.make_pages(plan, SlurmSettings(), {}, wait=False) == 75
+    note = next(run_store.run_folder(plan.results, ".slurm").glob("pages-*.json"))
+    storage.write_json(note.with_suffix(".code"), {"code": 1})
+    lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
+    stand_ins(squeue="echo '8|PENDING'", srun="", scontrol="", sbatch="echo Submitted batch job 8")
+    assert executor.make_pages(plan, SlurmSettings(), {}, wait=False) == 75
+    assert storage.read_json(note)["job"] == "8"
+
+
 def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
     pytest.importorskip("submitit")
     stand_ins(squeue='echo "7|TIMEOUT"', srun="", scontrol="", sbatch="echo Submitted batch job 7")

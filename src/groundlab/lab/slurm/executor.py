@@ -131,26 +131,31 @@ class Jobs:
 def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], wait: bool = True) -> int:
     """Have the tables, figures and pages of a plan made by a job, and return its exit code; 75 while it goes on.
 
-    arguments: `reproduce`'s. What the job printed is printed. Raises GroundlabError where the job died.
+    arguments: `reproduce`'s. What the job printed is printed. Pages that an earlier call began while other runs were
+    missing are made again. Raises GroundlabError where the job died.
     """
-    home = run_store.run_folder(plan.results, ".slurm")
+    home, missing = run_store.run_folder(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
     note, code = (home / f"pages-{plan.digest[:12]}{end}" for end in (".json", ".code"))
     with run_store.hold(home):
         if not note.is_file():
             code.unlink(missing_ok=True)
             asks, task = settings.for_pages(), PagesTask(arguments, str(code))
             (job,) = queue.sbatch(home, [task], python_command(asks, plan.results), sbatch_parameters(asks))
-            storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout)})
+            storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout), "missing": missing})
             say(f"submitted the pages as job {job.job_id}")
             poll = queue.Poll({job.job_id: "PENDING"})
         else:
             poll = queue.Poll()
-    job, log = (storage.read_json(note)[name] for name in ("job", "log"))
+    noted = storage.read_json(note)
+    job, log = noted["job"], noted["log"]
     state = _wait_for_pages(poll, job, code, wait)
     if not code.is_file() and (not queue.has_ended(state) or (state == "COMPLETED" and not wait)):
         say(f"the pages are made by job {job}: the same command collects them")
         return UNFINISHED_EXIT_CODE
     note.unlink()
+    if noted["missing"] != missing:
+        say(f"runs have finished since job {job} began the pages: they are made again")
+        return make_pages(plan, settings, arguments, wait)
     said = Path(log).read_text(errors="replace") if Path(log).is_file() else ""
     if not code.is_file():
         raise GroundlabError(f"the pages were not made: job {job} ended as {state} (log: {log}); try the same again")
