@@ -22,7 +22,8 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", 
 PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
 PROGRAM = typer.main.get_command(cli.app)
 UNDER_NOX = ("reproduce", "smoke", "figures", "review", "bench")  # sessions that are a command of `groundlab`
-STANDING_FOR = {"my-cluster.yaml": str(ROOT / "configs" / "slurm.yaml")}
+STANDING_FOR = {"my-cluster.yaml": str(ROOT / "configs" / "slurm.yaml"), "$SLURM_ARRAY_TASK_ID": "0"}
+LAUNCHED = re.compile(r"^.*(apptainer run .*groundlab\.sif|--module groundlab) +(?=\w)")
 
 
 def _joined(text: str) -> str:
@@ -44,8 +45,15 @@ def _commands() -> dict[str, str]:
         spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if " --" in span and "..." not in span]
         lines = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
         found |= dict.fromkeys([*lines, *spans], where)
-    names = {command.removeprefix(".venv/bin/"): where for command, where in found.items()}
+    names = {_plain(command): where for command, where in found.items()}
     return {command: where for command, where in names.items() if re.match(r"(groundlab|nox) ", command)}
+
+
+def _plain(line: str) -> str:
+    """The command as one without virtual environment, container or launcher around it."""
+    if not LAUNCHED.match(line):
+        return line.removeprefix(".venv/bin/")
+    return re.sub("['\"]", "", LAUNCHED.sub("groundlab ", line).partition(" || ")[0])
 
 
 COMMANDS = _commands()
@@ -135,4 +143,5 @@ def test_commands_were_found_everywhere_they_stand():
     places = set(COMMANDS.values())
     assert len(COMMANDS) > 60
     assert places >= {"README.md", "docs/commands.md", "configs/knowledge/paper.yaml", "configs/glam/claims.yaml"}
+    assert {"run glam", "run mediator"} <= {" ".join(line.split()[1:3]) for line in COMMANDS if "$SCRATCH" in line}
     assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7
