@@ -1,6 +1,7 @@
 """Which device this process may use, and how it multiplies there.
 
     check_device("cuda:1")                      # one line where there is none
+    numbers = send(torch.tensor([3, 1, 4]), device)
     with arithmetic(tf32=True, deterministic=False): ...
 
 Nothing else asks torch for GPUs, so a stand-in needs to replace one function.
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from groundlab.core.errors import GroundlabError, clip
 
@@ -33,6 +35,14 @@ def check_device(device: str) -> None:
             return
         reason = f"torch finds {found} GPUs here, cuda:0 to cuda:{found - 1}" if found else "torch finds no GPU here"
     raise GroundlabError(f"cannot use the device {clip(device)!r} ({reason}); give device=cpu")
+
+
+def send(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """A tensor on another device (the same one, if it is there), for which nobody waits.
+
+    A plain `.to`, and a list given to `torch.tensor(..., device=...)`, have the CPU wait for all work on the device.
+    """
+    return tensor.to(device, non_blocking=tensor.device.type == "cpu")  # the way back has to be waited for
 
 
 @contextmanager

@@ -3,9 +3,12 @@
     accelerate launch --multi_gpu --num_processes 2 --module groundlab run glam --world BabyAI-GoToObj-v0 --out DIR
 
 Every process holds the whole model, draws the same random numbers and steps the same environments. Prompts are dealt
-out; their scores and values come back to all (`Group.read`), and so do the gradients of a minibatch
-(`Group.add_gradients`), so that a step is the one that a single process takes, up to rounding (with dropout: up to the
-masks). What Lamorel's servers did, accelerate and torch's collectives do here, without a server.
+out; their scores and values come back to all, and so do the gradients of a minibatch (`GradientSum`), so that a step
+is the one that a single process takes, up to rounding (with dropout: up to the masks). What Lamorel's servers did,
+accelerate and torch's collectives do here, without a server.
+
+Gradients are added up bucket by bucket while the way back goes on. torch's DistributedDataParallel does that too, but
+asks every process for as many ways back, each through all weights. Here one may read more parts than another, or none.
 
 `--multi_gpu` is how accelerate spells "more than one process on this machine": with device=cpu, the default, they talk
 by gloo and need no GPU; with device=cuda each takes a GPU of its own (not tried: no such machine was at hand).
@@ -18,14 +21,18 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from groundlab.core.errors import GroundlabError
+from groundlab.learning.devices import send
+from groundlab.learning.master_weights import leaves_of, parameters_of
 
-_BUCKET = 2**24  # numbers that are added up at once: few messages, and little memory besides the gradients
+_BUCKET = 2**23  # numbers that are added up at once, 32 MB: few messages, and most of them before the way back ends
 
 
 @dataclass(frozen=True)
@@ -47,22 +54,6 @@ class Group:
         """The sum of a tensor over all processes."""
         return tensor if self.size == 1 else _added(tensor)
 
-    def add_gradients(self, parameters: Sequence[nn.Parameter], figures: Tensor) -> Tensor:
-        """Add up the gradients of all processes, in place, and `figures` [F], which are returned.
-
-        A parameter that no process reached keeps no gradient.
-        """
-        if self.size == 1:
-            return figures
-        reached = torch.tensor([p.grad is not None for p in parameters], dtype=figures.dtype, device=figures.device)
-        added, times = _added(torch.cat([figures, reached])).split([len(figures), len(reached)])
-        for bucket in _buckets([p for p, count in zip(parameters, times.tolist(), strict=True) if count]):
-            own = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
-            parts = _added(torch.cat([grad.flatten() for grad in own])).split([p.numel() for p in bucket])
-            for parameter, grad, part in zip(bucket, own, parts, strict=True):
-                parameter.grad = grad.copy_(part.view_as(grad))
-        return added
-
     def broadcast(self, word: Any = None) -> Any:
         """What the first process gives, in all; others give nothing. All wait here for it."""
         if self.size == 1:
@@ -82,6 +73,77 @@ class Group:
 
 
 SINGLE_PROCESS = Group()
+
+
+class GradientSum:
+    """The gradients of all processes for one step, added up in buckets while the way back goes on.
+
+    gradients = GradientSum(group, optimizer)
+    ...                                  # ways back whose gradients stay here for now
+    gradients.begin()                    # before the last one: from here on a bucket leaves as soon as it is full
+    losses = gradients.finish(losses)    # in every process, whether it read anything or not
+
+    All processes send the same buckets in the same order, from the last weights to the first, which is about the order
+    of a way back. A weight that no process reached keeps no gradient.
+    """
+
+    def __init__(self, group: Group, optimizer: torch.optim.Optimizer):
+        self._group = group
+        if group.size == 1:
+            return
+        parameters, leaves = parameters_of(optimizer), leaves_of(optimizer)
+        self._buckets = list(_buckets(parameters[::-1]))
+        self._missing = [set(range(len(bucket))) for bucket in self._buckets]
+        places = [(number, place) for number, bucket in enumerate(self._buckets) for place in range(len(bucket))]
+        self._leaves = list(zip(leaves[::-1], places, strict=True))
+        self._sent: list[tuple[Tensor, Any]] = []
+        self._hooks: list[RemovableHandle] = []
+
+    def begin(self) -> None:
+        """Say that the next way back is the last of this process."""
+        if self._group.size == 1:
+            return
+        for leaf, (bucket, place) in self._leaves:  # after the hooks that hand a gradient over to its master
+            self._hooks.append(leaf.register_post_accumulate_grad_hook(partial(self._reached, bucket, place)))
+
+    def _reached(self, bucket: int, place: int, _: Tensor) -> None:
+        if bucket < len(self._sent):
+            raise GroundlabError("a weight has two gradients in one way back; give gradient_checkpointing=false")
+        self._missing[bucket].discard(place)
+        while len(self._sent) < len(self._buckets) and not self._missing[len(self._sent)]:
+            self._send()
+
+    def finish(self, figures: Tensor) -> Tensor:
+        """Wait for the sums, which become the weights' gradients, and for that of `figures` [F], which is returned."""
+        if self._group.size == 1:
+            return figures
+        for hook in self._hooks:
+            hook.remove()
+        while len(self._sent) < len(self._buckets):  # those that this process did not reach all of
+            self._send()
+        added = _added(figures)
+        with _told():
+            for _, work in self._sent:
+                work.wait()
+        sums = [flat for flat, _ in self._sent]
+        flags = torch.cat([flat[-len(bucket) :] for flat, bucket in zip(sums, self._buckets, strict=True)])
+        reached = iter(flags.tolist())
+        for flat, bucket in zip(sums, self._buckets, strict=True):
+            parts = flat[: -len(bucket)].split([parameter.numel() for parameter in bucket])
+            for parameter, part in zip(bucket, parts, strict=True):
+                parameter.grad = part.view_as(parameter) if next(reached) else None
+        return added
+
+    def _send(self) -> None:
+        """The next bucket on its way: gradients, then for each whether this process has one."""
+        bucket = self._buckets[len(self._sent)]
+        reached = torch.tensor([float(parameter.grad is not None) for parameter in bucket], dtype=bucket[0].dtype)
+        own = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+        flat = torch.cat([*(gradient.flatten() for gradient in own), send(reached, bucket[0].device)])
+        for parameter in bucket:
+            parameter.grad = None  # so that nothing is there twice
+        with _told():
+            self._sent.append((flat, torch.distributed.all_reduce(flat, async_op=True)))
 
 
 def launched() -> bool:
@@ -133,11 +195,12 @@ def _told() -> Iterator[None]:
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
     """Parameters of one type, in order, at most `_BUCKET` numbers at a time (or one parameter)."""
-    bucket: list[nn.Parameter] = []
+    bucket, size = list[nn.Parameter](), 0
     for parameter in parameters:
-        if bucket and (sum(p.numel() for p in [*bucket, parameter]) > _BUCKET or parameter.dtype != bucket[0].dtype):
+        size += parameter.numel()
+        if bucket and (size > _BUCKET or parameter.dtype != bucket[0].dtype):
             yield bucket
-            bucket = []
+            bucket, size = [], parameter.numel()
         bucket.append(parameter)
     if bucket:
         yield bucket

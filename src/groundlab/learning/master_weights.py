@@ -16,6 +16,7 @@ from torch import nn
 
 from groundlab.core.errors import GroundlabError
 
+_LEAVES = "leaves"
 MASTER = "master"
 """Of a weight's state in a checkpoint: its master."""
 
@@ -33,6 +34,7 @@ def make_optimizer(
         )
     masters = [_master(parameter) for parameter in parameters]
     optimizer = kind(masters, **options)  # pyright: ignore[reportCallIssue]
+    setattr(optimizer, _LEAVES, list(parameters))
     pairs = {
         number: pair for number, pair in enumerate(zip(parameters, masters, strict=True)) if pair[0] is not pair[1]
     }
@@ -44,6 +46,11 @@ def make_optimizer(
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     """The weights that an optimizer steps: where gradients are, in float32."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def leaves_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """The model's own weights, in the order of `parameters_of`: what autograd has gradients for."""
+    return getattr(optimizer, _LEAVES, None) or parameters_of(optimizer)
 
 
 def _master(parameter: nn.Parameter) -> nn.Parameter:

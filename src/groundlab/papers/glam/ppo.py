@@ -29,7 +29,8 @@ from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
-from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
+from groundlab.learning.devices import send
+from groundlab.learning.distributed import SINGLE_PROCESS, GradientSum, Group, joined
 from groundlab.learning.master_weights import make_optimizer, parameters_of
 from groundlab.learning.ppo import Batch, minibatches, normalised, sample_actions
 from groundlab.learning.ppo import losses_of as clipped_losses
@@ -255,13 +256,14 @@ def update(
     advantages = normalised(rollout.advantages) if settings.normalise_advantages else rollout.advantages
     size = len(rollout.prompts)
     batch = Batch(torch.arange(size), rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
+    batch, advantages = Batch._make(send(field, device) for field in batch), send(advantages, device)
     history = []
     for _ in range(settings.epochs):
         for index in minibatches(size, settings.batch_size, rng):
             prompts = [rollout.prompts[number] for number in index.tolist()]
-            minibatch = Batch._make(field[index].to(device) for field in batch)
-            own_advantages = advantages[index].to(device)
-            history.append(gradient_step(scorer, optimizer, prompts, minibatch, own_advantages, settings, group))
+            index = send(index, device)
+            minibatch = Batch._make(field[index] for field in batch)
+            history.append(gradient_step(scorer, optimizer, prompts, minibatch, advantages[index], settings, group))
     return dict(zip(METRICS, torch.stack(history).mean(0).tolist(), strict=True))
 
 
@@ -280,10 +282,16 @@ def gradient_step(
     Raises GroundlabError, before any weight is changed, when loss or gradient is not a number.
     """
     losses = torch.zeros(len(METRICS) - 1, device=advantages.device)
-    share = torch.tensor(group.share(prompts), dtype=torch.int64, device=advantages.device)
+    places = group.share(prompts)
+    share, unread = send(torch.tensor(places, dtype=torch.int64), advantages.device), len(places)
+    gradients = GradientSum(group, optimizer)
 
     def loss(rows: Tensor, scores: Tensor, values: Tensor) -> Tensor:
         """What the rows of this process's share, read together, add to the minibatch's loss."""
+        nonlocal unread
+        unread -= len(rows)
+        if not unread:  # the gradients of the last rows complete the sums
+            gradients.begin()
         index = share[rows]
         part = Batch._make(field[index] for field in minibatch)
         weighted = len(index) / len(prompts) * part_losses(scores, values, part, advantages[index], minibatch, settings)
@@ -291,14 +299,15 @@ def gradient_step(
         return weighted[0]
 
     optimizer.zero_grad()
-    if len(share):
-        scorer.backward([prompts[index] for index in share.tolist()], loss)
-    losses = group.add_gradients(parameters_of(optimizer), losses)
+    if places:
+        scorer.backward([prompts[place] for place in places], loss)
+    losses = gradients.finish(losses)
     norm = nn.utils.clip_grad_norm_(parameters_of(optimizer), settings.max_grad_norm)
-    if not (losses.isfinite().all() and norm.isfinite()):
-        raise GroundlabError(f"the loss is no number any more (loss {losses[0]:.3g}); use an lr below {settings.lr:g}")
+    figures = torch.cat([losses, norm.detach()[None]]).cpu()  # the one time that a step waits for a GPU
+    if not figures.isfinite().all():
+        raise GroundlabError(f"the loss is no number any more (loss {figures[0]:.3g}); use an lr below {settings.lr:g}")
     optimizer.step()
-    return torch.cat([losses, norm.detach()[None]]).cpu()
+    return figures
 
 
 def part_losses(
