@@ -1,5 +1,7 @@
 """What a run asks of a device is set while it runs, put back afterwards, and written down."""
 
+import os
+
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -29,6 +31,19 @@ def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monk
     manifest = worker.execute_run(spec, tmp_path / "run")
     assert seen == [(tf32, tf32, deterministic)] and _flags() == before
     assert manifest["settings"]["tf32"] is tf32 and manifest["history"][-1]["deterministic"] is deterministic
+
+
+def test_a_session_with_vllm_says_whether_it_was_batch_invariant(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "execute", lambda run: None)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    for backend, mode in (("vllm", "1"), ("vllm", ""), ("embedded", "1")):
+        monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, mode)
+        monkeypatch.setenv("VLLM_BATCH_INVARIANT", "")
+        given = {"backend": backend, "lora_rank": 4}
+        spec = registry.resolve("direct", "Reasoning-GoTo-v0", 0, given)
+        session = worker.execute_run(spec, tmp_path / f"{backend}{mode}")["history"][-1]
+        assert session.get("batch_invariant") == {"vllm": bool(mode)}.get(backend)
+        assert bool(os.environ["VLLM_BATCH_INVARIANT"]) == bool(mode)
 
 
 def test_the_peak_of_a_gpu_is_in_the_manifest(tmp_path, monkeypatch):

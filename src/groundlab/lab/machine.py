@@ -186,6 +186,11 @@ def deterministic() -> bool:
     return os.environ.get(DETERMINISTIC_VARIABLE) == "1"
 
 
+def batch_invariant() -> bool:
+    """Whether vLLM is asked to read every row as it would alone: by `--deterministic`, or by its own variable."""
+    return deterministic() or os.environ.get("VLLM_BATCH_INVARIANT") == "1"
+
+
 @dataclass
 class Usage:
     """Wall time, CPU time (with child processes) and peak memory since it was made."""

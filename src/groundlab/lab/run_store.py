@@ -154,6 +154,8 @@ class ManifestWriter:
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
         """Write the manifest as it stands."""
         self._history[-1]["deterministic"] = machine.deterministic()
+        if self.manifest["settings"].get("backend") == "vllm":
+            self._history[-1]["batch_invariant"] = machine.batch_invariant()
         self._history[-1].update(self._usage.so_far(), status=status)
         totals = {
             "wall_seconds": round(sum(session["wall_seconds"] for session in self._history), 2),

@@ -14,7 +14,8 @@ Under the distribution drawn from they are computed here, from those of the `top
 What repeats: each reply has a seed, from the first of its random numbers, and requests are scheduled in a fixed order
 in one process, so the same command on the same machine and versions draws the same, as two runs of the tests do on a
 CPU. What does not: sums are rounded by kernels that depend on the batch, so other prompts beside a reply, another
-machine or another version may change a token whose draw is that close; and the draws are not those of `generation.py`.
+machine or another version may change a token whose draw is that close. On GPUs `--deterministic` sets vLLM's
+batch-invariant mode, where the batch plays no part (not tried). The draws are not those of `generation.py`.
 """
 
 import json
@@ -41,6 +42,9 @@ PYTHON_VARIABLE = "GROUNDLAB_VLLM_PYTHON"
 LARGEST_GAP = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.03}
 """Nats by which log-probabilities may differ between generation and training, in the mean: rounding, by precision."""
 
+INVARIANT_VARIABLE = "VLLM_BATCH_INVARIANT"
+"""Where it is 1, vLLM reads every row as it would alone; `--deterministic` sets it."""
+_INVARIANT_FROM = (8, 0)  # compute capability, as vLLM 0.32 documents its mode; it has none for CPUs
 _CONTEXT = 8192  # tokens of prompt and reply, at most: a request's share of the cache is planned for as many
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM makes room for
 _READ_AGAIN = 8  # replies that the model itself reads after an update
@@ -69,16 +73,24 @@ class VLLMProcess:
         """model: its folder. rank: of the adapters that it will be given; 0: none. cache_gb: for keys and values.
 
         top_k: the largest that will be asked for. Raises GroundlabError where vLLM is not installed or cannot serve
-        the model.
+        the model, or cannot be batch-invariant where that is asked for.
         """
+        invariant = os.environ.get(INVARIANT_VARIABLE) == "1"
+        if invariant:
+            _check_invariant(device)
         limit = json.loads((model / "config.json").read_text()).get("max_position_embeddings", _CONTEXT)
         self.context, self.dtype, self.rank = min(limit, _CONTEXT), dtype, rank
         self._scratch = tempfile.TemporaryDirectory(prefix="groundlab-adapters-")
         self._adapter: tuple[str, int, str] | None = None
         self._process = _start()
         weakref.finalize(self, _end, self._process, self._scratch)
-        self.version = self._ask(self._options(model, device, top_k, cache_gb))["version"]
-        print(f"vllm {self.version} serves {model}", flush=True)
+        answer = self._ask(self._options(model, device, top_k, cache_gb))
+        self.version = answer["version"]
+        if invariant and not answer["batch_invariant"]:
+            raise GroundlabError(
+                f"vllm {self.version} has no batch-invariant mode; install 0.32.0, or leave out --deterministic"
+            )
+        print(f"vllm {self.version} serves {model}{', batch-invariant' * invariant}", flush=True)
 
     def _options(self, model: Path, device: str, top_k: int, cache_gb: float) -> dict[str, Any]:
         room = next((size for size in _RANKS if size >= self.rank), self.rank)
@@ -224,6 +236,18 @@ def drawn_log_probs(own: list[float], best: list[list[float]], decoding: Decodin
     shares = scaled.softmax(-1)
     kept = scaled.where(shares.cumsum(-1) - shares < decoding.top_p, -torch.inf).logsumexp(-1)
     return (torch.tensor(own, dtype=torch.float64) / decoding.temperature - kept).tolist()
+
+
+def _check_invariant(device: str) -> None:
+    """Raises GroundlabError where vLLM's kernels depend on the batch whatever is asked of them."""
+    where = "a CPU" if device == "cpu" else None
+    if where is None and (capability := torch.cuda.get_device_capability(device)) < _INVARIANT_FROM:
+        where = "a GPU of compute capability {}.{}".format(*capability)
+    if where:
+        raise GroundlabError(
+            f"--deterministic needs vllm's batch-invariant mode, which {where} does not have (a GPU of"
+            " {}.{} does); give backend=embedded, or leave out --deterministic".format(*_INVARIANT_FROM)
+        )
 
 
 def _start() -> subprocess.Popen[str]:

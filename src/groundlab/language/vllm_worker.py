@@ -2,7 +2,8 @@
 
     VLLM_PYTHON -P engine.py          # a line of JSON in, a line of JSON out, until its input ends
 
-First line in: the arguments of `vllm.LLM`; out: {"version": ...}, or {"missing" or "error": ...} and the end.
+First line in: the arguments of `vllm.LLM`; out: {"version": ..., "batch_invariant": whether it reads every row as it
+would alone}, or {"missing" or "error": ...} and the end.
 Then {"prompts", "seeds", "sampling", "adapter": [name, number, folder] or null, "fresh": whether to forget prefixes};
 out: {"replies": [[tokens, log-probabilities, those of the likeliest tokens at each place], ...]}, or "error".
 Started by `served.py`, which is where to read next.
@@ -54,7 +55,8 @@ def serve(asked: TextIO, answers: TextIO) -> None:
         engine = vllm.LLM(**options)
     except Exception as error:
         return tell({"error": _told(error)})
-    tell({"version": vllm.__version__})
+    invariant = getattr(importlib.import_module("vllm.envs"), "VLLM_BATCH_INVARIANT", False)
+    tell({"version": vllm.__version__, "batch_invariant": bool(invariant)})
     for line in asked:
         try:
             tell(_answer(vllm, engine, json.loads(line)))

@@ -21,7 +21,13 @@ from groundlab.language.architecture import Architecture, build
 from groundlab.language.decoding import Decoding, vllm_logprobs
 from groundlab.language.generation import ReplyGenerator, draw
 from groundlab.language.token_policy import token_log_probs
-from groundlab.language.vllm_backend import PYTHON_VARIABLE, VLLMGenerator, VLLMProcess, drawn_log_probs
+from groundlab.language.vllm_backend import (
+    INVARIANT_VARIABLE,
+    PYTHON_VARIABLE,
+    VLLMGenerator,
+    VLLMProcess,
+    drawn_log_probs,
+)
 from groundlab.learning.checkpoints import seeded_construction
 
 SHAPE = Architecture(family="llama", width=64, feed_forward=64, heads=2, head_width=32, layers=2, binding_start=False)
@@ -211,3 +217,55 @@ def test_draws_whose_worth_takes_the_whole_vocabulary_are_refused():
 def test_the_program_of_the_engine_needs_nothing_of_this_package():
     text = (Path(__file__).parents[3] / "src" / "groundlab" / "language" / "vllm_worker.py").read_text()
     assert "groundlab" not in text
+
+
+# A stand-in for vLLM: a package of that name that starts, and says which mode its environment asks for.
+
+STAND_IN = """
+__version__ = "0.32.0"
+class LLM:
+    def __init__(self, **options): assert options["seed"] == 0
+"""
+ENVIRONMENT = """
+import os
+VLLM_BATCH_INVARIANT = os.environ.get("VLLM_BATCH_INVARIANT") == "1"
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Put the stand-in where VLLMProcess looks; returns the file that says what vLLM reads of its environment."""
+    package = tmp_path / "site" / "vllm"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(STAND_IN)
+    (package / "envs.py").write_text(
+        'import os\nVLLM_BATCH_INVARIANT = os.environ.get("VLLM_BATCH_INVARIANT") == "1"\n'
+    )
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setenv(PYTHON_VARIABLE, sys.executable)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    return package / "envs.py"
+
+
+@pytest.mark.parametrize("mode", ["1", "0"])
+def test_the_batch_invariant_mode_reaches_vllm_and_the_log_says_so(mode, stand_in, folder, monkeypatch, capsys):
+    monkeypatch.setenv(INVARIANT_VARIABLE, mode)
+    assert VLLMProcess(folder, device="cuda").version == "0.32.0"
+    assert capsys.readouterr().out.endswith(", batch-invariant\n") == (mode == "1")
+
+
+def test_a_vllm_without_the_mode_is_refused_in_one_line(stand_in, folder, monkeypatch):
+    monkeypatch.setenv(INVARIANT_VARIABLE, "1")
+    stand_in.write_text("")
+    with pytest.raises(GroundlabError, match=r"has no batch-invariant mode; install 0\.32\.0"):
+        VLLMProcess(folder, device="cuda")
+
+
+@pytest.mark.parametrize(("device", "capability"), [("cpu", (9, 0)), ("cuda:1", (7, 5))])
+def test_hardware_without_the_mode_is_refused_before_vllm_starts(device, capability, folder, monkeypatch):
+    monkeypatch.setenv(INVARIANT_VARIABLE, "1")
+    monkeypatch.setenv(PYTHON_VARIABLE, "/no/such/python")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    with pytest.raises(GroundlabError, match="give backend=embedded, or leave out --deterministic") as error:
+        VLLMProcess(folder, device=device)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
