@@ -8,6 +8,7 @@ from groundlab.bench.second_device import second_device
 from groundlab.core.run import Run
 from groundlab.language import models as language_models
 from groundlab.language import pretraining, token_policy
+from groundlab.learning.devices import send
 from groundlab.papers import registry
 from groundlab.papers.glam import cloning, drrn, ppo
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
@@ -142,12 +143,13 @@ def test_cuda_and_its_stand_in_refuse(cuda, mistake):
 
 def test_what_goes_between_the_sides_is_counted():
     with second_device() as traffic:
-        x = torch.rand(3, 4).to("cuda")
-        assert (traffic.waits, traffic.to_device) == (0, 1)
-        x[torch.tensor([0])]
-        torch.tensor([1.0], device="cuda")
-        assert (traffic.waits, traffic.to_device) == (0, 3)
+        x = send(torch.rand(3, 4), "cuda")
+        assert (traffic.waits, traffic.to_device) == (0, 1), "nobody waits for what is sent"
+        x[torch.tensor([0])], torch.rand(3).to("cuda"), torch.tensor([1.0], device="cuda")
+        assert (traffic.waits, traffic.to_device) == (3, 4)
         float(x.sum()), x.tolist(), x.cpu(), x[x > 0.5], bool(x.sum() > 0)
-        assert (traffic.waits, traffic.to_device) == (5, 3)
+        assert (traffic.waits, traffic.to_device) == (8, 4)
+        send(x, "cpu"), send(x, "cuda")
+        assert (traffic.waits, traffic.to_device) == (9, 4)
         assert (x * 2).device == x.new_zeros(3).device == torch.zeros_like(x).device == torch.device("cuda", 0)
     assert x.device.type == "cpu", "afterwards it is where it always was"

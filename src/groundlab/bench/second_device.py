@@ -48,7 +48,8 @@ class Traffic:
     """What an agent made the two sides do for each other."""
 
     waits: int = 0
-    """The CPU had to wait: a number, a list or a tensor was read from the device, or a size that depends on data."""
+    """The CPU had to wait for all work on the device: it read a number, a list or a tensor, or had to know a size that
+    depends on data, or sent what it did not send `non_blocking`."""
     to_device: int = 0
     """Tensors and lists copied from the CPU's memory to the device."""
 
@@ -131,13 +132,14 @@ class _Device(TorchDispatchMode):
         if name in _ACROSS:
             if not all(owned):
                 self.traffic.to_device += self.owns(args[0])
-                self.traffic.waits += not self.owns(args[0])
+                self.traffic.waits += not (self.owns(args[0]) and name == "copy_" and args[2:3] == (True,))
             return
         if name in ("index", "index_put_", "index_put", "_index_put_impl_"):  # whose indices may come from the CPU
             places = [each for each in args[1] if each is not None]
             if not all(self.owns(each) for each in (args[0], *args[2:3])):
                 raise RuntimeError(_MIXED.format(name))
-            self.traffic.to_device += sum(not self.owns(each) for each in places)
+            here = sum(not self.owns(each) for each in places)
+            self.traffic.to_device, self.traffic.waits = self.traffic.to_device + here, self.traffic.waits + here
         elif name == "_pack_padded_sequence":
             if self.owns(args[1]):
                 raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor")
@@ -194,27 +196,29 @@ class _Patches:
             stack.enter_context(patch.object(torch, name, self._made(getattr(torch, name))))
         clone = torch.UntypedStorage.clone
         stack.enter_context(patch.object(torch.UntypedStorage, "clone", self._cloned(clone)))
+        grouped = torch._C._group_tensors_by_device_and_dtype
+        stack.enter_context(patch.object(torch._C, "_group_tensors_by_device_and_dtype", self._grouped(grouped)))
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(patch.object(torch.cuda, "device_count", lambda: 1))
 
     def _moved(self, to: Callable) -> Callable:
         @wraps(to)
         def moved(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            target, rest = kwargs.pop("device", None), list(args)
+            own, target, rest = self._device.owns(tensor), kwargs.pop("device", None), list(args)
             if rest and isinstance(rest[0], Tensor):
                 target, rest[0] = rest[0].device, rest[0].dtype
             elif rest and isinstance(rest[0], str | int | torch.device):
                 target = rest.pop(0)
             options = {**dict(zip(("dtype", "non_blocking", "copy"), rest, strict=False)), **kwargs}
+            waits = own or not options.get("non_blocking")
             options = {name: value for name, value in options.items() if value is not None and name != "non_blocking"}
-            own = self._device.owns(tensor)
             if target is not None and "meta" in (torch.device(target).type, _device_of(tensor).type):
                 return to(tensor, target, **options)
             changed = to(tensor, **options) if options else tensor
             if target is None or _is_here(target) == own:
                 return changed
             self._device.traffic.to_device += not own
-            self._device.traffic.waits += own
+            self._device.traffic.waits += waits
             return _Crossing.apply(changed, self._device, own)  # pyright: ignore[reportReturnType]
 
         return moved
@@ -239,7 +243,9 @@ class _Patches:
             if wanted is not None and not here and isinstance(result, Tensor) and self._device.owns(result):
                 return result.to(wanted)  # as zeros_like(tensor on the device, device="cpu")
             if here:
-                self._device.traffic.to_device += name in ("tensor", "as_tensor", "new_tensor")
+                copied = name in ("tensor", "as_tensor", "new_tensor")
+                self._device.traffic.to_device += copied
+                self._device.traffic.waits += copied
                 self._device.take(result)
             return result
 
@@ -261,6 +267,16 @@ class _Patches:
             return tolist(tensor)
 
         return read
+
+    def _grouped(self, grouped: Callable) -> Callable:
+        """As optimizers see their tensors: by the device of the first of each tuple."""
+
+        @wraps(grouped)
+        def group(lists: Any, with_indices: bool = False) -> Any:
+            found = grouped(lists, with_indices)
+            return {(group[0][0][0].device, dtype): group for (_, dtype), group in found.items()}
+
+        return group
 
     def _cloned(self, clone: Callable) -> Callable:
         @wraps(clone)

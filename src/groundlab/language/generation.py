@@ -26,6 +26,7 @@ from groundlab.language.cpu_inference import FastLlama, Packed, onednn_linears, 
 from groundlab.language.decoding import Decoding
 from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches
+from groundlab.learning.devices import send
 
 
 def uniform(count: int, decoding: Decoding, randomness: torch.Generator | Tensor | None) -> Tensor:
@@ -282,23 +283,26 @@ class ReplyGenerator:
         slots = max(-(-(slots + 1 + _LESS) // _ROUND) * _ROUND - _LESS, before[1])
         self._places.capacity = (max(rows, before[0]), slots)
         moved = [row for row, source in enumerate(sources.tolist()) if source not in (-1, row)]
-        to = torch.tensor(moved, dtype=torch.long, device=self.model.device)
-        source = torch.as_tensor(sources[moved], device=self.model.device)
+        to = send(torch.tensor(moved, dtype=torch.long), self.model.device)
+        source = send(torch.as_tensor(sources[moved]), self.model.device)
         for layer in self._layers:
             layer.take(to, source, reach)
 
-    def _forward(self, rows: Sequence[int] | None, tokens: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+    def _forward(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
         """Read tokens, left-padded, at positions from `starts` on; returns the logits after the last ones, [B, V]."""
-        longest, places, device = max(map(len, tokens)), self._places, self.model.device
-        ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in tokens], device=device)
+        longest, device = max(map(len, tokens)), self.model.device
+        ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in tokens])
         padding = torch.tensor([[longest - len(row)] for row in tokens])
         columns = torch.arange(longest)
         positions = (torch.tensor(starts)[:, None] + columns - padding).where(columns >= padding, 0)
-        places.reach = int(positions.max()) + 1
-        places.slots = positions.where(columns >= padding, places.capacity[1] - 1).to(device)
-        places.rows = None if rows is None else torch.tensor(rows, device=device)
-        places.vectors = {}
-        positions = positions.to(device)
+        slots = positions.where(columns >= padding, self._places.capacity[1] - 1)
+        reach, places = int(positions.max()) + 1, torch.tensor(rows)
+        return self._pass(*(send(each, device) for each in (ids, positions, slots, places)), reach=reach)
+
+    def _pass(self, ids: Tensor, positions: Tensor, slots: Tensor, rows: Tensor | None, reach: int) -> Tensor:
+        """The logits [B, V] after tokens [B, N], all on the model's device; rows None: the first B of the cache."""
+        places, device = self._places, self.model.device
+        places.reach, places.slots, places.rows, places.vectors = reach, slots, rows, {}
         unread = torch.arange(places.reach, device=device) > positions[:, :, None]
         mask = torch.zeros(unread.shape, dtype=self.model.dtype, device=device)
         mask = mask.masked_fill(unread, torch.finfo(self.model.dtype).min)[:, None]
@@ -316,26 +320,37 @@ class ReplyGenerator:
         return read.logits[:, -1].float()
 
     def _reply(self, logits: Tensor, draws: Tensor, decoding: Decoding) -> Replies:
-        """Draw tokens until every reply is over. The living rows are always the first ones of the cache."""
+        """Draw tokens until every reply is over. The living rows are always the first ones of the cache.
+
+        Tokens and positions stay on the device. The CPU waits for it once a token, to know which replies are over.
+        """
         count = len(logits)
+        draws = send(draws, logits.device)
+        positions = send(torch.tensor([len(held) - 1 for held in self._held[:count]]), logits.device)
         order = list(range(count))  # order[row of the cache] = number of the prompt
         replies = Replies([[] for _ in order], [[] for _ in order], [[] for _ in order], [False] * count)
         living = count
         for step in range(decoding.max_new_tokens):
-            drawn = draw(logits, draws[order[:living], step].to(logits.device), decoding)
-            for row, (token, logprob, drawn_logprob) in enumerate(zip(*(part.tolist() for part in drawn), strict=True)):
-                prompt = order[row]
+            tokens, *log_probs = draw(logits, draws[:, step], decoding)
+            drawn = torch.stack([tokens.double(), *(part.double() for part in log_probs)]).tolist()
+            for row, (token, logprob, drawn_logprob) in enumerate(zip(*drawn, strict=True)):
+                prompt, token = order[row], int(token)
                 replies.tokens[prompt].append(token)
                 replies.logprobs[prompt].append(logprob)
                 replies.drawn_logprobs[prompt].append(drawn_logprob)
                 replies.ended[prompt] = token in self.end_tokens
+            before = order[:living]
             living = self._retire(order, living, replies)
             if living == 0 or step + 1 == decoding.max_new_tokens:
                 break
-            tokens = [replies.tokens[prompt][-1:] for prompt in order[:living]]
-            logits = self._forward(None, tokens, [len(held) for held in self._held[:living]])
-            for held, token in zip(self._held, tokens, strict=False):
-                held += token
+            if living < len(before):
+                rows = send(torch.tensor([before.index(prompt) for prompt in order[:living]]), logits.device)
+                tokens, positions, draws = tokens[rows], positions[rows], draws[rows]
+            positions = positions + 1
+            reach = max(len(held) for held in self._held[:living]) + 1
+            logits = self._pass(tokens[:, None], positions[:, None], positions[:, None], None, reach)
+            for held, prompt in zip(self._held, order[:living], strict=False):
+                held += replies.tokens[prompt][-1:]
         return replies
 
     def _retire(self, order: list[int], living: int, replies: Replies) -> int:
@@ -346,7 +361,7 @@ class ReplyGenerator:
         if not gaps:
             return living
         movers = [row for row in range(living, living + len(over)) if row not in over]
-        rows, others = (torch.tensor(part, device=self.model.device) for part in (gaps, movers))
+        rows, others = (send(torch.tensor(part), self.model.device) for part in (gaps, movers))
         for layer in self._layers:
             layer.swap(rows, others, max(map(len, self._held)))
         for gap, mover in zip(gaps, movers, strict=True):

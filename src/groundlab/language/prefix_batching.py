@@ -26,6 +26,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from groundlab.learning.devices import send
+
 Tokens = tuple[int, ...]
 Rows = Sequence[Sequence[int]]
 PAD_ID = 0  # any id that the model knows: padding is masked, never read
@@ -133,7 +135,8 @@ def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branche
 
 def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
     device = branches.tokens.device
-    ids, mask = (part.to(device) for part in _padded(rows))
+    ids, mask = (send(part, device) for part in _padded(rows))
+    mask = _additive(mask.bool()[:, None, None], model.dtype)  # of a plain one transformers asks whether all are 1
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
     decoded = model.get_decoder()(
         input_ids=branches.tokens.expand(len(rows), -1),
@@ -150,10 +153,10 @@ def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches
     shared = _common_beginning(rows) if may_share(model, len(rows)) else 0
     cache = None
     if shared:
-        beginning = torch.tensor([rows[0][:shared]], device=device)
+        beginning = send(torch.tensor([rows[0][:shared]]), device)
         cache = body(input_ids=beginning, use_cache=True).past_key_values
         cache.batch_repeat_interleave(len(rows))
-    ids, mask = (part.to(device).flip(1) for part in _padded([row[shared:][::-1] for row in rows]))
+    ids, mask = (send(part, device).flip(1) for part in _padded([row[shared:][::-1] for row in rows]))
     lengths = shared + mask.sum(1)
     positions = shared + (mask.cumsum(1) - 1).clamp(min=0)
     nodes = branches.tokens[1:].expand(len(rows), -1)
@@ -194,11 +197,11 @@ def row_states(model: Any, rows: Rows, most: int, overhead: float = 0.0) -> tupl
     plain = set(getattr(model.config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
     cut = best_cut(rows, most, overhead) if plain and may_share(model, len(rows)) else 0
     beginnings = list(dict.fromkeys(tuple(row[:cut]) for row in rows))
-    cache = body(input_ids=torch.tensor(beginnings, device=device), use_cache=True).past_key_values if cut else None
+    cache = body(input_ids=send(torch.tensor(beginnings), device), use_cache=True).past_key_values if cut else None
     states, places, read = [], [0] * len(rows), 0
     for part in batches([len(row) - cut for row in rows], sys.maxsize, overhead):
-        ids = _padded([rows[row][cut:] for row in part])[0].to(device)
-        owners = torch.tensor([beginnings.index(tuple(rows[row][:cut])) for row in part], device=device)
+        ids = send(_padded([rows[row][cut:] for row in part])[0], device)
+        owners = send(torch.tensor([beginnings.index(tuple(rows[row][:cut])) for row in part]), device)
         own = _selected(cache, owners) if cache else None
         states.append(body(input_ids=ids, past_key_values=own, use_cache=bool(cut)).last_hidden_state.flatten(0, 1))
         for number, row in enumerate(part):

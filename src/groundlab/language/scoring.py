@@ -27,6 +27,7 @@ from groundlab.language import t5_forward
 from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches, branch, packed_batches, prefix_states
 from groundlab.learning.checkpoints import seeded_construction
+from groundlab.learning.devices import send
 
 HIDDEN_SIZE = 1024
 
@@ -141,7 +142,8 @@ class ActionScorer(nn.Module):
         is_encoder_decoder = base.config.is_encoder_decoder
         self._prompt_end = [tokenizer.eos_token_id] if self.include_eos and is_encoder_decoder else []
         read = [[0]] if action_head else self._action_tokens()
-        self.branches = branch(read, _start_token(base) if is_encoder_decoder else None).to(base.device)
+        branches = branch(read, _start_token(base) if is_encoder_decoder else None)
+        self._deepest, self.branches = int(branches.depths.max()), branches.to(base.device)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
         self.train(False)
@@ -201,7 +203,7 @@ class ActionScorer(nn.Module):
         parts = self._batches(unique, is_plain)
         scored = [self._score([unique[row] for row in part], is_plain) for part in parts]
         place = {unique[row]: position for position, row in enumerate(row for part in parts for row in part)}
-        index = torch.tensor([place[row] for row in rows], device=scored[0].scores.device)
+        index = send(torch.tensor([place[row] for row in rows]), scored[0].scores.device)
         return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
 
     def _batches(self, rows: Sequence[tuple[int, ...]], is_plain: bool) -> list[list[int]]:
@@ -215,7 +217,7 @@ class ActionScorer(nn.Module):
         window = None if config.is_encoder_decoder else getattr(config, "max_position_embeddings", None)
         if not rows or not all(rows):
             raise GroundlabError("a prompt without any token cannot be scored; give it a text")
-        needed = max(map(len, rows)) + int(self.branches.depths.max())
+        needed = max(map(len, rows)) + self._deepest
         if window is not None and needed > window:
             raise GroundlabError(
                 f"a prompt and its actions take {needed} tokens, the model reads {window}; "
@@ -260,7 +262,7 @@ class ActionScorer(nn.Module):
             index = torch.tensor(part)
             given = inputs[index] if isinstance(inputs, Tensor) else [inputs[row] for row in part]
             scores, values = self(given)
-            share = loss(index.to(scores.device), scores, values)
+            share = loss(send(index, scores.device), scores, values)
             share.backward()
             total += share.detach()
         return total

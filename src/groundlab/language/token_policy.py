@@ -29,6 +29,7 @@ from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 from groundlab.learning.checkpoints import seeded_construction
+from groundlab.learning.devices import send
 
 Rows = Sequence[Sequence[int]]
 VALUE_HEADS = ("linear", "mlp", "none")
@@ -105,7 +106,7 @@ def token_log_probs(
 
 
 def _index(numbers: list[int], like: Tensor) -> Tensor:
-    return torch.tensor(numbers, device=like.device)
+    return send(torch.tensor(numbers), like.device)
 
 
 class TokenPolicy(nn.Module):
@@ -189,11 +190,10 @@ class TokenPolicy(nn.Module):
         with onednn_linears(model):
             read = [self._read_part(model, head, prompts, responses, part) for part in parts]
         log_probs, values, entropies, after = (torch.cat(field) for field in zip(*read, strict=True))
-        order = torch.tensor([row for part in parts for row in part], device=after.device)
-        lengths = torch.tensor([len(responses[row]) for row in order.tolist()], device=after.device)
-        owners = order.repeat_interleave(lengths)
-        tokens = owners.argsort(stable=True)
-        return Reading(log_probs[tokens], values[tokens], entropies[tokens], after[order.argsort()])
+        order = torch.tensor([row for part in parts for row in part])
+        lengths = torch.tensor([len(responses[row]) for row in order.tolist()])
+        tokens = send(order.repeat_interleave(lengths).argsort(stable=True), after.device)
+        return Reading(log_probs[tokens], values[tokens], entropies[tokens], after[send(order.argsort(), after.device)])
 
     def _parts(self, prompts: Rows, responses: Rows) -> list[list[int]]:
         lengths = [len(prompt) + len(response) for prompt, response in zip(prompts, responses, strict=True)]
@@ -209,14 +209,14 @@ class TokenPolicy(nn.Module):
         """Add the gradient of a loss that is a sum over tokens; only one part of the activations lives at a time.
 
         loss(places, reading): what responses `places` [s] contribute, given the reading of their tokens (places in
-        reading order). For a mean it divides by the tokens of all, not of the part. Returns the whole loss, without
-        gradient. The gradient is the same for every token budget, up to rounding.
+        reading order, on the CPU). For a mean it divides by the tokens of all, not of the part. Returns the whole loss,
+        without gradient. The gradient is the same for every token budget, up to rounding.
         """
         total = torch.zeros((), device=self.device)
         for part in self._parts(prompts, responses):
             with onednn_linears(self.model):
                 reading = self._read_part(self.model, self.value_head, prompts, responses, part)
-                share = loss(torch.tensor(part, device=self.device), reading)
+                share = loss(torch.tensor(part), reading)
                 share.backward()
             total += share.detach()
         return total

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError
+from groundlab.learning.devices import send
 from groundlab.learning.options import KLEstimator
 from groundlab.learning.ppo import minibatches
 
@@ -41,7 +42,7 @@ FIGURES: tuple[str, ...] = (
 class Batch(NamedTuple):
     """S responses of N tokens in all, response after response, and what came of them."""
 
-    lengths: Tensor  # int64 [S]
+    lengths: Tensor  # int64 [S], on the CPU
     log_probs: Tensor  # [N], under the policy that acted
     reference: Tensor  # [N], log-probabilities under the reference
     values: Tensor  # [N], predicted when acting
@@ -62,8 +63,8 @@ class Reading(Protocol):
     def entropies(self) -> Tensor: ...  # [n], with gradient
 
 
-Loss = Callable[[Tensor, Reading], Tensor]  # places [s] in the minibatch, and the reading of their tokens
-Backward = Callable[[Tensor, Loss], object]  # response indices [b] of a minibatch, and its loss
+Loss = Callable[[Tensor, Reading], Tensor]  # places [s] in the minibatch, on the CPU, and the reading of their tokens
+Backward = Callable[[Tensor, Loss], object]  # response indices [b] of a minibatch, on the CPU, and its loss
 
 
 class TokenPPOSettings(Protocol):
@@ -109,13 +110,13 @@ def tokens_of(lengths: Tensor, index: Tensor) -> Tensor:
     """Where the tokens of responses `index` [s] stand among all N, int64, response after response in that order."""
     chosen = lengths[index]
     starts = (lengths.cumsum(0) - lengths)[index]
-    within = torch.arange(int(chosen.sum()), device=lengths.device)
+    within = torch.arange(int(chosen.sum()))
     return within + (starts - (chosen.cumsum(0) - chosen)).repeat_interleave(chosen)
 
 
 def select(batch: Batch, index: Tensor) -> Batch:
     """The responses `index` [s] of a batch, in that order."""
-    tokens = tokens_of(batch.lengths, index)
+    tokens = send(tokens_of(batch.lengths, index), batch.log_probs.device)
     return Batch(batch.lengths[index], *(field[tokens] for field in batch[1:]))
 
 
@@ -163,7 +164,7 @@ def step(
     optimizer.zero_grad()
     backward(loss)
     norm = nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm or float("inf"))
-    figures = dict(zip(FIGURES, [*seen.tolist(), norm.item()], strict=True))
+    figures = dict(zip(FIGURES, torch.cat([seen, norm[None]]).tolist(), strict=True))
     if not np.isfinite([figures["loss"], figures["grad_norm"]]).all():
         raise GroundlabError(f"the loss is no number any more ({figures['loss']:.3g}); use an lr below {settings.lr:g}")
     if settings.ratio_threshold is not None and figures["ratio"] > settings.ratio_threshold:
@@ -190,7 +191,6 @@ def update(
     for _ in range(settings.epochs):
         epoch = []
         for index in minibatches(len(batch.lengths), settings.minibatch_size, rng):
-            index = index.to(batch.lengths.device)
             epoch.append(step(lambda loss: backward(index, loss), optimizer, select(batch, index), settings))  # noqa: B023
         history, epochs = history + epoch, epochs + 1
         if settings.target_kl is not None and np.mean([row["approx_kl"] for row in epoch]) > settings.target_kl:

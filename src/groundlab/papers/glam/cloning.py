@@ -32,6 +32,7 @@ from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
+from groundlab.learning.devices import send
 from groundlab.learning.master_weights import make_optimizer, parameters_of
 from groundlab.papers import training
 from groundlab.papers.episodes import Player, play_layouts
@@ -115,20 +116,20 @@ class CloningLearner(training.Learner):
         with checkpoints.seeded_construction(self._spec.seed, "dropout", first):
             losses = [self._gradient_step(step) for step in range(first, end)]
         self.scorer.model.eval()
-        if not math.isfinite(loss := float(np.mean(losses))):
+        if not math.isfinite(loss := float(np.mean(torch.stack(losses).tolist()))):
             raise GroundlabError(f"the loss is no number any more; use an lr below {settings.lr:g}")
         frames = min(end * settings.batch_size, settings.frames * settings.epochs)
         return {"frames": frames, "loss": loss, "accuracy": self.accuracy(self._held_out)}
 
-    def _gradient_step(self, step: int) -> float:
-        """The gradient step of this number (from 0); its loss."""
+    def _gradient_step(self, step: int) -> Tensor:
+        """The gradient step of this number (from 0); its loss []."""
         self.optimizer.param_groups[0]["lr"] = learning_rate(self.settings, step)
         loss = self.loss(self.batch(step))
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters_of(self.optimizer), self.settings.max_grad_norm)
         self.optimizer.step()
-        return float(loss.detach())
+        return loss.detach()
 
     def batch(self, step: int) -> list[Pair]:
         """The pairs that a gradient step (from 0) learns from; each pair is in one batch of an epoch."""
@@ -153,7 +154,7 @@ class CloningLearner(training.Learner):
             prompts = rows
         ids, mask = _padded(prompts, words.pad_token_id), _padded([[1] * len(row) for row in prompts], 0)
         inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
-        return model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).loss
+        return model(**{name: send(tensor, model.device) for name, tensor in inputs.items()}).loss
 
     def accuracy(self, pairs: Sequence[Pair]) -> float:
         """The share of decisions in which the demonstrated action is the policy's likeliest."""

@@ -28,7 +28,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.learning.devices import check_device
+from groundlab.learning.devices import check_device, send
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.replay import Replay, Sequences
 from groundlab.papers import training
@@ -98,7 +98,8 @@ class QFunction:
         own = Sequences()
         ids, lengths = own.padded(np.array([own.number(self._tokenizer.encode(action).ids) for action in actions]))
         self._device = network.act_scorer.weight.device
-        self._actions = (torch.from_numpy(ids).to(self._device), torch.from_numpy(lengths))  # lengths stay on the CPU
+        # Lengths stay on the CPU, where packing wants them.
+        self._actions = (send(torch.from_numpy(ids), self._device), torch.from_numpy(lengths))
 
     def numbers(self, prompts: Sequence[str]) -> np.ndarray:
         """Their numbers [N]; equal prompts have equal ones."""
@@ -109,8 +110,8 @@ class QFunction:
         """Q [N, A] of numbered prompts; each is read once."""
         unique, index = np.unique(numbers, return_inverse=True)
         ids, lengths = self.sequences.padded(unique)
-        values = self.network(torch.from_numpy(ids).to(self._device), torch.from_numpy(lengths), *self._actions)
-        return values[torch.from_numpy(index).to(self._device)]
+        values = self.network(send(torch.from_numpy(ids), self._device), torch.from_numpy(lengths), *self._actions)
+        return values[send(torch.from_numpy(index), self._device)]
 
     @torch.no_grad()
     def policy(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -158,7 +159,7 @@ class DRRNLearner(training.Learner):
                 states = self._step(states, acting)
             batch = self._replay.sample(settings.batch_size, drawing)
             losses.append(update(self._q, self.optimizer, batch, settings))
-        if not math.isfinite(loss := float(np.mean(losses))):
+        if not math.isfinite(loss := float(np.mean(torch.stack(losses).tolist()))):
             raise GroundlabError(f"DRRN's loss is {loss}; lower lr (it is {settings.lr})")
         stats = episode_stats(self._stream.pop_episodes())
         return {
@@ -228,23 +229,23 @@ class DRRNLearner(training.Learner):
         checkpoints.unpack(files, self.network)
 
 
-def update(q: QFunction, optimizer: torch.optim.Optimizer, batch: np.ndarray, settings: Settings) -> float:
-    """One step on a batch of TRANSITION rows; returns the loss before it."""
+def update(q: QFunction, optimizer: torch.optim.Optimizer, batch: np.ndarray, settings: Settings) -> Tensor:
+    """One step on a batch of TRANSITION rows; returns the loss [] before it."""
     loss = td_loss(q, batch, settings.gamma)
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(list(q.network.parameters()), settings.max_grad_norm)
     optimizer.step()
-    return float(loss.detach())
+    return loss.detach()
 
 
 def td_loss(q: QFunction, batch: np.ndarray, gamma: float) -> Tensor:
     """Mean smooth L1 (beta 1) between Q of what was done and its target."""
     with torch.no_grad():
         best = q(batch["next"]).max(1).values
-    reward, done = (torch.from_numpy(batch[name].copy()).to(best.device) for name in ("reward", "done"))
+    reward, done = (send(torch.from_numpy(batch[name].copy()), best.device) for name in ("reward", "done"))
     target = reward + gamma * (1 - done) * best
-    actions = torch.from_numpy(batch["action"].astype(np.int64)).to(best.device)
+    actions = send(torch.from_numpy(batch["action"].astype(np.int64)), best.device)
     return nn.functional.smooth_l1_loss(q(batch["state"]).gather(1, actions[:, None])[:, 0], target)
 
 

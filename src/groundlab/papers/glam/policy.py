@@ -257,7 +257,8 @@ class CachedPolicy:
     @torch.no_grad()
     def _read(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
         scores, values = read_together(self._group, self._scorer, prompts)
-        return (scores / self._temperature).log_softmax(-1).cpu(), values.cpu()
+        rows = torch.cat([(scores / self._temperature).log_softmax(-1), values[:, None]], 1).cpu()  # one wait for both
+        return rows[:, :-1], rows[:, -1]
 
     def clear(self) -> None:
         """The weights have changed."""

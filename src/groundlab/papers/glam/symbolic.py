@@ -26,7 +26,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
-from groundlab.learning.devices import check_device
+from groundlab.learning.devices import check_device, send
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.returns import gae
 from groundlab.papers import training
@@ -97,7 +97,7 @@ class ACModel(nn.Module):
         self.apply(_unit_rows)
 
     def forward(self, images: Tensor, words: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Views [N, 7, 7, 3], word numbers int64 [N, L] (0: none), memories [N, 256] = hidden and cell.
+        """Views [N, 7, 7, 3], word numbers int64 [N, L] (0: none; on the CPU), memories [N, 256] = hidden and cell.
 
         Returns (log-probabilities [N, A], values [N], new memories [N, 256]).
         """
@@ -121,10 +121,10 @@ class ACModel(nn.Module):
 
     def _read(self, words: Tensor) -> Tensor:
         """The GRU's output [N, 128] at each mission's last word; equal missions are read once."""
-        unique, index = torch.unique(words, dim=0, return_inverse=True)
-        outputs, _ = self.instr_rnn(self.word_embedding(unique))
-        last = (unique != 0).sum(1) - 1
-        return outputs[torch.arange(len(unique), device=words.device), last][index]
+        unique, index = torch.unique(words, dim=0, return_inverse=True)  # how many, a GPU would have to say
+        device, last = self.word_embedding.weight.device, (unique != 0).sum(1) - 1
+        outputs, _ = self.instr_rnn(self.word_embedding(send(unique, device)))
+        return outputs[torch.arange(len(unique), device=device), send(last, device)][send(index, device)]
 
 
 _CELLS = [(row, column) for row in range(2) for column in range(2)]
@@ -140,7 +140,7 @@ def convolved(layer: nn.Conv2d, x: Tensor) -> Tensor:
     if len(x) < _DENSE_FROM:
         return layer(x)
     assert layer.bias is not None
-    taps = layer.weight.flatten(2).index_select(2, torch.tensor(_TAPS, device=x.device))  # [O, C, to x from]
+    taps = layer.weight.flatten(2).index_select(2, send(torch.tensor(_TAPS), x.device))  # [O, C, to x from]
     weight = taps.unflatten(2, (4, 4)).transpose(1, 2).flatten(2).flatten(0, 1)  # [O x to, C x from]
     return nn.functional.linear(x.flatten(1), weight, layer.bias.repeat_interleave(4)).unflatten(1, (-1, 2, 2))
 
@@ -213,7 +213,7 @@ class Experience(NamedTuple):
     """A rollout of T steps in B environments, flat: all steps of environment 0 first, N = B * T."""
 
     images: Tensor  # uint8 [N, 7, 7, 3]
-    words: Tensor  # int64 [N, L]
+    words: Tensor  # int64 [N, L], on the CPU
     memories: Tensor  # [N, 256], before the step; of a new episode not yet cleared
     masks: Tensor  # [N, 1], 0 where a new episode begins
     actions: Tensor  # int64 [N]
@@ -262,7 +262,6 @@ class SymbolicLearner(training.Learner):
         stacked_rewards, stacked_values, ends = (torch.stack(field) for field in (rewards, values, dones))
         credit = gae(stacked_rewards, stacked_values, ends, last_values, self.settings.gamma, self.settings.lam)
         words = word_numbers([missions[t][env] for env in range(self.settings.num_envs) for t in range(len(steps))])
-        words = words.to(self._device)
         stacked = [torch.stack(field) for field in (images, memories, masks, actions, log_probs, values)]
         views, *fields = (field.transpose(0, 1).flatten(0, 1) for field in (*stacked, *credit))
         return Experience._make([views, words, *fields])
@@ -270,19 +269,19 @@ class SymbolicLearner(training.Learner):
     def _forward(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The views [B, 7, 7, 3], and what the network makes of them: log-probabilities, values, memories."""
         observations = self._stream.observations
-        images = torch.from_numpy(observations["image"]).to(self._device)
-        words = word_numbers(observations["mission"]).to(self._device)
+        images = send(torch.from_numpy(observations["image"]), self._device)
+        words = word_numbers(observations["mission"])
         return images, *self.network(images, words, self._memory * self._mask)
 
     def _step(self, rng: np.random.Generator) -> tuple:
         missions, memory, mask = self._stream.observations["mission"], self._memory, self._mask
         images, log_probs, values, self._memory = self._forward()
         chosen = sample_actions(log_probs.cpu(), rng)
-        actions = torch.from_numpy(chosen).to(self._device)
+        actions = send(torch.from_numpy(chosen), self._device)
         step = self._stream.step(env_actions(chosen))
-        done = torch.from_numpy(step.ended).to(self._device)
+        done = send(torch.from_numpy(step.ended), self._device)
         self._mask = 1.0 - done.float()[:, None]
-        rewards = torch.from_numpy(step.rewards * self.settings.reward_scale).float().to(self._device)
+        rewards = send(torch.from_numpy(step.rewards * self.settings.reward_scale).float(), self._device)
         own_log_probs = log_probs.gather(1, actions[:, None])[:, 0]
         return images, missions, memory, mask, actions, own_log_probs, values, rewards, done
 
@@ -329,12 +328,11 @@ def update(
     """Some epochs over a rollout, in sequences of `recurrence` steps; means over all minibatches."""
     if settings.normalise_advantages:
         experience = experience._replace(advantages=ppo.normalised(experience.advantages))
-    device = experience.actions.device
-    starts = torch.arange(len(experience.actions), device=device)[:: settings.recurrence]
+    starts = torch.arange(len(experience.actions))[:: settings.recurrence]
     sequences, history = max(1, settings.batch_size // settings.recurrence), []
     for _ in range(settings.epochs):
         for index in ppo.minibatches(len(starts), sequences, rng):
-            losses = unroll(network, experience, starts[index.to(device)], settings)
+            losses = unroll(network, experience, starts[index], settings)
             optimizer.zero_grad()
             losses[0].backward()
             nn.utils.clip_grad_norm_(list(network.parameters()), settings.max_grad_norm)
@@ -344,12 +342,18 @@ def update(
 
 
 def unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
-    """Losses [4] of the sequences that begin at `starts`, means over their steps; later memories are renewed."""
+    """Losses [4] of the sequences that begin at `starts`, means over their steps; later memories are renewed.
+
+    starts: int64, on the CPU.
+    """
     steps = settings.recurrence
-    at = starts[:, None] + torch.arange(steps, device=starts.device)  # [sequences, steps]
-    own = Experience._make(field[at.flatten()] for field in experience)
+    places = starts[:, None] + torch.arange(steps)  # [sequences, steps]
+    at = send(places, experience.actions.device)
+    words = experience.words[places.flatten()]
+    own = Experience._make(field[at.flatten()] for field in experience._replace(words=experience.actions))
+    own = own._replace(words=words)
     features = network.features(own.images, own.words, steps).unflatten(0, at.shape)
-    memory, masks, hiddens = experience.memories[starts], experience.masks[at], []
+    memory, masks, hiddens = experience.memories[at[:, 0]], experience.masks[at], []
     for step in range(steps):
         hidden, cell = (memory * masks[:, step]).chunk(2, 1)
         hidden, cell = network.memory_rnn(features[:, step], (hidden, cell))
@@ -383,7 +387,7 @@ class SymbolicPlayer:
         index = torch.from_numpy(active).to(self._device)
         words = word_numbers([self._mission or observations["mission"][env] for env in active.tolist()])
         images = torch.from_numpy(observations["image"][active]).to(self._device)
-        log_probs, _, memory = self._network(images, words.to(self._device), self._memory[index])
+        log_probs, _, memory = self._network(images, words, self._memory[index])
         self._memory[index] = memory
         return log_probs.cpu()
 

@@ -29,6 +29,7 @@ from groundlab.core.seeding import generator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.language.vllm_backend import LARGEST_GAP
 from groundlab.learning import checkpoints, credit, token_ppo
+from groundlab.learning.devices import send
 from groundlab.learning.master_weights import make_optimizer
 from groundlab.learning.options import KLController
 from groundlab.papers import training
@@ -177,7 +178,7 @@ def update_policy(
     kl_per_reply = float((batch.log_probs - batch.reference).sum()) / len(prompts)
     figures = {"drawing_gap": mismatch} if mismatch is not None else {}
     figures |= {"kl": kl_per_reply, "kl_coefficient": kl.coefficient, "value": float(batch.values.mean())}
-    batch = token_ppo.Batch(*(field.to(policy.device) for field in batch))
+    batch = token_ppo.Batch(batch.lengths, *(send(field, policy.device) for field in batch[1:]))
 
     def backward(index: Tensor, loss: token_ppo.Loss) -> None:
         rows = index.tolist()
@@ -203,7 +204,7 @@ def read_rollout(policy: TokenPolicy, rollout: Rollout, settings: TrainingSettin
     next_prompts = [segment.next_prompt for segment in rollout.segments if segment.next_prompt is not None]
     # The value of an observation is that of the state before a reply, whatever its first token is.
     whole = policy.read([*prompts, *next_prompts], [*responses, *([end_token] for _ in next_prompts)])
-    whole = Reading(*(field.cpu() for field in whole))
+    whole = Reading(*torch.cat(whole).cpu().split([len(field) for field in whole]))  # one wait for all
     tokens = sum(map(len, responses))
     reading = Reading(
         whole.log_probs[:tokens], whole.values[:tokens], whole.entropies[:tokens], whole.after[: len(responses)]
