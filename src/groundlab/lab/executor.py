@@ -28,7 +28,7 @@ from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, is_over, progress_view, say
 from groundlab.lab.run_hash import hash_run
-from groundlab.lab.worker import ONE_THREAD, execute_run, follow, stop_on_signals
+from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD, execute_run, follow, stop_on_signals
 from groundlab.papers import registry
 
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
@@ -148,7 +148,7 @@ class Worker:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | ONE_THREAD | ({} if visible is None else {machine.VISIBLE: visible}),
+                env=KEPT_MEMORY | os.environ | ONE_THREAD | ({} if visible is None else {machine.VISIBLE: visible}),
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )
