@@ -10,7 +10,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -107,7 +107,8 @@ class Pieces:
 
     def read(self, layers: nn.Sequential) -> Tensor:
         """What `few_convolutions` of the views gives [M, 64]."""
-        first, _, second, _, _, last = layers
+        parts: list[Any] = [*layers]
+        first, _, second, _, _, last = parts
         squares = functional.linear(self.squares, first.weight.flatten(1), first.bias).relu()
         inside = gather(squares, self.blocks).flatten(1)
         blocks = functional.linear(inside, _places_first(second.weight.flatten(2)), second.bias).relu()
@@ -171,7 +172,8 @@ class TwoHeadedAgent(nn.Module):
         """
         if not self.reads_pieces:
             return self
-        first, _, second, _, _, last = self.network[0]  # pyright: ignore[reportGeneralTypeIssues]
+        parts: list[Any] = [*self.network[0]]  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+        first, _, second, _, _, last = parts
         layers = [(_places_first(layer.weight.flatten(2)), layer.bias) for layer in (first, second)]
         layers.append((_places_first(last.weight.unflatten(1, (-1, 9))), last.bias))
         heads = (self.actor, self.critic_ext, self.critic_int)

@@ -78,9 +78,8 @@ class Coefficients(NamedTuple):
 def empty_layers(outputs: int) -> Layers:
     """Room for one image."""
     shapes = ((4, 4 * POOLED), (4, 4 * POOLED), (3, 3 * SECOND), (2, 2 * THIRD), (HIDDEN,), (outputs,), (1,))
-    arrays = [np.zeros(shape, np.float32) for shape in shapes]
-    arrays[1] = arrays[1].astype(np.int32)
-    return Layers(*arrays)
+    pooled, place, *others = (np.zeros(shape, np.float32) for shape in shapes)
+    return Layers(pooled, place.astype(np.int32), *others)
 
 
 @inlined_sums

@@ -122,7 +122,7 @@ def update(
     size, moments = len(batch.actions), _moments(network, optimizer)
     order = [torch.stack(list(ppo.minibatches(size, settings.batch_size, rng))) for _ in range(settings.epochs)]
     minibatches = torch.cat(order).numpy()
-    decisions = loops.Decisions(*(field.numpy() for field in batch), ppo.normalised(advantages).numpy())
+    decisions = loops.Decisions._make(field.numpy() for field in (*batch, ppo.normalised(advantages)))
     weights = _of(network)
     grads, mean, square = (_Flat(network.channels, network.outputs) for _ in range(3))
     mean.read(moment["exp_avg"] for moment in moments)
@@ -152,4 +152,5 @@ def _moments(network: FrameNetwork, optimizer: torch.optim.Adam) -> list[dict[st
 def _coefficients(optimizer: torch.optim.Adam, settings: ppo.PPOSettings, steps: int) -> loops.Coefficients:
     group = optimizer.param_groups[0]
     given = settings.clip, settings.entropy_coefficient, settings.value_coefficient, settings.max_grad_norm
-    return loops.Coefficients(*map(np.float32, given), float(group["lr"]), *group["betas"], group["eps"], steps)
+    adam = float(group["lr"]), *group["betas"], group["eps"], steps
+    return loops.Coefficients._make((*map(np.float32, given), *adam))
