@@ -291,6 +291,23 @@ def test_a_run_that_waited_behind_one_that_died_is_left_to_do_and_the_one_that_d
     assert "ended as OUT_OF_MEMORY" in _closed(long_plan, "OUT_OF_MEMORY", begun=True, place=3)
 
 
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            "submitit INFO - Starting\nsrun: error: n1: task 0: Killed\nsrun: Force Terminated\n",
+            "n1: task 0: Killed (log",
+        ),
+        ("MemoryError: no room\nsrun: error: n1: task 0: Exited\n", "FAILED: MemoryError: no room (log"),
+        ("submitit INFO - Starting\n", "FAILED: no word of why (log"),
+    ],
+)
+def test_a_failure_is_told_with_the_programs_last_words_or_with_sruns(log, said, long_plan):
+    file = storage.make_folder(long_plan.results / ".runs" / ".slurm") / "7_1.out"
+    file.write_text(log)
+    assert said in _closed(long_plan, "FAILED")
+
+
 def test_a_run_that_saved_where_a_site_forbids_requeueing_is_left_to_do(long_plan):
     assert _closed(long_plan, "FAILED", begun=True, saved=True) == ""
 

@@ -163,13 +163,19 @@ def own_error(folder: Path) -> str | None:
 
 
 def last_words(folder: Path) -> str:
-    """The last line of a job's log that says something, and where the log is."""
+    """The last line of a job's log that says something, else srun's own last error, and where the log is."""
     log = folder / _LOG
     if not log.exists():
         return f"; it left no log in {folder}"
+    own: deque[str] = deque(maxlen=1)
+    srun: deque[str] = deque(maxlen=1)
     with log.open(errors="replace") as file:
-        last = deque((line.strip() for line in file if not is_noise(line)), maxlen=1)
-    return f": {' '.join(last)} (log: {log})"
+        for line in map(str.strip, file):
+            if not is_noise(line):
+                own.append(line)
+            elif line.startswith("srun: error:"):
+                srun.append(line)
+    return f": {' '.join(own or srun) or 'no word of why'} (log: {log})"
 
 
 def is_noise(line: str) -> bool:
