@@ -1,6 +1,5 @@
 """What the images are made from: a lock that is whole, recipes that agree, and scripts that do what they say."""
 
-import importlib.util
 import json
 import os
 import re
@@ -19,16 +18,6 @@ CUDA = ("nvidia-", "cuda-", "triton")
 def _versions(text: str) -> dict[str, str]:
     pairs = re.findall(r"^([A-Za-z0-9_.-]+)==([^ \n]+)", text, flags=re.MULTILINE)
     return {name.lower().replace("_", "-").replace(".", "-"): version for name, version in pairs}
-
-
-@pytest.fixture(scope="module")
-def sessions():
-    """The noxfile as a module."""
-    found = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
-    assert found and found.loader
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
 
 
 def test_every_package_of_the_images_has_hashes_and_the_version_that_the_tests_use():

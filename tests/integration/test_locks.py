@@ -1,9 +1,11 @@
 """pylock.toml (PEP 751) says what the pins say, and says it with hashes."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "pylock.toml").read_text())
@@ -45,11 +47,60 @@ def test_every_file_of_the_lock_has_a_digest_and_fits_the_reference_machine():
         assert not wheels or any(url.endswith(("any.whl", "x86_64.whl")) for url in wheels), name
 
 
-def test_sessions_install_all_of_the_lock_by_digest_and_torch_only_where_it_is_that_of_the_lock():
-    found = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
-    assert found and found.loader
-    sessions = importlib.util.module_from_spec(found)
-    found.loader.exec_module(sessions)
+class Told:
+    """A session that only keeps what it is told to run; `pip config list` answers `config`."""
+
+    def __init__(self, environment: Path, config: str):
+        self.commands: list[list[str]] = []
+        self.locked: list[str] = []
+        self._file, self._config = environment / "locked.txt", config
+
+    def log(self, text: str) -> None:
+        """Said to nobody."""
+
+    def run(self, *command: str, **_: object) -> str:
+        self.commands.append([Path(command[0]).name, *command[1:]])
+        if "--require-hashes" in command:
+            self.locked += self._file.read_text().splitlines()
+        return self._config
+
+
+HERE = ((3, 11), "linux", "x86_64")
+NEAR, CPU = ":env:.find-links='/opt/wheels'\n", "https://download.pytorch.org/whl/cpu"
+
+
+@pytest.mark.parametrize(
+    ("machine", "config", "index", "by_digest", "torch_too"),
+    [
+        (HERE, "global.cert='/etc/ssl/x.crt'\n", "", True, True),
+        (HERE, NEAR, "", True, False),
+        (HERE, "", CPU, True, False),
+        (((3, 12), "linux", "x86_64"), "", "", False, False),
+        (((3, 11), "darwin", "arm64"), "", CPU, False, False),
+    ],
+)
+def test_a_session_installs_by_digest_where_the_lock_fits(
+    sessions, monkeypatch, tmp_path, machine, config, index, by_digest, torch_too
+):
+    version, system, processor = machine
+    monkeypatch.setenv("GROUNDLAB_TORCH_INDEX", index)
+    monkeypatch.setattr(sessions, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(sessions, "platform", SimpleNamespace(machine=lambda: processor))
+    monkeypatch.setattr(sessions, "sys", SimpleNamespace(version_info=version, platform=system, executable="python3"))
+    session = Told(tmp_path, config)
+    sessions.install(session)
+    names = {line.partition("==")[0] for line in session.locked}
+    assert bool(names) == by_digest
+    assert ("torch" in names) == torch_too
+    installs = [" ".join(command) for command in session.commands if "install" in command]
+    assert sum(command.endswith(" torch" + f" --extra-index-url {index}" * bool(index)) for command in installs) == 1
+    assert "-c requirements/constraints.txt --no-build-isolation -e .[dev]" in installs[-1]
+    count = len(session.commands)
+    sessions.install(session)
+    assert len(session.commands) == count, "once is enough"
+
+
+def test_sessions_install_all_of_the_lock_by_digest_and_torch_only_where_it_is_that_of_the_lock(sessions):
     builds, others = sessions.locked(with_torch=True)
     lines = {line.partition("==")[0]: line for line in [*builds, *others]}
     assert list(lines) == ["setuptools", *(name for name in PACKAGES if name != "setuptools")]
