@@ -10,11 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from groundlab.core import storage
 from groundlab.learning.options import ORIGINAL, Quirks
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper, scale_of, shaping
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())["train"]
+GOLDEN = storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])
 FLOATS = st.floats(-100, 100, allow_nan=False)
 

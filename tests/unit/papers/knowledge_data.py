@@ -1,18 +1,18 @@
 """A small dataset of the knowledge paper's kind, what its code was recorded to do, and a model of prepared replies."""
 
-import json
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from groundlab.core import storage
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 
 
 @cache
 def golden() -> dict:
     """Facts of the background-knowledge paper's code, recorded by running it (tests/golden/README.md)."""
-    return json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())
+    return storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")
 
 
 def write_data(folder: Path) -> Dataset:

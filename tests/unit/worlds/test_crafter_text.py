@@ -1,6 +1,5 @@
 """The knowledge paper's text variant of Crafter: its episodes and captions as recorded, its own rules, its tasks."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from groundlab import worlds
 from groundlab.cli.play import list_worlds
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.crafter import rules, state, view
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, CRAFTER_WORLDS, ITEMS, NAMES
@@ -26,7 +26,7 @@ TASKS = {
 @pytest.fixture(scope="module")
 def golden() -> dict:
     """Recorded by running the original; see tests/golden/README.md."""
-    return json.loads((Path(__file__).parents[2] / "golden" / "background_knowledge.json").read_text())["crafter"]
+    return storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")["crafter"]
 
 
 def started(world: str = "Crafter-Text-Reward", count: int = 1, **options):

@@ -1,6 +1,5 @@
 """What a view says is what the original said, and what its rules say."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,7 @@ from groundlab.worlds.text import GLAM, KNOWLEDGE, Wording, describe, describe_b
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = {case["id"]: case for case in storage.read_json(GOLDEN / "babyai_text.json")["cases"]}
-KNOWLEDGE_STATES = json.loads((GOLDEN / "background_knowledge.json").read_text())["minigrid"][
-    "minigrid_synthetic_captions"
-]
+KNOWLEDGE_STATES = storage.read_json(GOLDEN / "background_knowledge.json")["minigrid"]["minigrid_synthetic_captions"]
 CELL = st.tuples(st.integers(0, 10), st.integers(0, 5), st.integers(0, 2))
 # Mostly empty views: in a view of random cells no ray is ever free.
 VIEWS = arrays.arrays(
