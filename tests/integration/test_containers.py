@@ -1,5 +1,6 @@
 """What the images are made from: a lock that is whole, recipes that agree, and scripts that do what they say."""
 
+import hashlib
 import json
 import os
 import re
@@ -137,20 +138,68 @@ def _setup_of_apptainer(source: Path, rootfs: Path) -> Path:
     return rootfs / "opt" / "groundlab"
 
 
+def _committed(folder: Path) -> str:
+    """Make a repository of a folder, commit what it holds, and return the commit."""
+    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def test_apptainer_takes_of_a_clone_what_is_committed_and_labels_its_commit(tmp_path):
     clone = tmp_path / "clone"
     clone.mkdir()
     (clone / "pyproject.toml").write_text("committed\n")
-    git = ["git", "-C", str(clone), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
-        subprocess.run([*git, *words], check=True)
+    commit = _committed(clone)
     (clone / ".venv").mkdir()
     (clone / ".venv" / "torch.so").write_text("gigabytes")
     (clone / "pyproject.toml").write_text("changed since\n")
     home = _setup_of_apptainer(clone, tmp_path / "image")
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
     content = {file.name: file.read_text() for file in home.rglob("*") if file.is_file()}
-    assert content == {"pyproject.toml": "committed\n", ".commit": commit}
+    assert content == {"pyproject.toml": "committed\n", ".commit": f"{commit}\n"}
+
+
+class _Session:
+    """A session of nox that runs git and writes down what it would have done with buildah."""
+
+    posargs = ("--torch", "cpu", "--tool", "buildah")
+
+    def __init__(self):
+        self.calls: list[tuple[str, ...]] = []
+        self.source: set[str] = set()
+
+    def run(self, *words: str, silent: bool = False, external: bool = False) -> str:
+        self.calls.append(words)
+        if words[:2] == ("buildah", "bud"):
+            self.source = {str(file.relative_to(words[-1])) for file in Path(words[-1]).rglob("*") if file.is_file()}
+        if words[0] not in ("git", "sh"):
+            return ""
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def log(self, line: str) -> None:
+        pass
+
+
+def test_the_session_builds_the_committed_tree_labels_its_commit_and_tries_it_without_a_network(
+    sessions, tmp_path, monkeypatch
+):
+    lock = tmp_path / "requirements" / "container.lock"
+    lock.parent.mkdir()
+    lock.write_text("locked\n")
+    commit = _committed(tmp_path)
+    (tmp_path / "left").write_text("not committed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sessions.shutil, "which", lambda tool: tool)
+    session = _Session()
+    sessions.container(session)
+    build = next(call for call in session.calls if call[:2] == ("buildah", "bud"))
+    given = {f"COMMIT={commit}", f"LOCK={hashlib.sha256(lock.read_bytes()).hexdigest()}", "TORCH=cpu"}
+    assert {f"--build-arg={each}" for each in given} <= set(build)
+    assert build[build.index("--tag") + 1] == f"localhost/groundlab:{commit[:7]}-cpu"
+    assert session.source == {"requirements/container.lock"}
+    assert ["--network=none" in call for call in session.calls if "reproduce" in call] == [True]
+    labels = RECIPES["Dockerfile"].partition("LABEL ")[2].partition("VOLUME")[0]
+    assert {"org.opencontainers.image.revision=${COMMIT}", "groundlab.lock=${LOCK}"} <= set(labels.split())
 
 
 def test_apptainer_takes_a_folder_without_git_whole_as_the_commit_that_it_is_given(tmp_path):

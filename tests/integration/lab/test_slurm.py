@@ -339,6 +339,17 @@ def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(lab
     assert storage.read_json(note)["job"] == "8"
 
 
+def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, stand_ins):
+    pytest.importorskip("submitit")
+    traces = stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    note = next(run_store.run_folder(long_plan.results, ".slurm").glob("pages-*.json"))
+    (traces / "squeue.calls").unlink(missing_ok=True)
+    threading.Timer(0.5, storage.write_json, (note.with_suffix(".code"), {"code": 0})).start()
+    assert executor.make_pages(long_plan, SlurmSettings(), {}) == 0
+    assert not (traces / "squeue.calls").exists()
+
+
 def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
     pytest.importorskip("submitit")
     stand_ins(squeue='echo "7|TIMEOUT"', srun="", scontrol="", sbatch="echo Submitted batch job 7")

@@ -144,8 +144,8 @@ def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], w
             storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout), "missing": missing})
             say(f"submitted the pages as job {job.job_id}")
             poll = queue.Poll({job.job_id: "PENDING"})
-        else:
-            poll = queue.Poll()
+        else:  # where runs were missing, this call has asked Slurm a moment ago
+            poll = queue.Poll({} if missing and wait else None)
     noted = storage.read_json(note)
     job, log = noted["job"], noted["log"]
     state = _wait_for_pages(poll, job, code, wait)
