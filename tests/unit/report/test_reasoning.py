@@ -218,6 +218,13 @@ def test_a_study_compares_when_the_shortest_arm_stops(records):
     assert (three["report, zero-shot"], three["report, trained"]) == ("80 %", "98 %, 100 %")
 
 
+def test_an_arm_that_was_not_tested_by_then_has_no_level_and_is_drawn_to_its_next_test(records):
+    main = arms.DISTRACTORS.groups(records)[0][0]
+    assert tables.level_at(main, 0) is not None and tables.level_at(main, 9) is None
+    assert tables.level_at(main, 10) is not None
+    assert [main.first_tested(updates).curves["iteration"].max() for updates in (9, 10, 39, 99)] == [10, 10, 40, 40]
+
+
 @pytest.mark.parametrize(
     ("echo", "found"),
     [

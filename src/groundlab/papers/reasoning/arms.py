@@ -102,6 +102,14 @@ class ReasoningArm(Arm):
         """The same arm with its first so many updates."""
         return self.where(self.curves["iteration"] <= updates)
 
+    def first_tested(self, updates: int) -> "ReasoningArm":
+        """The same arm up to its first test after so many updates, so that arms that are tested less often show one."""
+        if "test_success" not in self.curves:
+            return self.first(updates)
+        tested = self.curves.loc[self.curves["test_success"].notna(), "iteration"]
+        later = tested[tested >= updates]
+        return self.first(int(later.min()) if len(later) else updates)
+
     @property
     def distractors(self) -> int:
         """Objects besides the mission's own; where the settings do not say, the world's 8."""

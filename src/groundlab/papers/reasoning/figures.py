@@ -162,7 +162,7 @@ def length_bias(records: Records) -> Figure:
     """A training that throws unfinished episodes away, beside one that continues them; then every evaluated agent."""
     pairs = biased_pairs(records)
     updates = min((dropped.updates for _, dropped in pairs), default=0)
-    columns = [arm.first(updates) for pair in pairs for arm in pair if arm is not None]
+    columns = [arm.first_tested(updates) for pair in pairs for arm in pair if arm is not None]
     figure, axes = new_figure(1.2 + 3.5 * (len(columns) + 1), 4.0, 1, len(columns) + 1)
     for axis, arm in zip(axes[0], columns, strict=False):
         _draw_training(axis, arm)
@@ -265,7 +265,7 @@ def limits_figure(records: Records) -> Figure | None:
 
 
 def study_figure(records: Records, *studies: Study) -> Figure | None:
-    """True success over replies, a panel an agent and study, as many updates as the shortest arm has.
+    """True success over replies, a panel an agent and study, as many updates as the shortest arm has, to the next test.
 
     A single panel has the invalid replies of its arms beside it.
     """
@@ -278,7 +278,7 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
         updates = shared_updates(group)
         for arm, colour, marker in zip(group, cycle(PALETTE), cycle("osD^vPX*"), strict=False):
             name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
-            draw_series(axis, arm.first(updates), metric, colour, name, marker=marker, markersize=4.5)
+            draw_series(axis, arm.first_tested(updates), metric, colour, name, marker=marker, markersize=4.5)
         title = f"{study.agent(group[0])}: {seeds_in_words(group)}"
         title += "" if metric == "test_success" else ", replies that are no action"
         axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, top))

@@ -327,9 +327,14 @@ def _percent(level: float | None) -> str:
 
 
 def level_at(arm: ReasoningArm, updates: int) -> float | None:
-    """Success in percent, the mean of the last two tests in the first so many updates and of all seeds."""
+    """Success in percent, the mean of the last two tests in the first so many updates and of all seeds.
+
+    None where no test came by then, but for the one before training.
+    """
     series = arm.first(updates).series("test_success")
-    return None if series is None else float(np.mean(series[1][:, -2:]))
+    if series is None or (updates > 0 and series[0][-1] == 0):
+        return None
+    return float(np.mean(series[1][:, -2:]))
 
 
 # --- Transcripts
