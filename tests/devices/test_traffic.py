@@ -1,8 +1,17 @@
-"""`groundlab bench devices` counts what an update makes the two sides wait for."""
+"""`groundlab bench devices` counts what an update makes the two sides wait for, and there is little of it."""
 
-from device_runs import GRID, LM
+import pytest
+import torch
+from device_runs import GRID, LM, REASONING, WRITING
 
 from groundlab.bench import traffic
+from groundlab.bench.second_device import second_device
+from groundlab.language import models as language_models
+from groundlab.language.decoding import Decoding
+from groundlab.language.generation import ReplyGenerator
+from groundlab.papers import registry
+
+PROMPTS = [[5, 9, 11, 7], [8, 6], [12] * 9]
 
 
 def test_waits_and_copies_of_an_update_are_counted_alike_every_time(models, monkeypatch):
@@ -11,4 +20,44 @@ def test_waits_and_copies_of_an_update_are_counted_alike_every_time(models, monk
     first, again = traffic.bench_traffic(), traffic.bench_traffic()
     assert first == again and [each.name for each in first] == ["glam: the CPU waits", "glam: copies to the device"]
     gradient_steps = 2  # of an update of LM
-    assert all(each.value > gradient_steps for each in first)
+    assert all(each.value >= gradient_steps for each in first)
+
+
+@pytest.mark.parametrize("changes", [{}, {"lora_rank": 2}, {"dtype": "bfloat16"}])
+def test_glam_waits_once_a_step_of_play_and_once_a_gradient_step(models, changes):
+    settings = LM | {"model": models["t5"], "epochs": 3} | changes
+    counted = traffic.traffic_of("glam", GRID, settings)
+    gradient_steps = 3 * settings["num_envs"] * settings["frames_per_env"] // settings["batch_size"]
+    assert (
+        counted.waits <= settings["frames_per_env"] + 1 + gradient_steps
+    )  # the values after the last step are read too
+
+
+def test_a_gradient_step_on_replies_waits_once_for_us_and_once_for_transformers(models):
+    few, many = (
+        traffic.traffic_of("direct", REASONING, WRITING | {"model": models["llama"], "epochs": epochs})
+        for epochs in (1, 3)
+    )
+    gradient_steps = 2 * WRITING["steps"] // WRITING["minibatch_size"]
+    ours, theirs = gradient_steps, gradient_steps  # transformers looks into the positions of what it reads
+    assert many.waits - few.waits == ours + theirs
+
+
+def test_a_token_of_a_reply_costs_one_wait_and_no_copy(models):
+    counts = {}
+    for tokens in (4, 12):
+        model, _ = language_models.load(models["llama"], kind="causal")
+        with second_device() as counted:
+            generate = ReplyGenerator(model.to("cuda"), [], Decoding(tokens))
+            before = counted.waits, counted.to_device
+            replies = generate(PROMPTS, torch.Generator().manual_seed(0))
+            counts[tokens] = counted.waits - before[0], counted.to_device - before[1]
+        assert all(len(reply) == tokens for reply in replies.tokens)
+    assert counts[12][0] - counts[4][0] == 8 and counts[12][1] == counts[4][1]
+
+
+def test_every_method_that_learns_on_a_gpu_is_counted():
+    methods = {method for method, _, _ in traffic.RUNS.values()}
+    assert methods == {"glam", "symbolic", "drrn", "cloning", "reasoning", "direct"}
+    for method, world, settings in traffic.RUNS.values():
+        assert registry.resolve(method, world, 0, {**settings, "device": "cuda"}).settings["device"] == "cuda"

@@ -5,6 +5,7 @@ import json
 import pytest
 from device_runs import RUNS
 
+from groundlab.bench.second_device import second_device
 from groundlab.core.run import Run
 from groundlab.papers import registry
 
@@ -32,3 +33,23 @@ def test_an_update_and_an_evaluation_pass_on_another_device(learner, cuda, name)
     agent.load_state(agent.state())
     agent.train_step(2)
     assert agent.evaluate()
+
+
+@pytest.mark.parametrize("name", ["glam", "npae", "symbolic", "drrn"])
+def test_an_update_there_computes_what_the_cpu_computes(spec_of, tmp_path, name):
+    def numbers(device: str) -> dict[str, float]:
+        spec = spec_of(name, device=device)
+        learner = registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path / device, spec))
+        record = learner.train_step(1)
+        return {key: value for key, value in record.items() if isinstance(value, int | float)}
+
+    here = numbers("cpu")
+    with second_device():
+        there = numbers("cuda")
+    assert there == pytest.approx(here, rel=1e-3, abs=1e-4), "padding, order and length of batches play no part"
+
+
+def test_no_method_that_learns_on_a_gpu_is_left_out():
+    fields = {each.name: registry.schema_of(each).model_fields.keys() for _, each in registry.methods()}
+    learn = {name for name, own in fields.items() if {"device", "lr"} <= own}
+    assert learn == {method for method, _, _ in RUNS.values()}

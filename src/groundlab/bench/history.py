@@ -39,8 +39,9 @@ def save(measured: list[Measurement], hardware: dict[str, Any], home: Path | Non
 
 
 def latest(hardware: dict[str, Any], home: Path | None = None) -> Path:
-    """The latest file of this kind of CPU, or else of any. Raises GroundlabError when there is none."""
-    files = sorted((home or folder()).glob("*.json"))
+    """The latest file with ratios of this kind of CPU, or else of any. Raises GroundlabError when there is none."""
+    found = sorted((home or folder()).glob("*.json"))
+    files = [file for file in found if any(each.unit == SAME_RUN for each in _figures(file).values())]
     if not files:
         raise GroundlabError(f"no figures in {home or folder()} to compare with; write some: groundlab bench --save")
     of_this = [file for file in files if storage.read_json(file)["hardware"]["cpu"] == hardware["cpu"]]

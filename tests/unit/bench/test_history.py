@@ -41,10 +41,14 @@ def test_only_ratios_of_one_run_are_compared(kept):
     assert not history.lost([Measurement("a new ratio", 0.1, "x")], kept)
 
 
-def test_a_machines_own_latest_figures_come_first(kept, tmp_path):
-    (tmp_path / "2099-01-01-other.json").write_text(json.dumps({"hardware": {"cpu": "other"}, "figures": []}))
+def test_a_machines_own_latest_ratios_come_first(kept, tmp_path):
+    figures = [Measurement("steps / peer", 1.0, "x")._asdict()]
+    (tmp_path / "2099-01-01-other.json").write_text(json.dumps({"hardware": {"cpu": "other"}, "figures": figures}))
     assert history.latest(HERE, tmp_path) == kept
     assert history.latest({"cpu": "third"}, tmp_path).name == "2099-01-01-other.json"
+    counts = [Measurement("waits", 3, "an update")._asdict()]
+    (tmp_path / "2099-02-01-here.json").write_text(json.dumps({"hardware": HERE, "figures": counts}))
+    assert history.latest(HERE, tmp_path) == kept, "there is no ratio in a later file"
 
 
 def test_nothing_to_compare_with_and_a_broken_file_are_one_line(tmp_path):
