@@ -72,6 +72,13 @@ def test_every_file_and_every_run_is_in_the_crate(version):
         assert manifest["git"]["commit"] in tool and manifest["git"]["commit"] in by_id[tool]["version"]
 
 
+def test_the_crate_of_every_published_version_is_what_it_holds():
+    named = {version for scales in manifests.read_reference(STORED).values() for version in scales.values()}
+    assert named
+    for version in named:
+        crate.check(STORED / version)
+
+
 def test_published_versions_that_were_judged_again_are_described_again(version):
     storage.write_json(version.parent / "reference.json", {"mediator": {"full": version.name, "quick": version.name}})
     (version / "claims.json").write_text("[]")
@@ -93,6 +100,13 @@ def test_seals_stand_without_the_crate(version):
     before = manifests.check_runs(version)
     (version / crate.CRATE).unlink()
     assert manifests.check_runs(version) == before
+
+
+def test_the_crate_of_every_published_version_is_what_it_holds():
+    named = {version for scales in manifests.read_reference(STORED).values() for version in scales.values()}
+    assert named
+    for version in named:
+        crate.check(STORED / version)
 
 
 def test_published_versions_that_have_a_crate_have_their_own():
