@@ -100,15 +100,3 @@ def test_seals_stand_without_the_crate(version):
     before = manifests.check_runs(version)
     (version / crate.CRATE).unlink()
     assert manifests.check_runs(version) == before
-
-
-def test_the_crate_of_every_published_version_is_what_it_holds():
-    named = {version for scales in manifests.read_reference(STORED).values() for version in scales.values()}
-    assert named
-    for version in named:
-        crate.check(STORED / version)
-
-
-def test_published_versions_that_have_a_crate_have_their_own():
-    for file in STORED.glob(f"*/{crate.CRATE}"):
-        crate.check(file.parent)
