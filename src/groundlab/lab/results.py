@@ -9,6 +9,7 @@ one of the two codes knows makes no difference while it has its default.
 """
 
 import datetime
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -189,10 +190,23 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     first = folder.name.removeprefix(ASSEMBLING)
     name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
     storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
+    _leave_out_the_machine(folder, name)
     target = folder.parent / name
     with storage.clear_disk_errors(target):
         os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
     return target
+
+
+def _leave_out_the_machine(folder: Path, name: str) -> None:
+    """Executed notebooks name the folders of this machine; in a version they name those of a clone, from its root."""
+    root, home = repository_root(), folder.parent
+    told = home.relative_to(root).as_posix() if home.is_relative_to(root) else "results"
+    names = {str(folder): f"{told}/{name}", str(home): told, f"{root}/": ""}
+    for page in folder.glob("*/executed/*.ipynb"):
+        text = page.read_text()
+        for place, path in names.items():
+            text = text.replace(json.dumps(place)[1:-1], path)
+        storage.write_atomic(page, text)
 
 
 def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> Manifest:

@@ -32,6 +32,9 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
     assert f"review page: {version / 'review.html'}" in out
     assert (version / "mediator" / "executed" / "02_mediator.ipynb").is_file() and (version / "review.ipynb").is_file()
     assert json.loads((version / "manifest.json").read_text())["command"] == "groundlab reproduce --scale smoke"
+    page = (version / "mediator" / "executed" / "02_mediator.ipynb").read_text()
+    assert str(laboratory.root) not in page, "a page that others open names no folder of this machine"
+    assert f'folder = \\"{version.relative_to(laboratory.root)}\\"' in page
     code, out, _ = laboratory.reproduce()
     assert (code, laboratory.versions()) == (0, [version])
     assert f"nothing to do: {version}" in out
