@@ -9,6 +9,7 @@ by their own manifests; the crate stands outside all seals, because it can be ma
 """
 
 import datetime
+import json
 import mimetypes
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ Entity = dict[str, Any]
 
 def write(version: Path) -> Path:
     """Write the crate of a version from its manifest, packed records and all; returns its path."""
-    storage.write_json(version / CRATE, content(version))
+    text = json.dumps(content(version), ensure_ascii=False, separators=(",", ":"))  # machines read it: no white space
+    storage.write_atomic(version / CRATE, text + "\n")
     return version / CRATE
 
 
