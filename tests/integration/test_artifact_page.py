@@ -52,7 +52,7 @@ def test_every_session_exists_and_passes_on_words_that_are_understood(line):
     session, _, words = line.partition("nox -s ")[2].partition(" -- ")
     assert f"\ndef {session.strip()}(session" in (ROOT / "noxfile.py").read_text()
     if words:
-        given = parse([session.strip(), *words.split()])
+        given = {"only": [], "scale": "quick", **parse([session.strip(), *words.split()])}
         assert set(given["only"]) <= set(config.known_papers())
         assert given["figure"] is None or given["figure"] in report.exhibits()
         assert given["scale"] in config.SCALES

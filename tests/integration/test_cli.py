@@ -178,7 +178,7 @@ def test_a_method_shows_each_setting_with_type_default_published_value_and_meani
 
 LOADED = """
 import sys
-from groundlab import cli, report
+from groundlab import cli
 try:
     cli.main()
 except SystemExit:
