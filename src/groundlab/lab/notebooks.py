@@ -27,6 +27,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.lab.plan import duration
 from groundlab.lab.progress import say
 
+_KERNEL_START_SECONDS = 600  # a full machine or a cold network disk takes longer than Jupyter's minute
 _SERVE = "from groundlab.lab.notebooks import serve; serve({})"
 
 
@@ -172,7 +173,12 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
         with storage.clear_disk_errors(output, storage.UNWRITABLE), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # zmq and nbformat talk about their own futures
             papermill.execute_notebook(
-                str(notebook), str(output), parameters, progress_bar=False, kernel_name="python3"
+                str(notebook),
+                str(output),
+                parameters,
+                progress_bar=False,
+                kernel_name="python3",
+                start_timeout=_KERNEL_START_SECONDS,
             )
     except PapermillExecutionError as error:
         cause = f"{error.ename}: {(error.evalue.strip().splitlines() or [''])[0]}"
@@ -180,4 +186,11 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
     except DeadKernelError:
         raise GroundlabError(
             f"{notebook.name}: its kernel died; see {output} and {output.with_suffix('.log')}"
+        ) from None
+    except RuntimeError as error:
+        if "Kernel didn't respond" not in str(error):  # Jupyter has no class of its own for it
+            raise
+        limit = duration(_KERNEL_START_SECONDS)
+        raise GroundlabError(
+            f"{notebook.name}: its kernel did not start within {limit}; try again when the machine is less busy"
         ) from None
