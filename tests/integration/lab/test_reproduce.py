@@ -13,7 +13,7 @@ from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import reproduce
 
-LONG = {"iterations": 20, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+LONG = {"iterations": 150, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
 
 
 def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_to_do(laboratory, rule_entry):
@@ -211,9 +211,9 @@ def _free_bytes(folder) -> int:
 
 def test_evidence_grows_over_evenings_and_nothing_runs_twice(laboratory, rule_entry, training_entry):
     """An evening that ends makes a version of what is finished; the next one, elsewhere, takes it over."""
-    slow = {**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 400}}
+    slow = {**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 20000}}
     laboratory.write_config([{**rule_entry, "estimate": {"seconds": 999, "megabytes": 1}}, slow])
-    code, out, error = laboratory.reproduce(hours=8 / 3600, workers=1)
+    code, out, error = laboratory.reproduce(hours=20 / 3600, workers=1)
     assert code == 75, error
     (first,) = laboratory.versions()
     assert f"1 runs are missing: the same command with --continue {first.name}" in out
