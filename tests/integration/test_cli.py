@@ -319,6 +319,8 @@ def test_one_figure_is_redrawn_from_stored_results_alone(groundlab, tmp_path):
     drawn = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("glam-probes.*"))
     assert drawn == ["newer/glam/figures/glam-probes.pdf", "newer/glam/figures/glam-probes.png"]
     assert out.startswith("glam-probes: ") and len(out.splitlines()) == 1
+    code, out, error = groundlab("figures", "--figure", "glam-probes", "--results", older)
+    assert code != 0 and "hold nothing of glam" in error and len(error.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("arguments", "fix"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])

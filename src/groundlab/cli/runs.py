@@ -256,7 +256,10 @@ def figures(
         raise unknown_name("table or figure", figure, report.exhibits())
     versions = versions_in(results)
     if figure is not None:
-        versions = [folder for folder in versions if (folder / report.exhibits()[figure].paper).is_dir()]
+        paper = report.exhibits()[figure].paper
+        versions = [folder for folder in versions if (folder / paper).is_dir()]
+        if not versions:
+            raise GroundlabError(f"these results hold nothing of {paper}; run: groundlab reproduce --figure {figure}")
     for folder in versions:
         for drawn in report.draw_all(folder) if figure is None else [report.draw(figure, folder)]:
             console.print(str(drawn), highlight=False, soft_wrap=True)
