@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load, load_file, save
+from recorded_heads import recorded_heads
+from safetensors.torch import load, save
 from torch import nn
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration
 
@@ -41,7 +42,7 @@ def build(kind):
 
 
 def golden_heads(scorer):
-    stored = load_file(GOLDEN / "tiny_t5" / "heads.safetensors")
+    stored = recorded_heads()
     for head, name in ((scorer.value_head, "value.value_head_op"), (scorer.action_head, "policy_head.action_heads_op")):
         if head is not None:
             head.layers.load_state_dict({key[len(name) + 1 :]: stored[key] for key in stored if key.startswith(name)})

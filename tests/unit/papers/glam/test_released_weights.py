@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from recorded_heads import recorded_heads
 from safetensors.torch import load_file
 
 from groundlab import cli
@@ -28,7 +29,7 @@ def state(action_head: bool = False, prefix: str = "module.") -> dict[str, torch
     """What Lamorel's module saves: the model with all copies of its embedding, and the heads."""
     model = load_file(BASE / "model.safetensors")
     model |= dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), model["shared.weight"])
-    heads = load_file(BASE / "heads.safetensors")
+    heads = recorded_heads()
     kept = {name: value for name, value in heads.items() if action_head or name.startswith("value.")}
     named = {f"_LLM_model.{name}": value for name, value in model.items()}
     named |= {f"_module_functions.{name}": value for name, value in kept.items()}
@@ -67,7 +68,7 @@ def test_scores_and_values_are_the_originals(save, tmp_path, prefix):
 def test_an_agent_with_action_heads_comes_with_them(save, tmp_path):
     import_weights(save(state(action_head=True)), tmp_path / "out", str(BASE))
     built = scorer(tmp_path / "out", "aflan")
-    stored = load_file(BASE / "heads.safetensors")
+    stored = recorded_heads()
     for layer in (0, 2, 4):
         weight = stored[f"policy_head.action_heads_op.{layer}.weight"]
         assert torch.equal(built.action_head.layers[layer].weight, weight)

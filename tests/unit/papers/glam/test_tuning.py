@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from recorded_heads import recorded_heads
 from transformers import AutoTokenizer, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
@@ -26,7 +26,7 @@ def scorer(rule="logit_sum", token_budget=10_000):
     model = T5ForConditionalGeneration.from_pretrained(GOLDEN / "tiny_t5")
     words = AutoTokenizer.from_pretrained(GOLDEN / "tiny_t5")
     built = ActionScorer(model, words, ACTIONS, rule=rule, token_budget=token_budget)
-    stored, name = load_file(GOLDEN / "tiny_t5" / "heads.safetensors"), "value.value_head_op."
+    stored, name = recorded_heads(), "value.value_head_op."
     layers = {key.removeprefix(name): tensor for key, tensor in stored.items() if key.startswith(name)}
     built.value_head.layers.load_state_dict(layers)
     return built
