@@ -1,8 +1,11 @@
 """The stand-in for a GPU notices what CUDA would refuse: one planted mistake in each family of methods."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._device import _device_constructors
 
 from groundlab.bench.second_device import second_device
 from groundlab.core.run import Run
@@ -139,6 +142,13 @@ REFUSED = {
 def test_cuda_and_its_stand_in_refuse(cuda, mistake):
     with pytest.raises(RuntimeError, match="device"):
         REFUSED[mistake](torch.rand(3, 4).to("cuda"))
+
+
+def test_what_is_built_on_meta_is_on_meta_inside_and_ever_after():
+    _device_constructors.cache_clear()  # as in a process that has not asked yet
+    for context in (second_device(), nullcontext()):
+        with context, torch.device("meta"):
+            assert torch.arange(3).is_meta and torch.ones(2).is_meta, "transformers builds models there"
 
 
 def test_what_goes_between_the_sides_is_counted():

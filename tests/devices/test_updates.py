@@ -35,7 +35,7 @@ def test_an_update_and_an_evaluation_pass_on_another_device(learner, cuda, name)
     assert agent.evaluate()
 
 
-@pytest.mark.parametrize("name", ["glam", "npae", "symbolic", "drrn"])
+@pytest.mark.parametrize("name", ["glam", "npae", "cloning", "symbolic", "drrn", "direct"])
 def test_an_update_there_computes_what_the_cpu_computes(spec_of, tmp_path, name):
     def numbers(device: str) -> dict[str, float]:
         spec = spec_of(name, device=device)

@@ -25,6 +25,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -313,6 +314,9 @@ def _copied(tensor: Tensor, device: _Device, own: bool) -> Tensor:
 def second_device() -> Iterator[Traffic]:
     """A device "cuda" for as long as the block lasts; yields what goes between it and the CPU."""
     device = _Device(Traffic())
+    # torch collects once a process what `with torch.device("meta")` redirects. Collected from in here it would miss
+    # torch's own functions ever after, and transformers, which builds on "meta", would load buffers that nobody wrote.
+    _device_constructors()
     with ExitStack() as stack:
         _Patches(device).apply(stack)
         stack.enter_context(device)
