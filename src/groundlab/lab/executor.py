@@ -148,7 +148,7 @@ class Worker:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
-                env=KEPT_MEMORY | os.environ | ONE_THREAD | ({} if visible is None else {machine.VISIBLE: visible}),
+                env=KEPT_MEMORY | os.environ | ONE_THREAD | ({} if visible is None else machine.only_visible(visible)),
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )

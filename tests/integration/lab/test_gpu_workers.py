@@ -6,15 +6,22 @@ manifests that the workers write. There is no GPU here, so the runs that want on
 
 import os
 import re
+from pathlib import Path
 
 import pytest
+import torch
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import executor, machine, run_store
 from groundlab.lab.reproduce import _chosen_device
 
-NVIDIA_SMI = "#!/bin/sh\nprintf '0, GPU-aa11, H200\\n1, GPU-bb22, H200\\n2, GPU-cc33, L40S\\n'\n"
+NVIDIA_SMI = """#!/bin/sh
+case "$1" in
+  *driver_version) printf '580.65\\n580.65\\n580.65\\n' ;;
+  *) printf '0, GPU-aa11, H200\\n1, GPU-bb22, H200\\n2, GPU-cc33, L40S\\n' ;;
+esac
+"""
 
 
 @pytest.fixture
@@ -93,6 +100,26 @@ def _told_to_its_view(work):
         work(pool)
 
     return with_pool
+
+
+def test_workers_number_gpus_as_nvidia_smi_does(three_gpus):
+    worker = executor.Worker(machine.gpus()[2].handle)
+    try:
+        words = (Path("/proc") / str(worker._process.pid) / "environ").read_bytes().decode().split("\0")
+    finally:
+        worker._process.kill()
+        worker.shutdown()
+    assert {"CUDA_VISIBLE_DEVICES=2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"} <= set(words), "by default the fastest is first"
+
+
+def test_a_manifest_names_the_driver_and_what_torch_was_built_for(three_gpus, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    machine.hardware.cache_clear()
+    try:
+        found = machine.hardware()
+    finally:
+        machine.hardware.cache_clear()
+    assert (found["gpu"], found["gpu_driver"], found["cuda"]) == ("H200, H200, L40S", "580.65", "13.0")
 
 
 def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus, monkeypatch):
