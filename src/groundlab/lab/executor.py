@@ -18,8 +18,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import numba
+from numba.core.caching import _CacheLocator
 
-import groundlab.core.compiled  # noqa: F401 - names numba's cache folder
+import groundlab.core.compiled  # names numba's cache folder
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_store, worker
@@ -81,7 +82,9 @@ def run(
 def compile_worlds() -> None:
     """Fill numba's cache before workers start, so that they do not all compile at once and no run's time holds it."""
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
-    if not any(folder.rglob("*step_envs*.nbi")):  # the index of numba's cache of the engine's main loop
+    main_loop = Path(groundlab.core.compiled.__file__).parents[1] / "worlds" / "levels.py"
+    own = _CacheLocator.get_suitable_cache_subpath(str(main_loop))  # clones at other places have other folders
+    if not any((folder / own).glob("*step_envs*.nbi")):  # the index of numba's cache of the engine's main loop
         say("compiling the worlds (once; about a minute)")
         settings = registry.resolve_settings("always", "SimpleDoorKey", {})
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))

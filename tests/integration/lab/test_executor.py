@@ -7,11 +7,14 @@ import threading
 import time
 from pathlib import Path
 
+import numba
 import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
+from groundlab.lab import executor
+from groundlab.worlds import levels
 
 
 @pytest.fixture
@@ -45,6 +48,17 @@ def test_a_failed_run_does_not_stop_the_others_and_makes_the_exit_code_non_zero(
     assert outcome.finished == 2
     assert "did you mean 'always'" in outcome.failed["b" * 16]
     assert outcome.exit_code == 1
+
+
+def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(executor.registry, "evaluate", compiled.append)
+    for folder, calls in (("worlds_0f1e", 1), (Path(levels.step_envs.stats.cache_path).name, 1)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "levels.step_envs-77.py311.nbi").touch()
+        executor.compile_worlds()
+        assert len(compiled) == calls
 
 
 def test_a_failing_run_keeps_its_traceback_in_its_log(laboratory, rule_entry):
