@@ -164,6 +164,32 @@ def test_the_verdict_pairs_layouts(records):
     assert gap.high - gap.low < 2 * (alone.high - alone.low), "what makes a layout hard cancels out"
 
 
+def test_agents_trained_in_another_world_have_rows_and_a_row_of_panels_of_their_own(folder):
+    store(folder, "direct", 0, {"sampled": 0.5}, world="Reasoning-Pickup-v0")
+    store(folder, "direct-zero-shot", 0, {"sampled": 0.1}, world="Reasoning-Pickup-v0")
+    records = load(folder)
+    assert arms.homes(records) == [WORLD, "Reasoning-Pickup-v0"]
+    table = readable(tables.agents_table(records), "distractors", "test", "agent")
+    assert table["0", "Pickup", "answers at once, trained"]["success"].startswith("50 %")
+    assert table["0", "Pickup", "answers at once, trained"]["report's success"] == "100 %, 100 %"
+    assert table["0", "Pickup", "answers at once, untuned"]["success"].startswith("10 %")
+    assert table["0", "GoTo", "answers at once, trained"]["success"].startswith("96 %"), (
+        "the first world stays as it was"
+    )
+    drawn = figures.curves(records)
+    assert len(drawn.axes) == 6 and drawn.axes[3].get_ylabel().startswith("Pickup: ")
+
+
+def test_arms_whose_bands_would_cover_each_other_get_a_column_each(folder):
+    for estimator in ("bandit", "grpo", "rloo", "gigpo"):
+        for seed in range(10, 15):
+            store(folder, "direct", seed, {"sampled": 0.4}, iterations=20, estimator=estimator, episodes="whole")
+    drawn = figures.estimators_figure(load(folder))
+    titles = [axis.get_title() for axis in drawn.axes[:5]]
+    assert titles[0] == "nested\none seed" and titles[2:] == ["gigpo\n5 seeds", "grpo\n5 seeds", "rloo\n5 seeds"]
+    assert len(drawn.axes) == 10 and not any(axis.get_legend() for axis in drawn.axes)
+
+
 def test_displayed_success_is_the_mean_of_updates_and_leaves_out_those_without_episodes(records):
     arm = arms.main_arms(records)["direct"]
     frames, values = figures.displayed(arm)

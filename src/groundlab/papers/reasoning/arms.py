@@ -152,12 +152,17 @@ def reasoning_arms(records: Records) -> list[ReasoningArm]:
     return arms.arms(records, ReasoningArm)
 
 
-def main_arms(records: Records) -> dict[str, ReasoningArm]:
-    """method -> its arm with the usual settings, in the world where most agents were trained."""
+def homes(records: Records) -> list[str]:
+    """The worlds where agents with the usual settings were trained, the one of most methods first; else all played."""
     usual = [each for each in reasoning_arms(records) if not each.overrides]
-    trained = [each.world for each in usual if each.trained] or [each.world for each in usual]
-    home = max(trained, key=trained.count, default="")
-    return {each.kind: each for each in usual if each.world == home}
+    worlds = [each.world for each in usual if each.trained] or [each.world for each in usual]
+    return sorted(dict.fromkeys(worlds), key=worlds.count, reverse=True)
+
+
+def main_arms(records: Records, home: str | None = None) -> dict[str, ReasoningArm]:
+    """method -> its arm with the usual settings, in the world `home`; None is the first of `homes`."""
+    home = home or next(iter(homes(records)), "")
+    return {each.kind: each for each in reasoning_arms(records) if not each.overrides and each.world == home}
 
 
 def short(world: str) -> str:

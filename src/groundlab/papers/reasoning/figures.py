@@ -21,14 +21,17 @@ from groundlab.papers.reasoning.arms import (
     WINDOWS,
     ReasoningArm,
     Study,
+    homes,
     main_arms,
     reasoning_arms,
     shared_updates,
+    short,
 )
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import draw_seeds, in_thousands, seeds_in_words
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
+from groundlab.report.statistics import SEEDS_FOR_A_VERDICT
 from groundlab.report.style import COLOURS, PALETTE, SUCCESS, new_figure
 
 REPLIES = "replies of the agent"
@@ -43,30 +46,47 @@ TRUE, SHOWN = "true success, fixed layouts [%]", f"success of ended episodes, {W
     beside=("reasoning", "reasoning-zero-shot", "direct-zero-shot", "random"),
 )
 def curves(records: Records) -> Figure:
-    """True success, displayed success and invalid replies over the replies of the environments, both agents."""
-    main = main_arms(records)
-    figure, axes = new_figure(11.4, 4.2, 1, 3)
+    """True success, displayed success and invalid replies over replies, both agents; a row a world of training."""
+    worlds = homes(records)
+    figure, axes = new_figure(11.4, 0.4 + 3.8 * len(worlds), max(1, len(worlds)), 3)
+    for row, world in zip(axes, worlds, strict=False):
+        _draw_learning(row, main_arms(records, world))
+    for axis, title in zip(axes[0], _TITLES, strict=True):
+        axis.set_title(title)
+    for row, world in zip(axes, worlds if len(worlds) > 1 else (), strict=False):
+        row[0].set_ylabel(f"{short(world)}: {TRUE}")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+_TITLES = (
+    "true success:\nall layouts, to their ends",
+    "success as the report displays it:\nepisodes that ended",
+    "replies that are no action",
+)
+
+
+def _draw_learning(axes: np.ndarray, main: dict[str, ReasoningArm]) -> None:
+    """The three panels of one world: what is true, what the report would display, and invalid replies."""
     for method in ("reasoning", "direct"):
         if method in main:
             colour = main[method].style.colour
             marks = {"marker": main[method].style.marker, "markersize": 4.5}
-            draw_series(axes[0, 0], main[method], "test_success", colour, **marks)
-            draw_displayed(axes[0, 1], main[method], colour)
-            draw_series(axes[0, 2], main[method], "test_invalid", colour, **marks)
-    for axis in axes[0, :2]:
+            draw_series(axes[0], main[method], "test_success", colour, bounds=(0, 100), **marks)
+            draw_displayed(axes[1], main[method], colour)
+            draw_series(axes[2], main[method], "test_invalid", colour, bounds=(0, np.inf), **marks)
+    for axis in axes[:2]:
         _untuned_levels(axis, main)
         axis.set(ylim=(0, 103))
     for method in ("reasoning", "direct"):
         if method in main:
-            _published_end(axes[0, 0], main[method])
-    axes[0, 0].set(title="true success:\nall layouts, to their ends", ylabel=TRUE)
-    axes[0, 1].set(title="success as the report displays it:\nepisodes that ended", ylabel=SHOWN)
-    axes[0, 2].set(title="replies that are no action", ylabel="invalid replies per test episode", ylim=(0, None))
-    for axis in axes[0]:
+            _published_end(axes[0], main[method])
+    axes[0].set(ylabel=TRUE)
+    axes[1].set(ylabel=SHOWN)
+    axes[2].set(ylabel="invalid replies per test episode", ylim=(0, None))
+    for axis in axes:
         axis.set_xlim(0, None)
         in_thousands(axis, REPLIES)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
 
 
 def _published_end(axis: Axes, arm: ReasoningArm) -> None:
@@ -96,7 +116,7 @@ def draw_displayed(axis: Axes, arm: ReasoningArm, colour: str) -> None:
     """Success as the report displays it, from the first update with enough before it."""
     series = displayed(arm)
     if series is not None:
-        draw_seeds(axis, *series, colour, arm.label)
+        draw_seeds(axis, *series, colour, arm.label, bounds=(0, 100))
 
 
 def displayed(arm: ReasoningArm) -> tuple[np.ndarray, np.ndarray] | None:
@@ -227,8 +247,9 @@ def biased_pairs(records: Records) -> list[tuple[ReasoningArm | None, ReasoningA
 
 # --- Studies: arms that differ in one setting
 
-_SUCCESS = ("test_success", TRUE, 103)  # series, what the axis says, where it ends
-_INVALID = ("test_invalid", "invalid replies per test episode", None)
+_SUCCESS = ("test_success", TRUE, (0, 100))  # series, what the axis says, what is possible
+_INVALID = ("test_invalid", "invalid replies per test episode", (0, np.inf))
+_CROWD = 3  # so many arms with bands can share a panel
 
 
 @exhibit(
@@ -267,21 +288,52 @@ def limits_figure(records: Records) -> Figure | None:
 def study_figure(records: Records, *studies: Study) -> Figure | None:
     """True success over replies, a panel an agent and study, as many updates as the shortest arm has, to the next test.
 
-    A single panel has the invalid replies of its arms beside it.
+    A single panel has the invalid replies of its arms beside it; where bands would cover each other, a panel an arm.
     """
     groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
-    panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
-    if not panels:
+    if not groups:
         return None
+    if len(groups) == 1 and _is_crowded(groups[0][1]):
+        return _one_by_one(*groups[0])
+    panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
     figure, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
-    for axis, (study, group, (metric, label, top)) in zip(axes[0], panels, strict=True):
+    for axis, (study, group, (metric, label, bounds)) in zip(axes[0], panels, strict=True):
         updates = shared_updates(group)
-        for arm, colour, marker in zip(group, cycle(PALETTE), cycle("osD^vPX*"), strict=False):
+        for arm, colour, marker in zip(group, cycle(PALETTE), cycle(_MARKERS), strict=False):
             name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
-            draw_series(axis, arm.first_tested(updates), metric, colour, name, marker=marker, markersize=4.5)
+            marks = {"marker": marker, "markersize": 4.5}
+            draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
         title = f"{study.agent(group[0])}: {seeds_in_words(group)}"
         title += "" if metric == "test_success" else ", replies that are no action"
-        axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, top))
+        axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, 103 if metric == "test_success" else None))
         in_thousands(axis, REPLIES)
         axis.legend(loc="best")
+    return figure
+
+
+_MARKERS = "osD^vPX*"
+
+
+def _is_crowded(group: list[ReasoningArm]) -> bool:
+    return len(group) > _CROWD and any(len(arm.seeds) >= SEEDS_FOR_A_VERDICT for arm in group)
+
+
+def _one_by_one(study: Study, group: list[ReasoningArm]) -> Figure:
+    """A column an arm: success above, invalid replies below; the means of the other arms grey behind it."""
+    arms = [arm.first_tested(shared_updates(group)) for arm in group]
+    figure, axes = new_figure(9.0, 4.6, 2, len(arms), sharex=True, sharey="row")
+    for row, (metric, label, bounds) in zip(axes, (_SUCCESS, _INVALID), strict=True):
+        for axis, arm, colour, marker in zip(row, arms, cycle(PALETTE), cycle(_MARKERS), strict=False):
+            for other in (each.series(metric) for each in arms if each is not arm):
+                if other is not None:
+                    axis.plot(other[0], other[1].mean(axis=0), color="#bbbbbb", linewidth=0.8, zorder=1)
+            draw_series(axis, arm, metric, colour, bounds=bounds, marker=marker, markersize=4)
+        row[0].set(xlim=(0, None), ylim=(0, 103 if metric == "test_success" else None))  # last: all share them
+        row[0].set_ylabel(label.replace(", ", ",\n").replace(" per ", "\nper "))
+    for axis, arm in zip(axes[0], arms, strict=True):
+        axis.set_title(f"{study.name(arm)}\n{seeds_in_words([arm])}")
+    for axis in axes[1]:
+        in_thousands(axis, "")
+        axis.set_xlabel("")
+    figure.supxlabel(f"{REPLIES} [thousands]; grey: means of the others", fontsize=9)
     return figure

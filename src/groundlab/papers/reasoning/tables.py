@@ -19,6 +19,7 @@ from groundlab.papers.reasoning.arms import (
     ReasoningArm,
     Study,
     difference,
+    homes,
     main_arms,
     reasoning_arms,
     shared_updates,
@@ -113,19 +114,20 @@ METRICS = ("success", "return", "length", "invalid")
 )
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
-    every, main = reasoning_arms(records), main_arms(records)
-    counts = sorted({arm.distractors for arm in every if _is_final(arm, main)})
+    every = reasoning_arms(records)
     rows, lines = [], []
-    for count in counts:
-        mine = [arm for arm in every if _is_final(arm, main) and arm.distractors == count]
-        for test in _tests(mine, main):
-            played = [arm for arm in mine if _stands_for(arm, test, mine, main)]
-            rows += [_agent_row(arm, test, main) for arm in played]
-            lines += [line for arm in played for line in _agent_lines(arm, test)]
-            for ours, theirs in _pairs(played):
-                rows.append(_gap_row(ours, theirs, test, main))
-                lines += _gap_lines(ours, theirs, test)
-    hidden = ["distractors"] if len(counts) == 1 else []
+    for main in (main_arms(records, home) for home in homes(records)):
+        final = [arm for arm in every if _is_final(arm, main)]
+        for count in sorted({arm.distractors for arm in final}):
+            mine = [arm for arm in final if arm.distractors == count]
+            for test in _tests(mine, main):
+                played = [arm for arm in mine if _stands_for(arm, test, mine, main)]
+                rows += [_agent_row(arm, test, main) for arm in played]
+                lines += [line for arm in played for line in _agent_lines(arm, test)]
+                for ours, theirs in _pairs(played):
+                    rows.append(_gap_row(ours, theirs, test, main))
+                    lines += _gap_lines(ours, theirs, test)
+    hidden = ["distractors"] if len({row["distractors"] for row in rows}) == 1 else []
     return Table(pd.DataFrame(lines), pd.DataFrame(rows).drop(columns=hidden), _AGENT_NOTES)
 
 

@@ -14,7 +14,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab.papers.reasoning.arms import ANOTHERS, EMPTIED, SAMPLED, ReasoningArm, main_arms, reasoning_arms
+from groundlab.papers.reasoning.arms import (
+    ANOTHERS,
+    EMPTIED,
+    SAMPLED,
+    ReasoningArm,
+    main_arms,
+    reasoning_arms,
+    short,
+)
 from groundlab.papers.reasoning.figures import REPLIES, draw_series
 from groundlab.report.curves import in_thousands
 from groundlab.report.exhibits import exhibit
@@ -97,7 +105,7 @@ def _words(axis: Axes, arm: ReasoningArm) -> None:
 
 def _shares(axis: Axes, arm: ReasoningArm, names: dict[str, tuple[str, str]], title: str) -> None:
     for metric, (label, colour) in names.items():
-        draw_series(axis, arm, metric, colour, label, factor=100)
+        draw_series(axis, arm, metric, colour, label, factor=100, bounds=(0, 100))
     axis.set(title=title, ylabel="share [%]", ylim=(-3, 103))
 
 
@@ -148,14 +156,19 @@ def _collapse_line(arm: ReasoningArm, seed: Any, curve: pd.DataFrame) -> dict[st
     curve = curve.loc[curve["thought_words"].notna()]
     updates, words = curve["iteration"].to_numpy(dtype=int), curve["thought_words"].to_numpy(dtype=float)
     echo = curve["echo_rate"].to_numpy(dtype=float)
-    thoughts, short = collapse(updates, echo), np.flatnonzero(words <= PUBLISHED_WORDS)
-    line: dict[str, Any] = {"arm": arm.variant or "main", "seed": int(seed), "updates": int(updates.max())}
+    thoughts, brief = collapse(updates, echo), np.flatnonzero(words <= PUBLISHED_WORDS)
+    line: dict[str, Any] = {
+        "arm": arm.variant or "main",
+        "world": short(arm.world),
+        "seed": int(seed),
+        "updates": int(updates.max()),
+    }
     line |= {"words_first": words[:_TEN].mean(), "words_last": words[-_TEN:].mean(), "words_least": words.min()}
     line |= {"echo_first": _mean(echo[:_TEN]), "echo_last": _mean(echo[-_TEN:])}
     for name in ("grounded_rate", "hallucination_rate", "valid", "cut_off"):
         line[f"{name}_last"] = _mean(curve[name].to_numpy(dtype=float)[-_TEN:]) if name in curve else np.nan
     line |= {"collapsed": thoughts.began, "recovered": thoughts.ended}
-    return line | {"two_words": int(updates[short[0]]) if len(short) else None}
+    return line | {"two_words": int(updates[brief[0]]) if len(brief) else None}
 
 
 def _mean(values: np.ndarray) -> float:
@@ -168,6 +181,7 @@ def _collapse_row(line: dict[str, Any]) -> dict[str, str]:
     over = "" if line["recovered"] is None else f", over at {line['recovered']}"
     return {
         "arm": line["arm"],
+        "world": line["world"],
         "seed": str(line["seed"]),
         "updates": str(line["updates"]),
         "words, first": f"{line['words_first']:.1f}",
