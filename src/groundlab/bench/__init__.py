@@ -38,13 +38,13 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
 
         measured += bench_traffic()
     if subject in ("training", "all"):
-        from groundlab.bench import generation, training
+        from groundlab.bench import generation, training, updates
 
         works = {
-            "mediator": training.bench_mediator,
-            "glam": training.bench_glam,
-            "reasoning": generation.bench_generation,
-            "knowledge": training.bench_knowledge,
+            "mediator": (updates.bench_mediator, training.bench_mediator),
+            "glam": (updates.bench_glam, training.bench_glam),
+            "reasoning": (generation.bench_generation,),
+            "knowledge": (updates.bench_knowledge, training.bench_knowledge),
         }
-        measured += [each for name, work in works.items() if paper in (None, name) for each in work()]
+        measured += [each for name in works if paper in (None, name) for work in works[name] for each in work()]
     return measured
