@@ -339,6 +339,17 @@ def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(lab
     assert storage.read_json(note)["job"] == "8"
 
 
+@pytest.mark.parametrize("answer", ["", "echo '7|CANCELLED'"])
+def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, stand_ins):
+    pytest.importorskip("submitit")
+    stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    traces = stand_ins(squeue=answer, sbatch="echo Submitted batch job 8")
+    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    note = next(run_store.run_folder(long_plan.results, ".slurm").glob("pages-*.json"))
+    assert storage.read_json(note)["job"] == "8" and len((traces / "sbatch.calls").read_text().splitlines()) == 2
+
+
 def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, stand_ins):
     pytest.importorskip("submitit")
     traces = stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")

@@ -132,12 +132,14 @@ def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], w
     """Have the tables, figures and pages of a plan made by a job, and return its exit code; 75 while it goes on.
 
     arguments: `reproduce`'s. What the job printed is printed. Pages that an earlier call began while other runs were
-    missing are made again. Raises GroundlabError where the job died.
+    missing are made again, and those whose job an earlier call began and somebody cancelled. Raises GroundlabError
+    where the job died.
     """
     home, missing = run_store.run_folder(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
     note, code = (home / f"pages-{plan.digest[:12]}{end}" for end in (".json", ".code"))
     with run_store.hold(home):
-        if not note.is_file():
+        is_ours = not note.is_file()
+        if is_ours:
             code.unlink(missing_ok=True)
             asks, task = settings.for_pages(), PagesTask(arguments, str(code))
             (job,) = queue.sbatch(home, [task], python_command(asks, plan.results), sbatch_parameters(asks))
@@ -155,6 +157,9 @@ def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], w
     note.unlink()
     if noted["missing"] != missing:
         say(f"runs have finished since job {job} began the pages: they are made again")
+        return make_pages(plan, settings, arguments, wait)
+    if not code.is_file() and not is_ours and state in (*queue.TAKEN_AWAY, queue.FORGOTTEN):
+        say(f"job {job} was to make the pages and is gone: they are made again")
         return make_pages(plan, settings, arguments, wait)
     said = Path(log).read_text(errors="replace") if Path(log).is_file() else ""
     if not code.is_file():
