@@ -13,7 +13,7 @@ import yaml
 from PIL import Image
 
 from groundlab import cli, report
-from groundlab.cli import runs
+from groundlab.cli import printing, runs
 from groundlab.cli.runs import versions_in
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
@@ -202,6 +202,12 @@ def test_the_version_is_printed_and_the_same_everywhere(groundlab):
     assert tomllib.loads((repository_root() / "pyproject.toml").read_text())["project"]["version"] == version
     assert yaml.safe_load((repository_root() / "CITATION.cff").read_text())["version"] == version
     assert f"\n## {version}, " in (repository_root() / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["wrote [/bold].json", "[enforce fail at alloc.cpp] no memory", "x" * 300])
+def test_paths_and_errors_are_printed_as_they_are(text, capsys):
+    printing.print_text(text)
+    assert capsys.readouterr().out == f"{text}\n"
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from groundlab.cli.options import Seed, World
+from groundlab.cli.printing import print_text
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError
 
 app = typer.Typer(no_args_is_help=True, help="Data for other packages.")
-console = Console()
 _MOST = 100_000  # episodes
 
 
@@ -50,5 +49,6 @@ def demonstrations(
     layouts = range(first, first + episodes)
     card = formats.export(out, form, played.demonstrations(world, layouts, agent, num_dists, seed, trained))
     succeeded = f"{card['successes']:,} of {card['episodes']:,} episodes succeed"
-    say = f"{agent} in {world}: {succeeded}, {card['steps']:,} steps, mean return {card['return']:.3f}; wrote {out}"
-    console.print(say, markup=False, highlight=False, soft_wrap=True)
+    print_text(
+        f"{agent} in {world}: {succeeded}, {card['steps']:,} steps, mean return {card['return']:.3f}; wrote {out}"
+    )

@@ -10,22 +10,22 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from groundlab.cli.play import PIPE_WIDTH
+from groundlab.cli.printing import wide_console
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
     from groundlab.papers.method import Method
 
 _NAMED = 8  # worlds that are named one by one
-console = Console()
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Only this one, with its settings.")] = None,
 ) -> None:
     """List the methods of all papers; of one, its worlds and its settings with defaults and meaning."""
-    wide = console if console.is_terminal else Console(width=PIPE_WIDTH)
+    wide = wide_console()
     if name is None:
         return _list_all(wide)
     from groundlab.papers import registry
@@ -51,7 +51,7 @@ def _describe(wide: Console, paper: str, method: "Method") -> None:
 
     worlds = registry.worlds_of(method)
     families = f"{len(worlds)} worlds ({', '.join(method.families)}): groundlab worlds"
-    wide.print(f"[bold]{method.name}[/bold] ({paper}): {method.summary}", highlight=False)
+    wide.print(Text.assemble((method.name, "bold"), f" ({paper}): {method.summary}"))
     wide.print(f"worlds: {', '.join(worlds) if len(worlds) <= _NAMED else families}", highlight=False)
     published = _paper_values(paper, method.name)
     table = _table("setting", "type", "default", "paper", "meaning")

@@ -12,21 +12,19 @@ groundlab label goals --maker openai --model NAME --base-url URL --prices 0.15,0
 first; a budget is never exceeded; the same command continues one that was stopped.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from groundlab.cli import options
 from groundlab.cli.options import BaseUrl, Budget, Model, Prices, Seed, Set, parse_settings
+from groundlab.cli.printing import console, print_text
 from groundlab.core.errors import GroundlabError, unknown_name
 
 app = typer.Typer(no_args_is_help=True, help="Language models: memory, uploads, released weights.")
-console = Console()
 
 
 def pretrain(
@@ -48,8 +46,8 @@ def pretrain(
             stop=stop.is_set,
         )
     accuracy = ", ".join(f"{topic} {share:.2f}" for topic, share in facts["probes"].items())
-    console.print(f"{recipe}, seed {seed}, accuracy by topic: {accuracy}", highlight=False, soft_wrap=True)
-    console.print(f"wrote {out}: {facts['parameters']:,} parameters", soft_wrap=True, highlight=False)
+    print_text(f"{recipe}, seed {seed}, accuracy by topic: {accuracy}")
+    print_text(f"wrote {out}: {facts['parameters']:,} parameters")
 
 
 def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -> None:
@@ -111,18 +109,17 @@ def fetch(
     """Fetch the models that a scale's configs name, at their pinned revisions, and check every file's digest."""
     from groundlab.lab import weights
 
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     named = weights.named_at(scale, tuple(only))
     if not named:
-        say(f"scale {scale} needs no model of the hub: those that ship are enough")
+        print_text(f"scale {scale} needs no model of the hub: those that ship are enough")
     for each in named:
         found = weights.listing(each)
         pinned = "pinned" if each.revision else "not pinned: today's newest"
-        say(f"{each.repo} at {found.commit} ({pinned}): {len(found.files)} files, {found.bytes / 1e9:,.2f} GB")
+        print_text(f"{each.repo} at {found.commit} ({pinned}): {len(found.files)} files, {found.bytes / 1e9:,.2f} GB")
         for file in found.files if dry_run else []:
-            say(f"{file.digest}  {file.bytes:>14,}  {file.name}")
+            print_text(f"{file.digest}  {file.bytes:>14,}  {file.name}")
         if not dry_run:
-            say(f"in {weights.fetch(each, found, say)}")
+            print_text(f"in {weights.fetch(each, found, print_text)}")
 
 
 @app.command()
@@ -136,12 +133,12 @@ def push(
     from groundlab.lab import hub
 
     files, card = hub.model_files(folder), hub.card(folder)
-    console.print(card, markup=False, highlight=False, soft_wrap=True)
+    print_text(card)
     for file in files:
-        console.print(f"{file.name}  {file.stat().st_size:,} bytes", highlight=False, soft_wrap=True)
-    console.print(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
+        print_text(f"{file.name}  {file.stat().st_size:,} bytes")
+    print_text(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
     if yes or typer.confirm("Upload them?"):
-        console.print(f"uploaded: {hub.push(folder, repo, private)}", highlight=False, soft_wrap=True)
+        print_text(f"uploaded: {hub.push(folder, repo, private)}")
 
 
 @app.command(name="import-glam")
@@ -157,9 +154,10 @@ def import_glam(
 
     facts = import_weights(folder, out, base)
     heads = " and ".join(facts["heads"]) or "no heads"
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    say(f"{facts['checkpoint']}, sha256 {facts['sha256']}, {facts['bytes']:,} bytes: {facts['base']} with {heads}")
-    say(f"wrote {out}; play it with --set model={out}")
+    print_text(
+        f"{facts['checkpoint']}, sha256 {facts['sha256']}, {facts['bytes']:,} bytes: {facts['base']} with {heads}"
+    )
+    print_text(f"wrote {out}; play it with --set model={out}")
 
 
 def label(
@@ -202,14 +200,13 @@ def label(
     size = f"{form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
     free = asked.maker in ("recorded", "scripted")
     cost = connection.prices().cost(connection.Tokens(prompt, completion))
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    say(f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}")
+    print_text(f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}")
     report = labelling.label(asked, data)
-    say(f"{form}: {report.summary}; wrote {asked.out}")
+    print_text(f"{form}: {report.summary}; wrote {asked.out}")
     if not free:
         spent = report.account
         took = f"{spent.replies:,} replies now, {spent.tokens:,} tokens, cost {spent.cost:.4f}"
-        say(f"{took}; all of them: groundlab ledger {asked.ledger_file}")
+        print_text(f"{took}; all of them: groundlab ledger {asked.ledger_file}")
 
 
 def _limits(budget: Any) -> str:

@@ -17,14 +17,16 @@ from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from groundlab.cli.options import Seed
+from groundlab.cli.printing import wide_console
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
     from groundlab.worlds.registry import World
 
-GROUPS = (
+DOOR_KEY, BABYAI, REASONING, KNOWLEDGE, OTHER_BABYAI, MINIGRID, OTHER_PACKAGES = GROUPS = (
     "door-key worlds (mediator)",
     "BabyAI and BabyAI-Text (GLAM)",
     "levels of the reasoning paper",
@@ -33,23 +35,15 @@ GROUPS = (
     "MiniGrid's rooms and doors",
     "worlds of other packages",
 )
-PIPE_WIDTH = 100  # columns, where there is no terminal to ask
-console = Console()
 
 
 def worlds(
     package: Annotated[bool, typer.Option("--all", help="Also the ids that run through minigrid, slower.")] = False,
 ) -> None:
     """List the worlds: grid, time limit, missions."""
-    list_worlds(console, package)
-
-
-def list_worlds(console: Console, package: bool = False) -> None:
-    """Print all worlds by group; with `package`, also the ids that run through minigrid."""
     from groundlab.worlds import families
 
-    if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH)
+    wide = wide_console()
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("world", "grid", "limit", "missions (C a colour, T a type; X, Y objects)"):
         table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
@@ -60,16 +54,16 @@ def list_worlds(console: Console, package: bool = False) -> None:
             groups.setdefault(group, []).append(world)
     for group, members in groups.items():
         if members:
-            table.add_row(f"[bold]{group}: {len(members)}[/bold]")
+            table.add_row(Text(f"{group}: {len(members)}", "bold"))
         for world in members:
             words = f"{world.mission} ({world.summary})" if world.mission else world.summary
             table.add_row(world.name, f"{world.width}x{world.height}", str(world.max_steps), words)
         table.add_section()
-    console.print(table)
+    wide.print(table)
     if package:
         others = _package_only()
-        console.print(f"through the minigrid package, slower: {len(others)}", style="bold", highlight=False)
-        console.print(Columns(others), highlight=False)
+        wide.print(f"through the minigrid package, slower: {len(others)}", style="bold", highlight=False)
+        wide.print(Columns(others), highlight=False)
 
 
 def group_of(world: "World") -> str:
@@ -78,10 +72,10 @@ def group_of(world: "World") -> str:
     from groundlab.worlds.rules import ROOM_GRID
 
     if world.name not in WORLDS:
-        return GROUPS[-1]
-    babyai = 4 if world.levels[0].family == ROOM_GRID else 1
-    starts = {"BabyAI-Text-": 3, "Reasoning-": 2, "BabyAI-": babyai, "MiniGrid-": 5, "": 0}
-    return GROUPS[next(number for start, number in starts.items() if world.name.startswith(start))]
+        return OTHER_PACKAGES
+    babyai = OTHER_BABYAI if world.levels[0].family == ROOM_GRID else BABYAI
+    prefixes = {"BabyAI-Text-": KNOWLEDGE, "BabyAI-": babyai, "Reasoning-": REASONING, "MiniGrid-": MINIGRID}
+    return next((group for prefix, group in prefixes.items() if world.name.startswith(prefix)), DOOR_KEY)
 
 
 def _package_only() -> list[str]:

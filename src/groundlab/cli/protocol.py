@@ -7,12 +7,9 @@ groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.js
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from groundlab.cli.printing import print_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-
-console = Console()
 
 
 def check_choice(world: str | None, protocol: str | None, watched: bool) -> str:
@@ -61,9 +58,9 @@ def play_protocol(
             interval = f"{each['success']:.1f} % [{each['low']:.1f}, {each['high']:.1f}]"
             played = f"{each['episodes']} episodes, {each['steps']:.1f} steps"
             line = f"{protocol}, {method} ({policy['policy']}), {each['kind']}: {interval}, {played}"
-            console.print(line, highlight=False, soft_wrap=True, markup=False)
+            print_text(line)
     for reason in outcome["left_out"].values():
-        console.print(f"not played: {reason}", highlight=False, soft_wrap=True)
+        print_text(f"not played: {reason}")
     if json_file:
         storage.write_json(json_file, outcome)
-        console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
+        print_text(f"wrote {json_file}")

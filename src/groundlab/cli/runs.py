@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from groundlab.cli.options import (
@@ -26,12 +25,11 @@ from groundlab.cli.options import (
     ask_for_determinism,
     takes_method_settings,
 )
+from groundlab.cli.printing import console, print_text
 from groundlab.cli.protocol import check_choice, play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
-
-console = Console()
 
 
 def reproduce(
@@ -164,7 +162,7 @@ def evaluate(
         _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
     if json_file:
         storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
-        console.print(f"wrote {json_file}", soft_wrap=True, highlight=False)
+        print_text(f"wrote {json_file}")
 
 
 def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
@@ -180,9 +178,9 @@ def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, An
         results = registry.evaluate(request)
     if show:
         lines = recording.transcript(recording.by_policy(kept, results, request.method))
-        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        print_text("\n".join(lines))
     for gif in recording.write(record, recording.by_policy(kept, results, request.method)) if record else []:
-        console.print(f"recorded {gif}", soft_wrap=True)
+        print_text(f"recorded {gif}")
     return results
 
 
@@ -197,9 +195,9 @@ def _with_dialogue(request: Any, show: bool, record: Path | None) -> list[dict[s
         replace(request, watch=lambda policy, episodes: [each(policy, episodes) for each in watchers])
     )
     if dialogue:
-        console.print("\n".join(dialogue.lines()), markup=False, highlight=False, soft_wrap=True)
+        print_text("\n".join(dialogue.lines()))
     for gif in recorder.write() if recorder else []:
-        console.print(f"recorded {gif}", soft_wrap=True)
+        print_text(f"recorded {gif}")
     return results
 
 
@@ -212,7 +210,7 @@ def _print_conversation(row: dict[str, Any]) -> None:
         lines += [f"  {line}" for line in turn["seen"].splitlines()]
         lines += [f"    > {line}" for line in turn["said"].splitlines() or [""]]
     lines.append(f"  {'reached' if row['success'] else 'not reached'} after {row['length']} replies")
-    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    print_text("\n".join(lines))
 
 
 def _load_agent(method: str, world: str, folder: Path | None):
@@ -238,7 +236,7 @@ def _load_agent(method: str, world: str, folder: Path | None):
 
 def _print_means(title: str, mean: dict[str, float]) -> None:
     figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in mean.items())
-    console.print(f"{title}: {figures}", highlight=False, soft_wrap=True)
+    print_text(f"{title}: {figures}")
 
 
 def figures(
@@ -262,7 +260,7 @@ def figures(
             raise GroundlabError(f"these results hold nothing of {paper}; run: groundlab reproduce --figure {figure}")
     for folder in versions:
         for drawn in report.draw_all(folder) if figure is None else [report.draw(figure, folder)]:
-            console.print(str(drawn), highlight=False, soft_wrap=True)
+            print_text(str(drawn))
     if publish:
         newest = versions[-1]
         lab.publish(newest.name, newest.parent)
@@ -271,7 +269,7 @@ def figures(
         root = repository_root()
         made = [*report.publish(newest, root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
         for path in made:
-            console.print(f"published {path}", highlight=False, soft_wrap=True)
+            print_text(f"published {path}")
 
 
 def compare(
@@ -283,7 +281,7 @@ def compare(
 
     comparison = compare_runs(fresh, reference)
     for line in comparison.lines():
-        console.print(line, highlight=False, soft_wrap=True)
+        print_text(line)
     raise typer.Exit(1 if comparison.differing else 0)
 
 
@@ -301,8 +299,8 @@ def review(results: Results = None) -> None:
         traceback.print_exc()
         raise GroundlabError(f"{folder} could not be judged ({type(error).__name__}); report the lines above") from None
     for line in left_out_lines(reviewed.left_out):
-        console.print(f"note: {line}", soft_wrap=True, highlight=False)
-    console.print(f"review page: {folder / 'review.html'}", soft_wrap=True, highlight=False)
+        print_text(f"note: {line}")
+    print_text(f"review page: {folder / 'review.html'}")
     raise typer.Exit(1 if reviewed.exact_failed else 0)
 
 
@@ -326,13 +324,13 @@ def verify(
     chosen = verification.draw(find_by_name(home, version), sample, draw, at_most)
     left_out = f"; {chosen.too_long} runs are longer than {at_most:g} CPU-s" if chosen.too_long else ""
     about = f"{len(chosen.drawn)} of {chosen.candidates} runs drawn by {draw}, {chosen.seconds:,.0f} CPU-s when stored"
-    console.print(about + left_out, soft_wrap=True, highlight=False)
+    print_text(about + left_out)
     scratch = home / ".scratch" / f"verify-{chosen.version.name}-{draw}-{sample}"
     found = verification.verify(chosen, scratch, workers)
     for line in found.lines():
-        console.print(line, soft_wrap=True, highlight=False)
+        print_text(line)
     if found.unfinished:
-        console.print("unfinished: the same command continues here")
+        print_text("unfinished: the same command continues here")
         raise typer.Exit(UNFINISHED_EXIT_CODE)
     raise typer.Exit(1 if found.failed or (found.differing and found.same_cpu) else 0)
 
@@ -345,7 +343,7 @@ def seal(
 
     count = seal_version(version)
     said = f"sealed {count} runs of {version}" if count else f"{version} is sealed, and all of it is as it was written"
-    console.print(said, soft_wrap=True, highlight=False)
+    print_text(said)
 
 
 def versions_in(results: Path | None) -> list[Path]:
@@ -404,13 +402,13 @@ def bench(
         from groundlab.lab.plan import results_folder
 
         picture = scoring.draw(measured, history.folder() if save else results_folder() / ".scratch" / "benchmarks")[0]
-        console.print(f"time against the number of actions: {picture}", soft_wrap=True, highlight=False)
+        print_text(f"time against the number of actions: {picture}")
     if save:
-        console.print(f"kept in {history.save(measured, hardware)}", soft_wrap=True, highlight=False)
+        print_text(f"kept in {history.save(measured, hardware)}")
     if reference:
         lost = history.lost(measured, reference)
         for line in lost:
-            console.print(f"lost: {line} ({reference.name})", style="red", soft_wrap=True, highlight=False)
+            print_text(f"lost: {line} ({reference.name})", style="red")
         if lost:
             raise typer.Exit(1)
-        console.print(f"no ratio of {reference.name} is lost", highlight=False)
+        print_text(f"no ratio of {reference.name} is lost")

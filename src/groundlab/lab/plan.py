@@ -113,7 +113,7 @@ class Plan:
         return Group(_table(self), *self.notes)
 
     def __str__(self) -> str:
-        console = Console(file=io.StringIO(), width=110)
+        console = Console(file=io.StringIO(), width=110, markup=False)
         with console.capture() as capture:
             console.print(self.detailed)
         return capture.get()

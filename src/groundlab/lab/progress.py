@@ -129,13 +129,13 @@ class LiveView(View):
         self._bars.remove_task(self._tasks.pop(run.hash))
         self._bars.update(self._overall, completed=self._seconds_done, description=self._counts)
         if status == "failed":
-            self._bars.console.print(f"[red]{line}[/red]")
+            self._bars.console.print(line, style="red", markup=False, highlight=False)
 
     def stopping(self) -> None:
         self.note("stopping: the running runs save a checkpoint first (again: stop at once)")
 
     def note(self, line: str) -> None:
-        self._bars.console.print(line)
+        self._bars.console.print(line, markup=False, highlight=False)
 
 
 @contextmanager
@@ -150,10 +150,10 @@ def progress_view(runs: list[PlannedRun], workers: int = 1) -> Iterator[View]:
         yield PlainView(runs, stream, workers)
         return
     columns = (
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(bar_width=24),
         progress.TaskProgressColumn(),
-        progress.TextColumn("{task.fields[figures]}", style="dim"),
+        progress.TextColumn("{task.fields[figures]}", style="dim", markup=False),
     )
     with progress.Progress(*columns, console=console) as bars:
         yield LiveView(runs, bars, workers)

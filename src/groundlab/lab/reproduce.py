@@ -83,7 +83,7 @@ def reproduce(
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
-    console = Console()
+    console = Console(markup=False)  # paths and errors may hold brackets
     cluster = _cluster(slurm_file) if executor == "slurm" else None
     if hours is not None and cluster:
         raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")

@@ -1,6 +1,9 @@
-"""The time that is left: the plan's word at first, the machine's later."""
+"""What a person sees while runs go on: the time that is left, and why a run failed."""
+
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import progress
@@ -48,3 +51,16 @@ def test_after_some_minutes_the_time_left_follows_the_machine(clock):
 
 def test_one_run_on_many_workers_takes_its_own_time(clock):
     assert progress.View(runs(1, 600), workers=8).time_left() == "10 min"
+
+
+def test_in_a_terminal_an_error_keeps_its_brackets(monkeypatch):
+    terminal = Console(file=StringIO(), force_terminal=True, width=200)
+    monkeypatch.setattr(progress, "Console", lambda file: terminal)
+    (run,) = runs(1, 600)
+    line = "always-SimpleDoorKey-s0 failed: [enforce fail at alloc.cpp] no memory for [/data/x]"
+    with progress.progress_view([run]) as view:
+        view.started(run)
+        view.progressed(run, Progress(step=1, total=2, figures={}))
+        view.ended(run, "failed", line)
+        view.note("[/data/x] is full")
+    assert line in terminal.file.getvalue() and "[/data/x] is full" in terminal.file.getvalue()

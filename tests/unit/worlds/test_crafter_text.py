@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from groundlab import worlds
-from groundlab.cli.play import list_worlds
+from groundlab.cli import play
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.crafter import rules, state, view
@@ -294,7 +293,7 @@ def test_without_autoreset_a_finished_life_stands_still():
 
 
 def test_crafters_worlds_are_listed_with_the_others(capsys):
-    list_worlds(Console())
+    play.worlds()
     assert set(CRAFTER_WORLDS) <= set(capsys.readouterr().out.split())
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 import pytest
-from rich.console import Console
 
 from groundlab import worlds
-from groundlab.cli.play import list_worlds
+from groundlab.cli import play
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.papers import method, registry
@@ -89,7 +88,7 @@ def test_a_packages_grid_level_is_found_made_stepped_and_listed(installed, capsy
     assert isinstance(worlds.GridEnv(BOX_ROOM.name).reset(seed=1)[0]["mission"], str)
     assert gym.make("groundlab/" + BOX_ROOM.name).reset(seed=1)[0]["image"].shape == (7, 7, 3)
     assert registry.get("random", BOX_ROOM.name).module == "groundlab.papers.worlds.random_agent"
-    list_worlds(Console())
+    play.worlds()
     assert BOX_ROOM.name in capsys.readouterr().out
 
 
@@ -108,7 +107,7 @@ def test_a_packages_family_brings_its_own_game(installed, capsys):
     others = len(worlds.names("grid"))
     with pytest.raises(GroundlabError, match=f"does not run on Corridor-v0; it runs on {others} others"):
         registry.check_world("bot", "Corridor-v0")
-    list_worlds(Console())
+    play.worlds()
     assert "corridors (test): 1" in capsys.readouterr().out
 
 
