@@ -13,7 +13,7 @@ import yaml
 from PIL import Image
 
 from groundlab import cli, report
-from groundlab.cli import printing, runs
+from groundlab.cli import options, printing, runs
 from groundlab.cli.runs import versions_in
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
@@ -55,6 +55,21 @@ def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
     assert result["mean"]["steps"] == sum(row["steps"] for row in result["rows"]) / 10
 
 
+def test_layouts_may_be_given_as_a_setting(groundlab, tmp_path):
+    arguments = (
+        "evaluate",
+        "always",
+        "--world",
+        "SimpleDoorKey",
+        "--set",
+        "layouts=3-4",
+        "--json",
+        tmp_path / "a.json",
+    )
+    assert groundlab(*arguments)[0] == 0
+    assert [row["layout"] for row in json.loads((tmp_path / "a.json").read_text())["rows"]] == [3, 4]
+
+
 def test_an_agent_that_answers_in_words_is_read_word_by_word(groundlab):
     asked = ("evaluate", "reasoning-zero-shot", "--world", "Reasoning-GoTo-v0", "--layouts", "0-1")
     code, told, _ = groundlab(*asked, "--set", "transcripts=1", "--set", "num_dists=0")
@@ -70,6 +85,13 @@ def test_a_trained_policy_is_evaluated_as_its_run_was(groundlab, trained, tmp_pa
     result = json.loads(file.read_text())
     assert [result["policy"], *(other["policy"] for other in result["others"])] == ["sampled", "argmax"]
     assert [result["rows"], result["others"][0]["rows"]] == [evaluation["rows"] for evaluation in stored]
+
+
+def test_a_nested_setting_of_an_evaluation_leaves_the_others_as_trained():
+    trained = {"lr": 0.1, "fidelity": {"penalty": "paper", "skip": True}, "chat": {"seed": 3}}
+    asked = options.overlay(trained, {"fidelity": {"skip": False}, "layouts": "0-4"})
+    assert asked == {**trained, "fidelity": {"penalty": "paper", "skip": False}, "layouts": "0-4"}
+    assert trained["fidelity"]["skip"] is True
 
 
 def test_run_trains_in_a_folder_and_a_second_call_changes_nothing(groundlab, tmp_path):

@@ -103,6 +103,15 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
     settings[last] = value
 
 
+def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Settings with changes laid over them; of nested settings only what the changes name is replaced."""
+    result = dict(base)
+    for key, new in changes.items():
+        old = result.get(key)
+        result[key] = overlay(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+    return result
+
+
 def connect(base_url: str | None, prices: str | None, budget: str | None) -> None:
     """Hand where a language model is and what it may cost to this process and its workers, by the environment."""
     from groundlab.language.chat import connection

@@ -7,6 +7,7 @@ groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.js
 from pathlib import Path
 from typing import Any
 
+from groundlab.cli.options import overlay
 from groundlab.cli.printing import print_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
@@ -46,11 +47,12 @@ def play_protocol(
     if learns != (checkpoint is not None):
         fix = "give --checkpoint FOLDER of a run" if learns else "leave out --checkpoint"
         raise GroundlabError(f"{method} {'needs a trained agent' if learns else 'has no checkpoint'}; {fix}")
+    layouts = layouts or settings.get("layouts")
     trained = load_checkpoint(checkpoint) if checkpoint else None
     if trained is not None:
         if trained.spec.method != method:
             raise GroundlabError(f"{checkpoint} is a checkpoint of method {trained.spec.method}, not {method}")
-        settings = {**trained.spec.settings, **settings}
+        settings = overlay(trained.spec.settings, settings)
         seed = trained.spec.seed if seed is None else seed
     outcome = protocols.play(protocol, method, settings, layouts, seed or 0, trained)
     for policy in outcome["policies"]:

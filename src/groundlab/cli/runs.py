@@ -23,6 +23,7 @@ from groundlab.cli.options import (
     Track,
     World,
     ask_for_determinism,
+    overlay,
     takes_method_settings,
 )
 from groundlab.cli.printing import console, print_text
@@ -149,10 +150,10 @@ def evaluate(
     registry.check_world(method, world)
     for target in [each for each in (json_file, record and record / "0.gif") if each]:
         storage.check_file(target)
-    settings = {**settings, "layouts": "0-99" if layouts is None else layouts}
+    settings = {"layouts": "0-99", **settings, **({} if layouts is None else {"layouts": layouts})}
     trained = _load_agent(method, world, checkpoint)
     if trained is not None:
-        settings = {**trained.spec.settings, **settings}
+        settings = overlay(trained.spec.settings, settings)
     spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
     check_devices([spec])
     results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record)
