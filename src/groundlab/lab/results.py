@@ -282,7 +282,7 @@ def _name(file: Path, root: Path) -> str:
 def publish(version: str, results: str | Path | None = None) -> Path:
     """Make a version the reference of its papers at its scale and pack its records; returns the path of reference.json.
 
-    Raises GroundlabError for unknown versions, smoke results, single experiments, uncommitted code, failed runs and
+    Raises GroundlabError for unknown versions, smoke results, parts of a paper, uncommitted code, failed runs and
     records that are not as they were written.
     """
     home = results_folder(results)
@@ -292,14 +292,14 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         raise unknown_name("version", version, versions, f"versions are the folders in {home}")
     folder = (scratch | versions)[version]
     manifest = manifests.read_version(folder)
-    _check_publishable(version, manifest)
+    _check_publishable(folder, manifest)
     manifests.check_runs(folder)
     file = home / "reference.json"
     reference = manifests.read_reference(home)
     for paper in manifest["papers"]:
-        if (home / version / paper / "runs").is_dir():  # a paper that was run again may have left its older version
+        if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
-    pack_records(home / version)
+    pack_records(folder)
     storage.write_json(file, reference)
     return file
 
@@ -319,9 +319,14 @@ def pack_records(version: Path) -> None:
                 storage.pack(folder / name)
 
 
-def _check_publishable(version: str, manifest: dict[str, Any]) -> None:
+def _check_publishable(folder: Path, manifest: Manifest) -> None:
+    version = folder.name
     if manifest["scale"] == "smoke":
         raise GroundlabError(f"{version} is a smoke result, which is never published; reproduce at scale quick or more")
+    if folder.parent.name == ".scratch":
+        raise GroundlabError(
+            f"{version} holds a part of its paper, for one figure or experiment; publish a whole version"
+        )
     if manifest.get("alone"):
         named = f"{version} holds the experiment {' '.join(manifest['alone'])} alone"
         raise GroundlabError(f"{named}; its pages show it as it is, publish a whole version")

@@ -100,6 +100,16 @@ def test_a_damaged_version_is_not_published(plan):
     assert not (plan.results / "reference.json").exists()
 
 
+@pytest.mark.parametrize("home", ["results", "results/.scratch"])
+def test_a_version_of_some_methods_is_not_published(home, plan):
+    version = assemble(dataclasses.replace(plan, part=True))
+    facts = {**manifests.read_version(version), "git": {"commit": "a" * 40, "dirty": False}}
+    storage.write_json(version / "manifest.json", seals.sealed(facts))
+    with pytest.raises(GroundlabError, match="holds a part of its paper"):
+        results.publish(version.name, plan.results.parent / home)
+    assert not list(plan.results.rglob("reference.json"))
+
+
 def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
     version = assemble(plan)
     fresh = dataclasses.replace(plan, results=tmp_path / "elsewhere")
