@@ -95,9 +95,16 @@ def _index(pages: list[HtmlPage], out: Path) -> str:
     return f"<h1>Executed notebooks of the published results</h1><table>{head}{''.join(rows)}</table>"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command of the docstring above; what a person can mend is one line."""
+    if len(sys.argv) != 2:
+        sys.exit("name one folder for the pages: python -m groundlab.report.html_pages site")
+    out = Path(sys.argv[1])
     try:
-        home = Path(sys.argv[1])
-        print(f"{len(write_pages(repository_root() / 'results', home))} pages: {home / 'index.html'}")
+        print(f"{len(write_pages(repository_root() / 'results', out))} pages: {out / 'index.html'}")
     except GroundlabError as error:
         sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ import pytest
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.report.html_pages import write_pages
+from groundlab.report.html_pages import main, write_pages
 
 
 @pytest.fixture
@@ -41,3 +41,11 @@ def test_where_nothing_is_published_one_line_says_so(tmp_path):
     with pytest.raises(GroundlabError, match="names no published notebooks"):
         write_pages(tmp_path, tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def test_without_a_folder_the_command_says_how_it_is_called(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["html_pages.py"])
+    with pytest.raises(
+        SystemExit, match=r"name one folder for the pages: python -m groundlab\.report\.html_pages site"
+    ):
+        main()
