@@ -130,6 +130,30 @@ def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_o
     assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
 
 
+def test_stored_results_are_looked_for_where_reproduce_puts_them(tmp_path, monkeypatch):
+    made_up.seal_version(tmp_path / "a", created="2026-01-01")
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
+    assert versions_in(None) == [tmp_path / "a"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "line"),
+    [
+        (OSError(28, "No space left on device"), "the system says: No space left on device; mend that"),
+        (OSError(13, "Permission denied", "/data/x"), "Permission denied: /data/x; mend that file, or name another"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line_and_names_a_file_only_where_there_is_one(
+    refusal, line, groundlab, monkeypatch
+):
+    def refuse():
+        raise refusal
+
+    monkeypatch.setattr(cli, "app", refuse)
+    code, _, error = groundlab("worlds")
+    assert code == 2 and line in error and len(error.splitlines()) == 1
+
+
 def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp_path):
     from groundlab.bench import measurement, worlds
 

@@ -9,7 +9,7 @@ share in options.py. What a command needs is imported when it runs, so that `--h
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -74,16 +74,17 @@ def main() -> None:
         app()
     except (GroundlabError, Unfinished) as error:
         _end(str(error), error.exit_code)
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        _end(f"{error.strerror or first_line(error)}: {error.filename}; mend that file, or name another", 2)
+        problem = error.strerror or first_line(error)
+        if error.filename is None:  # a full disk behind standard output, no more processes, no network
+            _end(f"the system says: {problem}; mend that, and give the same command again", 2)
+        _end(f"{problem}: {error.filename}; mend that file, or name another", 2)
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:
         _end("interrupted; the same command continues", UNFINISHED_EXIT_CODE)
 
 
-def _end(message: str, code: int) -> None:
+def _end(message: str, code: int) -> NoReturn:
     print(clip(f"groundlab: {message}", LONGEST_LINE), file=sys.stderr)
     sys.exit(code)

@@ -353,9 +353,9 @@ def versions_in(results: Path | None) -> list[Path]:
     Experiments that stand alone are left out: they are no version of their paper.
     """
     from groundlab.core.manifests import read_version
-    from groundlab.core.paths import repository_root
+    from groundlab.lab.plan import results_folder
 
-    base = results or repository_root() / "results"
+    base = results_folder(results)
     if (base / "manifest.json").is_file():
         return [base]
     folders = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
