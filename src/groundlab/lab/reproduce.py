@@ -9,11 +9,10 @@ A paper's notebooks become pages while the next paper's runs go on (notebooks.py
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -50,7 +49,65 @@ if TYPE_CHECKING:
     from groundlab.lab.slurm.settings import SlurmSettings
 
 EXECUTORS = ("local", "slurm", "none")
-Part = dict[str, Sequence[str] | None]  # variable -> the only methods, or experiments, of a plan
+_console = Console(markup=False)  # paths and errors may hold brackets
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is to be reproduced, in the words of the command line."""
+
+    papers: list[str]
+    scale: str
+    seeds: int | None
+    methods: Sequence[str] | None
+    experiments: Sequence[str] | None
+    device: str | None
+
+    def make_plan(self, results: Path) -> Plan:
+        """The plan of it, as the store under `results` stands now."""
+        choice = {name: value for name, value in vars(self).items() if name != "papers"}
+        return plan(*self.papers, **choice, results=results)
+
+    def command(self) -> str:
+        """The command line that makes a version of it."""
+        parts = ["groundlab reproduce", *(f"--only {paper}" for paper in self.papers)]
+        parts += [*(f"--experiment {name}" for name in self.experiments or ()), f"--scale {self.scale}"]
+        parts += [f"--seeds {self.seeds}"] if self.seeds else []
+        return " ".join(parts + ([f"--device {self.device}"] if self.device else []))
+
+    def variables(self, results: Path) -> dict[str, str]:
+        """What its notebooks find in their environment: the same plan, of which their `lab.run` starts nothing."""
+        return {
+            RESULTS_VARIABLE: str(results),
+            METHODS_VARIABLE: ",".join(self.methods or ()),
+            EXPERIMENTS_VARIABLE: ",".join(self.experiments or ()),
+            DEVICE_VARIABLE: self.device or "",
+            EXECUTED_VARIABLE: "1",
+        }
+
+
+@dataclass(frozen=True)
+class _Execution:
+    """Where pending runs are executed, and until when (a reading of `time.monotonic()`)."""
+
+    executor: str
+    workers: int | None
+    gpus: list[str] | None
+    until: float | None
+    cluster: "SlurmSettings | None"
+    wait: bool
+
+    def run(self, the_plan: Plan) -> "Outcome":
+        """Run what is pending, here or on a cluster; imported now, because workers' code loads torch."""
+        if self.cluster:
+            from groundlab.lab.slurm.executor import run as run_on_cluster
+
+            return run_on_cluster(the_plan, self.cluster, self.wait)
+        from groundlab.lab.executor import outcome_of, run
+
+        if self.executor == "none":
+            return outcome_of(the_plan, {})
+        return run(the_plan, self.workers, self.until, self.gpus)
 
 
 def reproduce(
@@ -74,54 +131,53 @@ def reproduce(
     """Reproduce papers (all by default) at a scale and return the exit code.
 
     0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
-    hours: how long runs may take; then they save and stop, and a version is made of what is finished (75 while runs are
-    missing). continue_from: a version whose finished runs are taken where their hashes are equal.
+    hours: how long runs may take. Then they save and stop, and a version is made of what is finished (75 while runs
+    are missing). continue_from: a version whose finished runs are taken where their hashes are equal.
     verbose: print the plan with every choice of settings. executor: `local`, `slurm` or `none` (pages alone).
-    slurm_file, wait: for `slurm` alone; without waiting it returns 75 once all is queued. device: `auto`,
-    `cpu`, `cuda` or `cuda:N`, for all methods that can be given one. pages: False ends once the runs are done.
+    slurm_file, wait: for `slurm` alone; without waiting it returns 75 once all is queued. device: `auto`, `cpu`, `cuda`
+    or `cuda:N`, for all methods that can be given one. pages: False ends once the runs are done.
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
-    if executor not in EXECUTORS:
-        raise unknown_name("executor", executor, EXECUTORS)
-    console = Console(markup=False)  # paths and errors may hold brackets
-    cluster = _cluster(slurm_file) if executor == "slurm" else None
-    if hours is not None and cluster:
-        raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
-    until = None if hours is None else time.monotonic() + 3600 * hours
+    cluster = _cluster(executor, slurm_file, hours)
     device, gpus = _chosen_device(device, executor, dry_run)
-    home = results_folder(results)
-    storage.check_writable(home) if dry_run else storage.make_folder(home)
-    choice: dict[str, Any] = {
-        "scale": scale,
-        "seeds": seeds,
-        "methods": methods,
-        "experiments": experiments,
-        "device": device,
-    }
-    chosen = partial(plan, *papers, **choice, results=results)
-    the_plan = chosen()
-    if continue_from is not None and not dry_run:
-        taken = take_finished(the_plan, continue_from)
-        console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
-        the_plan = chosen()
-    console.print(the_plan.detailed if verbose else the_plan)
+    until = None if hours is None else time.monotonic() + 3600 * hours
+    request = _Request(list(papers), scale, seeds, methods, experiments, device)
+    the_plan = _plan(request, results_folder(results), continue_from, dry_run)
+    _console.print(the_plan.detailed if verbose else the_plan)
     if dry_run:
         return 0
     if ready := find_version(the_plan):
-        console.print(f"nothing to do: {ready}", soft_wrap=True)
-        return _verdict(ready, console)
+        return _verdict("nothing to do", ready)
     _check_before_hours_of_training(the_plan, executor)
-    execute = partial(_execute, executor, workers, cluster, wait, until, gpus)
+    execution = _Execution(executor, workers, gpus, until, cluster, wait)
     if cluster or not pages:
-        arguments = {"papers": list(papers), **choice, "results": str(home)}
-        return _run_all(the_plan, execute, cluster if pages else None, arguments, wait, console)
-    part: Part = {
-        METHODS_VARIABLE: methods,
-        EXPERIMENTS_VARIABLE: experiments,
-        DEVICE_VARIABLE: [device] if device else None,
-    }
-    command = _command_line(papers, experiments, scale, seeds, device)
-    return _run_papers(the_plan, _papers_shortest_first(the_plan), execute, until, seeds, part, command, console)
+        return _run_all(the_plan, execution, request, pages)
+    return _run_papers(the_plan, execution, request)
+
+
+def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "SlurmSettings | None":
+    """The settings of the cluster, for the executor `slurm`. Raises GroundlabError for options that do not fit."""
+    if executor not in EXECUTORS:
+        raise unknown_name("executor", executor, EXECUTORS)
+    if executor != "slurm":
+        return None
+    from groundlab.lab.slurm.settings import load_settings
+
+    cluster = load_settings(slurm_file)
+    if hours is not None:
+        raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
+    return cluster
+
+
+def _plan(request: _Request, results: Path, continue_from: str | Path | None, dry_run: bool) -> Plan:
+    """The plan, after the finished runs of a version were taken into the store; a dry run takes none."""
+    storage.check_writable(results) if dry_run else storage.make_folder(results)
+    the_plan = request.make_plan(results)
+    if continue_from is None or dry_run:
+        return the_plan
+    taken = take_finished(the_plan, continue_from)
+    _console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
+    return request.make_plan(results)
 
 
 def _chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
@@ -153,89 +209,62 @@ def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
         check_devices(each.spec for each in the_plan.pending())
 
 
-def _run_all(
-    the_plan: Plan,
-    execute: Callable[[Plan], "Outcome"],
-    cluster: "SlurmSettings | None",
-    arguments: dict[str, Any],
-    wait: bool,
-    console: Console,
-) -> int:
+def _run_all(the_plan: Plan, execution: _Execution, request: _Request, pages: bool) -> int:
     """All runs, then the pages as a job of a cluster, or none; returns the exit code.
 
     Pages cost minutes of CPU and start hostile programs in a sandbox: nothing for a login node.
     """
-    outcome = execute(the_plan)
-    _print_outcome(" + ".join(the_plan.papers), outcome, console)
+    outcome = execution.run(the_plan)
+    _print_outcome(" + ".join(the_plan.papers), outcome)
     if outcome.unfinished:
-        console.print("unfinished: the same command continues here")
+        _console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    if cluster is None:
-        console.print("the runs are done; without --no-pages the same command makes tables, figures and pages")
+    if not execution.cluster or not pages:
+        _console.print("the runs are done; without --no-pages the same command makes tables, figures and pages")
         return outcome.exit_code
     from groundlab.lab.slurm.executor import make_pages
 
-    return make_pages(the_plan, cluster, arguments, wait)
+    arguments = {**vars(request), "results": str(the_plan.results)}
+    return make_pages(the_plan, execution.cluster, arguments, execution.wait)
 
 
-def _run_papers(
-    the_plan: Plan,
-    parts: list[Plan],
-    execute: Callable[[Plan], "Outcome"],
-    until: float | None,
-    seeds: int | None,
-    part: Part,
-    command: str,
-    console: Console,
-) -> int:
-    """Runs and pages part by part, then the review and the rename; returns the exit code.
+def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int:
+    """Runs and pages paper by paper, then the review and the rename; returns the exit code.
 
-    `parts` are the papers' plans. `execute` runs what is pending of one. What it leaves
-    after `until` is missing from the version; before that nothing is put together. `part` narrows the notebooks' own
-    plans, `command` is what the manifest names.
+    What is unfinished when the hours are over is missing from the version; what a person stopped makes none.
     """
     folder, failed, missing = None, dict[str, str](), 0
-    variables = _variables_of_pages(the_plan, part)
+    command, variables = request.command(), request.variables(the_plan.results)
     with PageProcess() as pages:
-        for paper in parts:
-            outcome = execute(paper)
-            _print_outcome(" + ".join(paper.papers), outcome, console)
-            if outcome.unfinished and not is_over(until):
-                console.print("unfinished: the same command continues here")
+        for part in _papers_shortest_first(the_plan):
+            (paper,) = part.papers
+            outcome = execution.run(part)
+            _print_outcome(paper, outcome)
+            if outcome.unfinished and not is_over(execution.until):
+                _console.print("unfinished: the same command continues here")
                 return outcome.exit_code
             failed, missing = failed | outcome.failed, missing + len(outcome.unfinished)
             if not outcome.finished and missing:
                 continue  # a paper of which nothing is there has no pages
             folder = folder or begin_version(the_plan)
             pages.finish()  # they read the version that is written to now
-            collect(paper, folder)
-            describe_version(paper, folder, outcome.failed, command)
-            console.print(f"pages of {paper.papers[0]}: {folder / paper.papers[0] / 'executed'}", soft_wrap=True)
-            pages.begin(_pages(paper, folder, seeds), variables)
+            collect(part, folder)
+            describe_version(part, folder, outcome.failed, command)
+            _console.print(f"pages of {paper}: {folder / paper / 'executed'}", soft_wrap=True)
+            pages.begin(_pages(part, folder, request.seeds), variables)
         if folder is None:
-            console.print("nothing was finished in this time: the same command continues here")
+            _console.print("nothing was finished in this time: the same command continues here")
             return UNFINISHED_EXIT_CODE
         pages.finish()
         describe_version(the_plan, folder, failed, command)
         pages.begin([_review_page(folder)], variables)
         pages.finish()
     version = finish_version(the_plan, folder, failed, command)
-    console.print(f"results: {version}", soft_wrap=True)
-    verdict = _verdict(version, console)
+    verdict = _verdict("results", version)
     if missing:
-        console.print(f"{missing} runs are missing: the same command with --continue {version.name}", soft_wrap=True)
+        _console.print(f"{missing} runs are missing: the same command with --continue {version.name}", soft_wrap=True)
         return UNFINISHED_EXIT_CODE
     return max(1 if failed else 0, verdict)
-
-
-def _command_line(
-    papers: Sequence[str], experiments: Sequence[str] | None, scale: str, seeds: int | None, device: str | None
-) -> str:
-    """The command line that makes a version."""
-    parts = ["groundlab reproduce", *(f"--only {paper}" for paper in papers)]
-    parts += [*(f"--experiment {name}" for name in experiments or ()), f"--scale {scale}"]
-    parts += [f"--seeds {seeds}"] if seeds else []
-    return " ".join(parts + ([f"--device {device}"] if device else []))
 
 
 def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
@@ -245,31 +274,6 @@ def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
         for each in the_plan.experiments
     ]
     return sorted(parts, key=lambda part: sum(run.estimate.seconds for run in part.runs))
-
-
-def _cluster(file: Path | None) -> "SlurmSettings":
-    from groundlab.lab.slurm.settings import load_settings
-
-    return load_settings(file)
-
-
-def _execute(
-    executor: str,
-    workers: int | None,
-    cluster: "SlurmSettings | None",
-    wait: bool,
-    until: float | None,
-    gpus: list[str] | None,
-    plan: Plan,
-) -> "Outcome":
-    """Run what is pending, here or on a cluster; imported now, because workers' code loads torch."""
-    if cluster:
-        from groundlab.lab.slurm.executor import run as run_on_cluster
-
-        return run_on_cluster(plan, cluster, wait)
-    from groundlab.lab.executor import outcome_of, run
-
-    return outcome_of(plan, {}) if executor == "none" else run(plan, workers, until, gpus)
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
@@ -290,27 +294,22 @@ def _review_page(folder: Path) -> Page:
     return Page(repository_root() / "notebooks" / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb")
 
 
-def _variables_of_pages(plan: Plan, part: Part) -> dict[str, str]:
-    """The same plan for the notebooks' own `lab.plan`, and nothing left to start for their `lab.run`."""
-    names = {variable: ",".join(names or ()) for variable, names in part.items()}
-    return {RESULTS_VARIABLE: str(plan.results), **names, EXECUTED_VARIABLE: "1"}
-
-
-def _print_outcome(papers: str, outcome: "Outcome", console: Console) -> None:
+def _print_outcome(papers: str, outcome: "Outcome") -> None:
     """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number."""
     failed, left = len(outcome.failed), len(outcome.unfinished)
-    console.print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do")
+    _console.print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do")
     for line, count in Counter(outcome.failed.values()).items():
-        console.print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", style="red", soft_wrap=True)
+        _console.print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", style="red", soft_wrap=True)
 
 
-def _verdict(version: Path, console: Console) -> int:
-    """Say where the review page is and what it found; 1 when an exact claim does not hold.
+def _verdict(heading: str, version: Path) -> int:
+    """Say where a version and its review page are, and what that found; 1 when an exact claim does not hold.
 
     Raises GroundlabError where its claims.json cannot be read.
     """
+    _console.print(f"{heading}: {version}", soft_wrap=True)
     if (version / "review.html").is_file():
-        console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
+        _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
     file = version / "claims.json"
     if not file.is_file():
         return 0
@@ -323,5 +322,5 @@ def _verdict(version: Path, console: Console) -> int:
     except (KeyError, TypeError):
         line = f"{file} is not what a review writes; write it anew: groundlab review --results {version}"
         raise GroundlabError(line) from None
-    console.print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+    _console.print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
     return 1 if missed else 0

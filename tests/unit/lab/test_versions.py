@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
 from groundlab import cli
 from groundlab.core import manifests, seals, storage
@@ -223,7 +222,7 @@ def test_a_version_with_damaged_verdicts_says_how_they_are_written_anew(content,
     version = assemble(plan)
     (version / "claims.json").write_text(content)
     with pytest.raises(GroundlabError, match=f"write it anew: groundlab review --results {version}"):
-        reproduce._verdict(version, Console(quiet=True))
+        reproduce._verdict("results", version)
 
 
 @pytest.mark.parametrize("content", ["[]", '{"mediator": []}', '{"mediator": {"quick": 3}}', "{"])
