@@ -1,4 +1,4 @@
-"""`python -m groundlab` is the command line (cli.py)."""
+"""`python -m groundlab` is the command line (cli/)."""
 
 from groundlab.cli import main
 

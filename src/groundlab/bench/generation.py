@@ -154,7 +154,7 @@ Rows = list[list[int]]
 
 
 class _DefaultLinear(nn.Linear):
-    """A layer of another class is one that `language/products.py` leaves to PyTorch's own products."""
+    """A layer of another class is one that `language/cpu_inference.py` leaves to PyTorch's own products."""
 
 
 class PlainPolicy(TokenPolicy):

@@ -4,8 +4,8 @@
     groundlab evaluate always --world SimpleDoorKey --layouts 0-99 --json always.json
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
-again". The commands are in runs.py, model.py, methods.py, play.py and export.py, the options that they
-share in options.py. What a command needs is imported when it runs, so that `--help` and the lists come at once.
+again". The commands are in runs.py, model.py, methods.py, play.py and export.py. They share options.py and printing.py.
+What a command needs is imported when it runs, so that `--help` and the lists come at once.
 """
 
 import sys

@@ -53,7 +53,7 @@ def card(folder: Path) -> str:
             "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025), by",
             f"groundlab {manifest['packages']['groundlab']}, commit {commit or 'unknown'}"
             f"{' with changes' if changed else ''}.",
-            f"Run {manifest['hash']}, base model {_base(folder, manifest)}, on {manifest['hardware']['cpu']}"
+            f"Run {manifest['hash']}, base model {_base(manifest)}, on {manifest['hardware']['cpu']}"
             f"{', ' + gpu if (gpu := manifest['hardware']['gpu']) else ''}, Python {manifest['python']}.",
             "",
             "| evaluation | episodes | success | 95 % interval, over episodes |",
@@ -72,13 +72,13 @@ def card(folder: Path) -> str:
 
 def _header(folder: Path, manifest: dict[str, Any]) -> list[str]:
     """What the hub reads: the library, and the base model where it is one of the hub's."""
-    adapted, base = (folder / MODEL / ADAPTER).is_file(), _base(folder, manifest)
+    adapted, base = (folder / MODEL / ADAPTER).is_file(), _base(manifest)
     named = [f"base_model: {base}"] if base.count("/") == 1 and not Path(base).is_absolute() else []
     library = "peft" if adapted else "transformers"
     return ["---", f"library_name: {library}", *named, "tags: [reinforcement-learning, groundlab]", "---", ""]
 
 
-def _base(folder: Path, manifest: dict[str, Any]) -> str:
+def _base(manifest: dict[str, Any]) -> str:
     """The name of the base model; of a folder on this machine its last part only."""
     given = str(manifest["settings"]["model"])
     return Path(given).name if Path(given).exists() else given

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError, first_line, unknown_name
 from groundlab.lab.plan import duration
 from groundlab.lab.progress import say
 
@@ -117,7 +117,7 @@ def serve(descriptor: int) -> None:
     except GroundlabError as error:
         failure = str(error)
     except Exception as error:
-        failure = f"pages failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        failure = f"pages failed: {type(error).__name__}: {first_line(error)}"
     pipe.send(("done", failure))
 
 

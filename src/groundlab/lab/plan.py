@@ -93,15 +93,17 @@ class Plan:
         """The runs that the store does not hold finished at this moment."""
         return [run for run in self.runs if run_store.status_of(self.folder_of(run)) != "finished"]
 
-    def estimated_seconds(self, workers: int | None = None) -> float:
-        """Wall time of what is pending on so many workers (default: one a core), runs for a GPU one after the other
-        on each GPU of this machine, or on one if it has none, and the others beside them."""
+    def estimated_seconds(self) -> float:
+        """Wall time of what is pending, with a worker a core.
+
+        A GPU has one run at a time, beside those that need none; a machine without a GPU counts as having one.
+        """
         pending = self.pending()
         on_gpu = sum(run.estimate.seconds for run in pending if run.needs_gpu)
         on_cpu = sum(run.estimate.seconds for run in pending) - on_gpu
         longest = max((run.estimate.seconds for run in pending), default=0.0)
-        gpus, count = max(1, len(machine.gpu_names())), workers or machine.core_count()
-        return max((on_cpu + on_gpu) / count, on_gpu / gpus, longest)
+        gpus = max(1, len(machine.gpu_names()))
+        return max((on_cpu + on_gpu) / machine.core_count(), on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
         left_out = f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"

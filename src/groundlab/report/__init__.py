@@ -7,9 +7,9 @@ In a notebook:
     report.judge(folder, "mediator")             # each claim of the paper against what was measured
     report.review(folder)                        # <folder>/review.html and claims.json
 
-What is stored becomes frames (records.py), groups of runs (arms.py), intervals (statistics.py), tables and figures
-(tables.py, curves.py, style.py, exhibits.py), verdicts (claims.py, judging.py), a page (review.py) and the front page
-(front_page.py).
+In the order of the data: records.py reads frames, arms.py groups runs, statistics.py makes intervals.
+tables.py, curves.py and style.py draw, exhibits.py names what is drawn. claims.py and judging.py give verdicts,
+review.py a page of them, front_page.py what README and docs show, html_pages.py the executed notebooks.
 """
 
 from groundlab.report.exhibits import draw, draw_all, exhibits

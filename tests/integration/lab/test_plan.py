@@ -170,10 +170,11 @@ def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule
 @pytest.mark.parametrize(("gpus", "told"), [((), ", no GPU"), (("H200",), ", 1 GPU"), (("H200", "H200"), ", 2 GPUs")])
 def test_runs_for_a_gpu_are_not_divided_by_cores_and_a_machine_without_one_is_told(tmp_path, monkeypatch, gpus, told):
     monkeypatch.setattr(machine, "gpu_names", lambda: gpus)
+    monkeypatch.setattr(machine, "core_count", lambda: 64)
     plan = lab.plan("glam", scale="full", results=tmp_path, experiments=["E7"])
     hours = sum(run.estimate.seconds for run in plan.runs) / 3600
     assert all(run.needs_gpu for run in plan.runs)
-    assert plan.estimated_seconds(workers=64) == pytest.approx(3600 * hours / max(1, len(gpus)))
+    assert plan.estimated_seconds() == pytest.approx(3600 * hours / max(1, len(gpus)))
     assert told in str(plan) and ("runs want a GPU" in str(plan)) == (not gpus)
     assert "GPU" not in str(lab.plan("mediator", scale="quick", results=tmp_path))
 
