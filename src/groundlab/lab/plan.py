@@ -49,7 +49,7 @@ class PlannedRun:
     note: str = ""
     experiments: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    """What versions hold of it beside its records (kept.py)."""
+    """What versions hold of it beside its records (stored_results.py)."""
 
     @property
     def label(self) -> str:

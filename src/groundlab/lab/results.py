@@ -27,14 +27,14 @@ from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import crate, import_closure, machine, run_store
-from groundlab.lab.kept import copy_files, copy_kept
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_hash import package_folder
+from groundlab.lab.stored_results import copy_files, copy_kept
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
-COLLECTED = (*seals.RECORDS, MANIFEST)  # no checkpoints; kept.py says what else
+COLLECTED = (*seals.RECORDS, MANIFEST)  # no checkpoints; stored_results.py says what else
 
 
 def collect(plan: Plan, folder: str | Path | None = None) -> Path:
@@ -59,10 +59,10 @@ def copy_version(version: Path, paper: str, target: Path) -> None:
     """
     for folder in manifests.check_runs(version):
         if folder.parent.parent.name == paper:
-            place = target / folder.relative_to(version)
-            _copy_records(folder, place)
+            copy = target / folder.relative_to(version)
+            _copy_records(folder, copy)
             for part in (each for each in folder.iterdir() if each.is_dir()):
-                copy_files(part, place / part.name)
+                copy_files(part, copy / part.name)
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:
@@ -200,12 +200,12 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
 def _leave_out_the_machine(folder: Path, name: str) -> None:
     """Executed notebooks name the folders of this machine; in a version they name those of a clone, from its root."""
     root, home = repository_root(), folder.parent
-    told = home.relative_to(root).as_posix() if home.is_relative_to(root) else "results"
-    names = {str(folder): f"{told}/{name}", str(home): told, f"{root}/": ""}
+    results = home.relative_to(root).as_posix() if home.is_relative_to(root) else "results"
+    paths = {str(folder): f"{results}/{name}", str(home): results, f"{root}/": ""}
     for page in folder.glob("*/executed/*.ipynb"):
         text = page.read_text()
-        for place, path in names.items():
-            text = text.replace(json.dumps(place)[1:-1], path)
+        for here, in_a_clone in paths.items():
+            text = text.replace(json.dumps(here)[1:-1], in_a_clone)
         storage.write_atomic(page, text)
 
 
@@ -398,9 +398,9 @@ def compare(fresh: Path, reference: Path) -> Comparison:
     result = Comparison()
     for key in sorted(ours.keys() | theirs.keys()):
         if key not in theirs:
-            result.only_fresh.append(ours[key].name)
+            result.only_fresh.append(_label(ours[key]))
         elif key not in ours:
-            result.only_reference.append(theirs[key].name)
+            result.only_reference.append(_label(theirs[key]))
         elif unequal := unequal_records(ours[key], theirs[key]):
             result.differing.append(f"{_label(theirs[key])}: {unequal[0]}")
         else:
@@ -415,42 +415,44 @@ def _runs(folder: Path) -> dict[str, Path]:
     found = [*folder.glob(".runs/*/evaluation.json*"), *folder.glob("*/runs/*/evaluation.json*")]
     if not found:
         raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
-    places = [file.parent for file in found]
-    for place in places:
-        _check_sealed(place)
-    return dict(sorted(_keyed(places)))
+    folders = [file.parent for file in found]
+    for each in folders:
+        _check_sealed(each)
+    return dict(sorted(_keyed(folders)))
 
 
-def _check_sealed(place: Path) -> None:
+def _check_sealed(folder: Path) -> None:
     """Raises GroundlabError for a sealed run that is damaged; older ones are taken as they are."""
-    manifest = run_store.read_manifest(place)
-    for name, problem in run_store.damage_of(place, manifest).items() if manifest and manifest.get(seals.SEAL) else ():
-        raise GroundlabError(f"{place / name} {problem}; delete {place} and make it again, or git checkout it")
+    manifest = run_store.read_manifest(folder)
+    damage = run_store.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
+    for name, problem in damage.items():
+        raise GroundlabError(f"{folder / name} {problem}; delete {folder} and make it again, or git checkout it")
 
 
-def _keyed(places: Iterable[Path]) -> Iterable[tuple[str, Path]]:
-    for place in places:
-        config = _config(place)
+def _keyed(folders: Iterable[Path]) -> Iterable[tuple[str, Path]]:
+    """(what was run, folder): method, world, seed and settings with their defaults, as a digest."""
+    for folder in folders:
+        config = _config(folder)
         try:
             spec = registry.resolve(config["method"], config["world"], config["seed"], config["settings"])
-            asked: Any = spec.settings
+            settings: Any = spec.settings
         except GroundlabError:  # a setting that this code does not know: comparable with its like only
-            asked = config["settings"]
-        yield digest_json([config["method"], config["world"], config["seed"], asked]), place
+            settings = config["settings"]
+        yield digest_json([config["method"], config["world"], config["seed"], settings]), folder
 
 
-def _config(place: Path) -> dict[str, Any]:
-    fix = f"delete {place} and make it again, or git checkout it"
-    content = read_yaml(place / "config.yaml", fix=fix)
+def _config(folder: Path) -> dict[str, Any]:
+    fix = f"delete {folder} and make it again, or git checkout it"
+    content = read_yaml(folder / "config.yaml", fix=fix)
     try:
         return RunSpec(**content).model_dump()
     except (ValueError, TypeError):
-        raise GroundlabError(f"{place / 'config.yaml'} is not what a run writes; {fix}") from None
+        raise GroundlabError(f"{folder / 'config.yaml'} is not what a run writes; {fix}") from None
 
 
-def _label(place: Path) -> str:
-    config = _config(place)
-    return f"{config['method']}-{config['world']}-s{config['seed']} ({place.name})"
+def _label(folder: Path) -> str:
+    config = _config(folder)
+    return f"{config['method']}-{config['world']}-s{config['seed']} ({folder.name})"
 
 
 def unequal_records(first: Path, second: Path) -> list[str]:

@@ -57,11 +57,11 @@ def discard(folder: Path, damaged: dict[str, str]) -> None:
     if not damaged.keys().isdisjoint({"metrics.jsonl", MANIFEST}):
         lost |= {"checkpoint", "metrics.jsonl"}
     with storage.clear_disk_errors(folder):
-        for place in (folder / name for name in sorted(lost)):  # checkpoints before the metrics that they continue
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place)
+        for path in (folder / name for name in sorted(lost)):  # checkpoints before the metrics that they continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
             else:
-                place.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
         with (folder / "log.txt").open("a") as log:
             log.writelines(f"run again: {name} {problem}\n" for name, problem in damaged.items())
 

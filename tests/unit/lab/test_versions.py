@@ -140,6 +140,14 @@ def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, monk
     assert compared(plan.results, version, monkeypatch, capsys)[0] == 1
 
 
+def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
+    shutil.copytree(plan.results, fewer := tmp_path / "fewer")
+    shutil.rmtree(run_store.run_folder(fewer, plan.runs[1].hash))
+    lines = results.compare(plan.results, fewer).lines()
+    assert lines == ["2 runs equal to the byte, 0 differ", f"only fresh: {plan.runs[1].label} ({plan.runs[1].hash})"]
+    assert results.compare(fewer, plan.results).only_reference == [f"{plan.runs[1].label} ({plan.runs[1].hash})"]
+
+
 def unsealed(version: Path) -> None:
     """A version as it was written before there were seals."""
     for file in [*version.glob("*/runs/*/manifest.json"), version / "manifest.json"]:

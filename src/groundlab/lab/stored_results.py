@@ -71,9 +71,9 @@ def copy_kept(run: PlannedRun, source: Path, target: Path) -> None:
 def copy_files(source: Path, target: Path) -> None:
     """Copy a folder's files, those in its folders too; what is there already with the same content is left alone."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        place, content = target / file.relative_to(source), file.read_bytes()
-        if not place.is_file() or place.read_bytes() != content:
-            storage.write_atomic(place, content)
+        copy, content = target / file.relative_to(source), file.read_bytes()
+        if not copy.is_file() or copy.read_bytes() != content:
+            storage.write_atomic(copy, content)
 
 
 def _keep_weights(label: str, source: Path, target: Path) -> None:
@@ -82,12 +82,12 @@ def _keep_weights(label: str, source: Path, target: Path) -> None:
         return
     checkpoint = load_checkpoint(source)
     files: Files = {"network.safetensors": _small(checkpoint.files["network.safetensors"]), "facts.json": b"{}"}
-    place = Path("checkpoint") / str(checkpoint.step)
-    index: dict[str, Any] = storage.read_json(source / place / "checkpoint.json")
+    folder = Path("checkpoint") / str(checkpoint.step)
+    index: dict[str, Any] = storage.read_json(source / folder / "checkpoint.json")
     index["files"] = {name: storage.digest_bytes(content) for name, content in files.items()}
     for name, content in files.items():
-        storage.write_atomic(target / place / name, content)
-    storage.write_json(target / place / "checkpoint.json", seals.sealed(index))
+        storage.write_atomic(target / folder / name, content)
+    storage.write_json(target / folder / "checkpoint.json", seals.sealed(index))
 
 
 def _small(network: bytes) -> bytes:
@@ -113,12 +113,12 @@ def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick
     folder: a version, or a folder of collected records. Raises GroundlabError where none is kept.
     """
     home = Path(folder) if folder else published(paper, scale)
-    kept = sorted((home / paper / "runs").glob("*/checkpoint/*/checkpoint.json"))
-    if not kept:
+    checkpoints = sorted((home / paper / "runs").glob("*/checkpoint/*/checkpoint.json"))
+    if not checkpoints:
         line = f"{home} keeps no weights of {paper}; train them: groundlab reproduce --only {paper} --scale {scale}"
         raise GroundlabError(line)
-    place = kept[0].parents[2]
-    checkpoint = load_checkpoint(place)
+    run_folder = checkpoints[0].parents[2]
+    checkpoint = load_checkpoint(run_folder)
     learner = registry.load(checkpoint.spec.method, checkpoint.spec.world).make_learner(checkpoint.spec)
     learner.load_weights(checkpoint.files)
-    return Agent(checkpoint.spec, learner, place)
+    return Agent(checkpoint.spec, learner, run_folder)
