@@ -196,7 +196,7 @@ class Pool:
         self._plan, self._waiting, self._count = plan, list(waiting), count
         self._gpus: list[str | None] = [*gpus] or [None]
         self._no_gpu = "" if gpus else None
-        self._view, self._stopping, self._told = view, stopping, False
+        self._view, self._stopping, self._stop_sent = view, stopping, False
         self._busy: dict[Connection, Worker] = {}
         self._idle: list[Worker] = []
         self.failed: dict[str, str] = {}
@@ -216,7 +216,7 @@ class Pool:
 
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""
-        while not self._told and len(self._busy) < self._count and (found := self._next()):
+        while not self._stop_sent and len(self._busy) < self._count and (found := self._next()):
             next_run, visible = found
             self._waiting.remove(next_run)
             idle = next((each for each in self._idle if each.visible == visible), None)
@@ -243,8 +243,8 @@ class Pool:
         return None
 
     def _pass_on_stop(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._stop_sent:
+            self._stop_sent = True
             self._view.stopping()
             for worker in self._busy.values():
                 worker.ask_to_stop()
@@ -265,7 +265,7 @@ class Pool:
         del self._busy[worker.pipe]
         worker.pipe.close()
         cause = worker.exit_reason()
-        if self._told:
+        if self._stop_sent:
             return self._end(run, "unfinished", "")
         self._end(run, "failed", f"{run.label} failed: {cause}")
         run_store.mark_failed(self._plan.folder_of(run), self.failed[run.hash])

@@ -17,6 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
@@ -64,14 +66,8 @@ def _git(*arguments: str) -> str:
 def package_versions() -> dict[str, str]:
     """The installed versions of groundlab and of what it requires directly."""
     required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
-    names = ["groundlab", *sorted(_project_name(line) for line in required)]
+    names = ["groundlab", *sorted(Requirement(line).name for line in required)]
     return {name: version for name in names if (version := _version(name))}
-
-
-def _project_name(requirement: str) -> str:
-    for separator in "<>=!~;[ ":
-        requirement = requirement.partition(separator)[0]
-    return requirement
 
 
 def _version(name: str) -> str | None:
@@ -278,16 +274,16 @@ def needs_gpu(settings: dict[str, Any]) -> bool:
 
 def check_devices(specs: Iterable[RunSpec]) -> None:
     """Raises GroundlabError for a device that has no such name, and for a GPU that torch has not to offer."""
-    numbers = [(spec, [gpu_number(device) for device in devices_of(spec.settings)]) for spec in specs]
-    asking = [
-        (spec, max(found)) for spec, wanted in numbers if (found := [each for each in wanted if each is not None])
-    ]
-    if not asking:
+    highest: list[tuple[RunSpec, int]] = []  # the GPU of the highest number that a run names
+    for spec in specs:
+        numbers = [number for device in devices_of(spec.settings) if (number := gpu_number(device)) is not None]
+        highest += [(spec, max(numbers))] if numbers else []
+    if not highest:
         return
     import torch  # plans are made without it
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    missing = [spec for spec, number in asking if number >= count]
+    missing = [spec for spec, number in highest if number >= count]
     if missing:
         others = f" and {len(missing) - 1} other runs" if len(missing) > 1 else ""
         device = next(device for device in devices_of(missing[0].settings) if device != "cpu")

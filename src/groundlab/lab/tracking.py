@@ -3,11 +3,11 @@
     groundlab run reasoning --world Reasoning-GoTo-v0 --track wandb --out runs/reasoning
     WANDB_MODE=offline groundlab reproduce --only reasoning --track wandb       # `wandb sync RUN_FOLDER/wandb/*` later
 
-A mirror reads what a run has written (the rows of `metrics.jsonl`, the means of `evaluation.json`) and touches nothing
-else, so that figures are the same with and without it. Whatever goes wrong with it is one line in the run's log.txt.
-There a run has its hash as its name, so that a resumed run is the same one; a row has its place in the file as its
-step, so that rows repeated after a kill are not told twice. Needs the extra `wandb`; project and server are what its
-own variables say (WANDB_PROJECT, WANDB_BASE_URL; default project: groundlab).
+A mirror reads what a run has written: the rows of `metrics.jsonl`, the means of `evaluation.json`. It touches nothing
+else, so figures are the same with and without it. Whatever goes wrong with it is one line in the run's log.txt.
+A run is named by its hash there, so a resumed run is the same one. A row's step is its number in the file, so rows that
+a killed run writes again are not sent twice. Needs the extra `wandb`. Project and server are what wandb's own variables
+say (WANDB_PROJECT, WANDB_BASE_URL; default project: groundlab).
 """
 
 import importlib
@@ -30,7 +30,10 @@ TRACKER_VARIABLE = "GROUNDLAB_TRACK"
 
 
 def ask_for(tracker: str | None) -> None:
-    """Mirror the runs that this command starts. Raises GroundlabError for an unknown tracker; a missing one is told."""
+    """Mirror the runs that this command starts; a tracker that is not installed is a warning.
+
+    Raises GroundlabError for an unknown one.
+    """
     if tracker is None:
         return
     if tracker not in TRACKERS:
@@ -44,11 +47,11 @@ def ask_for(tracker: str | None) -> None:
 
 
 class Mirror:
-    """One run's mirror. It never raises: the first failure is told and ends it."""
+    """One run's mirror. It never raises: the first failure is printed and ends it."""
 
     def __init__(self, folder: Path, spec: RunSpec, run_hash: str):
-        self._folder, self._read, self._rows = folder, 0, 0
-        self._there: Any = None
+        self._folder, self._bytes_read, self._rows = folder, 0, 0
+        self._wandb_run: Any = None
         self._try(lambda: self._open(spec, run_hash))
 
     def _open(self, spec: RunSpec, run_hash: str) -> None:
@@ -56,7 +59,7 @@ class Mirror:
         mode = os.environ.get("WANDB_MODE", "online")
         if mode == "online" and not wandb.login(prompt=False):  # it would ask, where nobody sees the question
             raise RuntimeError("no account on this machine; run `wandb login`, or set WANDB_MODE=offline")
-        self._there = wandb.init(
+        self._wandb_run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "groundlab"),
             id=run_hash,
             name=spec.label,
@@ -67,57 +70,57 @@ class Mirror:
             reinit="create_new",
             settings=wandb.Settings(console="off", silent=True, disable_git=True, init_timeout=30, finish_timeout=60),
         )
-        self._known = self._there.starting_step
+        self._rows_sent_before = self._wandb_run.starting_step
 
     def _try(self, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as error:
-            self._there = None
+            self._wandb_run = None
             print(f"warning: wandb mirrors this run no longer ({first_line(error)})", file=sys.stderr, flush=True)
 
-    def look(self) -> None:
-        """Tell the rows that were written since the last look."""
-        if self._there is not None:
-            self._try(self._tell)
+    def send(self) -> None:
+        """Send the rows that were written since the last call."""
+        if self._wandb_run is not None:
+            self._try(self._send_new_rows)
 
-    def _tell(self) -> None:
+    def _send_new_rows(self) -> None:
         file = self._folder / "metrics.jsonl"
         if not file.is_file():
             return
         with file.open("rb") as content:
-            content.seek(self._read)
+            content.seek(self._bytes_read)
             for line in content:
                 if not line.endswith(b"\n"):
                     return
-                self._read += len(line)
-                if self._rows >= self._known:
-                    self._there.log(_numbers(json.loads(line)), step=self._rows)
+                self._bytes_read += len(line)
+                if self._rows >= self._rows_sent_before:
+                    self._wandb_run.log(_numbers(json.loads(line)), step=self._rows)
                 self._rows += 1
 
     def close(self, finished: bool) -> None:
-        """Tell what is left, the evaluation with it, and that the run is over or has stopped."""
-        self.look()
-        if self._there is not None:
+        """Send what is left, the evaluation with it, and that the run is over or has stopped."""
+        self.send()
+        if self._wandb_run is not None:
             self._try(lambda: self._close(finished))
 
     def _close(self, finished: bool) -> None:
         if finished and (self._folder / "evaluation.json").is_file():
             for result in storage.read_json(self._folder / "evaluation.json"):
                 means = _numbers(result["mean"])
-                self._there.summary.update({f"{result['policy']}/{name}": value for name, value in means.items()})
-        self._there.finish(exit_code=0 if finished else 1)
+                self._wandb_run.summary.update({f"{result['policy']}/{name}": value for name, value in means.items()})
+        self._wandb_run.finish(exit_code=0 if finished else 1)
 
 
 @contextmanager
 def mirrored(folder: Path, spec: RunSpec, run_hash: str) -> Iterator[Callable[[], None]]:
     """Around a run: gives what is to be called after each step, which does nothing where no tracker was asked for."""
-    if TRACKER_VARIABLE not in os.environ:
+    if not os.environ.get(TRACKER_VARIABLE):
         yield lambda: None
         return
     mirror = Mirror(folder, spec, run_hash)
     try:
-        yield mirror.look
+        yield mirror.send
     except BaseException:
         mirror.close(finished=False)
         raise

@@ -60,7 +60,11 @@ class Verification:
     unfinished: int = 0
 
     def bound(self) -> int:
-        """How many of the runs that could be drawn differ at most, at 95 % confidence (hypergeometric, one-sided)."""
+        """How many of the runs that could be drawn differ at most, at 95 % confidence.
+
+        The largest number of differing runs of which a sample of this size shows so few with a chance above 5 %
+        (hypergeometric, one-sided).
+        """
         total, count = self.sample.candidates, len(self.equal) + len(self.differing)
         misses = len(self.differing)
         possible = range(misses, total - len(self.equal) + 1)
@@ -103,16 +107,16 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
 
     Raises GroundlabError for runs that want a device which is not here.
     """
-    made = manifests.read_version(sample.version)
-    result = Verification(sample, same_cpu=made["hardware"]["cpu"] == machine.hardware()["cpu"])
+    version = manifests.read_version(sample.version)
+    result = Verification(sample, same_cpu=version["hardware"]["cpu"] == machine.hardware()["cpu"])
     planned: dict[Path, PlannedRun] = {}
     for folder, manifest in sample.drawn:
         try:
-            planned[folder] = _planned(folder, manifest, scratch)
+            planned[folder] = run = _planned(folder, manifest, scratch)
+            result.changed += run.hash != manifest["hash"]
         except GroundlabError as error:
             result.failed.append(f"{_name(folder)}: {error}")
-    result.changed = sum(run.hash != dict(sample.drawn)[folder]["hash"] for folder, run in planned.items())
-    plan = Plan(made["scale"], (), tuple(planned.values()), scratch)
+    plan = Plan(version["scale"], (), tuple(planned.values()), scratch)
     outcome = executor.run(plan, workers)
     result.unfinished = len(outcome.unfinished)
     for folder, run in planned.items():
@@ -135,11 +139,11 @@ def _compare(result: Verification, stored: Path, fresh: Path) -> None:
     if not unequal:
         result.equal.append(_name(stored))
         return
-    told = "; ".join(f"{words} {new:.4g}, stored {old:.4g}" for words, old, new in _means(stored, fresh))
-    result.differing.append(f"{_name(stored)}: {unequal[0]}; {told or 'evaluations are equal'}")
+    means = "; ".join(f"{name} {new:.4g}, stored {old:.4g}" for name, old, new in _differing_means(stored, fresh))
+    result.differing.append(f"{_name(stored)}: {unequal[0]}; {means or 'evaluations are equal'}")
 
 
-def _means(stored: Path, fresh: Path) -> list[tuple[str, float, float]]:
+def _differing_means(stored: Path, fresh: Path) -> list[tuple[str, float, float]]:
     """(policy and metric, stored, fresh) of the means that differ, four at most."""
     pairs = zip(*(storage.read_json(folder / "evaluation.json") for folder in (stored, fresh)), strict=False)
     rows: list[tuple[str, Any, Any]] = [

@@ -84,7 +84,7 @@ def _is_of_the_hub(name: Any) -> bool:
 def listing(weights: Weights, api: HfApi | None = None) -> Listing:
     """Commit and files with their sizes and digests, as the hub tells them. Raises GroundlabError in one line."""
     api = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    with _told(weights, api):
+    with _errors_in_one_line(weights, api):
         info = api.model_info(weights.repo, revision=weights.revision, files_metadata=True)
     files = [
         File(each.rfilename, each.size or 0, each.lfs.sha256 if each.lfs else each.blob_id or "")
@@ -109,7 +109,7 @@ def fetch(
     """
     api, cache = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT")), Path(constants.HF_HUB_CACHE)
     _check_space(weights, found, cache)
-    with _told(weights, api):
+    with _errors_in_one_line(weights, api):
         # an unpinned name must stand for its newest version here, too: the cache notes that for names, not for commits
         revision = found.commit if weights.revision else "main"
         names = [file.name for file in found.files]
@@ -145,8 +145,8 @@ def _check(path: Path, file: File, say: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _told(weights: Weights, api: HfApi) -> Iterator[None]:
-    """What the hub's client raises, as one line with its fix."""
+def _errors_in_one_line(weights: Weights, api: HfApi) -> Iterator[None]:
+    """Inside, what the hub's client raises becomes one line with its fix."""
     try:
         yield
     except OfflineModeIsEnabled:

@@ -80,8 +80,11 @@ class Jobs:
         self.waiting: list[PlannedRun] = []
 
     def find_or_submit(self, pending: list[PlannedRun]) -> tuple[list[PlannedRun], dict[str, str], dict[str, str]]:
-        """The runs that Slurm has once this returns, those that failed while nobody watched (hash -> error), and the
-        states of all jobs as Slurm told them."""
+        """Submit what fits of these runs, unless their jobs still live.
+
+        Returns the runs that Slurm now has, the errors of those that failed while nobody watched (by hash), and the
+        states of all jobs as Slurm listed them.
+        """
         with run_store.hold(self._home):  # two commands at once must not submit a run twice
             states = queue.states()
             queued, failed = [], {}

@@ -131,8 +131,8 @@ def has_begun(folder: Path) -> bool:
 def close(plan: Plan, run: PlannedRun, state: str) -> str:
     """Book the end of a run's job and return the error line; empty when it finished or is only left to do.
 
-    Left to do is a run whose job was taken away, one that had saved before its time limit, and one that never began
-    because its task died over an earlier run. A job that Slurm has forgotten is taken for a failed one only if the run
+    Left to do are three kinds of runs: the job was taken away, the run had saved before its time limit, or it never
+    began because its task died over an earlier run. A job that Slurm has forgotten counts as failed only if the run
     itself wrote down an error.
     """
     folder = plan.folder_of(run)
