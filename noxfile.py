@@ -1,9 +1,9 @@
 """Sessions: what people run. `nox -l` lists them; `nox -s reproduce` and `nox -s tests` are the two of the README.
 
-All sessions share one environment (.nox/groundlab), installed by the digests of pylock.toml where that fits (Python
-3.11, x86_64 Linux) and else by the versions of requirements/constraints.txt. It is installed again only when a pin
-changes, so that a session needs no network after the first. GROUNDLAB_TORCH_INDEX, when set, is the package index that
-torch comes from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
+All sessions share one environment, .nox/groundlab. It is installed by the digests of pylock.toml where these fit
+(Python 3.11, x86_64 Linux), else by the versions of requirements/constraints.txt. A changed pin installs it anew, so
+after the first session no network is needed. GROUNDLAB_TORCH_INDEX, when set, is the package index that torch comes
+from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
 Words after `--` go to the command underneath: nox -s reproduce -- --only mediator --scale smoke
 """
 
@@ -44,9 +44,7 @@ def run(session: nox.Session, program: str, *arguments: str) -> None:
 
 def install(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
-    index = os.environ.get("GROUNDLAB_TORCH_INDEX", "")
-    pins = [(ROOT / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS, PYLOCK)]
-    wanted = hashlib.sha256(b"".join([*pins, index.encode(), str(ROOT).encode()])).hexdigest()
+    index, wanted = _torch_index(), _digest_of_pins("pyproject.toml", CONSTRAINTS, PYLOCK)
     stamp = ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
@@ -64,6 +62,16 @@ def install(session: nox.Session) -> None:
     run(session, "python", *pip, "-c", CONSTRAINTS, "torch", *(("--extra-index-url", index) if index else ()))
     run(session, "python", *pip, "-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[dev]")
     stamp.write_text(wanted)
+
+
+def _torch_index() -> str:
+    return os.environ.get("GROUNDLAB_TORCH_INDEX", "")
+
+
+def _digest_of_pins(*files: str) -> str:
+    """What an environment is installed by: the content of these files, the index of torch, and this checkout."""
+    pins = [(ROOT / name).read_bytes() for name in files]
+    return hashlib.sha256(b"".join([*pins, _torch_index().encode(), str(ROOT).encode()])).hexdigest()
 
 
 def locked(with_torch: bool) -> tuple[list[str], list[str]]:
@@ -84,8 +92,8 @@ def locked(with_torch: bool) -> tuple[list[str], list[str]]:
 
 def _has_other_sources(session: nox.Session) -> bool:
     """Whether pip is told of other places than PyPI on this machine: torch may then be another build."""
-    told = session.run(str(PROGRAMS / "python"), "-m", "pip", "config", "list", silent=True)
-    return re.search(r"\.(index-url|extra-index-url|find-links)=", str(told)) is not None
+    settings = session.run(str(PROGRAMS / "python"), "-m", "pip", "config", "list", silent=True)
+    return re.search(r"\.(index-url|extra-index-url|find-links)=", str(settings)) is not None
 
 
 def groundlab(session: nox.Session, *arguments: str) -> None:
@@ -109,9 +117,7 @@ def adapters(session: nox.Session) -> None:
     """OpenEnv and TRL themselves play and train on the worlds, in an environment of their own, installed once."""
     home = ROOT / ".nox" / "adapters"
     python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-    index = os.environ.get("GROUNDLAB_TORCH_INDEX", "")
-    pins = [(ROOT / name).read_bytes() for name in ("pyproject.toml", ADAPTERS)]
-    wanted, stamp = hashlib.sha256(b"".join([*pins, index.encode(), str(ROOT).encode()])).hexdigest(), home / "pins"
+    index, wanted, stamp = _torch_index(), _digest_of_pins("pyproject.toml", ADAPTERS), home / "pins"
     if not stamp.is_file() or stamp.read_text() != wanted:
         session.log(f"installing {ADAPTERS} into {home} (once; some minutes)")
         session.run(sys.executable, "-m", "venv", "--clear", str(home))
