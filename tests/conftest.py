@@ -1,7 +1,9 @@
-"""Facts recorded from the original systems, shared by all tests; and one thread for each process of a suite."""
+"""What tests share: facts recorded from the original systems, the command line, and one thread for each process."""
 
 import json
 import os
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,29 @@ GOLDEN = Path(__file__).parent / "golden"
 def mediator_golden() -> dict:
     """Recorded by running LLM4RL (commit efaf4ee) unmodified; see tests/golden/README.md."""
     return json.loads((GOLDEN / "mediator.json").read_text())
+
+
+@pytest.fixture
+def groundlab(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: groundlab("play", "SimpleDoorKey", keys="wa") -> (exit code, stdout, stderr).
+
+    keys: what comes through a pipe. What options leave in the environment is put back.
+    """
+    from groundlab import cli
+    from groundlab.language.chat import connection
+
+    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET):
+        monkeypatch.setenv(name, "")
+
+    def call(*arguments: object, keys: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
+        monkeypatch.setattr("sys.stdin", StringIO(keys))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return call
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from io import StringIO
 
 import made_up
 import pytest
@@ -17,20 +16,6 @@ from groundlab.cli import options, printing, runs
 from groundlab.cli.runs import versions_in
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
-
-
-@pytest.fixture
-def groundlab(monkeypatch, capsys):
-    """Run the command line in this process: groundlab("worlds") -> (exit code, stdout, stderr)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -257,12 +242,11 @@ def test_paths_and_errors_are_printed_as_they_are(text, capsys):
 
 
 @pytest.fixture
-def play(groundlab, monkeypatch):
+def play(groundlab):
     """Play a world with keys from a pipe: play("waq", "SimpleDoorKey") -> what was printed."""
 
     def call(keys: str, *arguments: object) -> str:
-        monkeypatch.setattr("sys.stdin", StringIO(keys))
-        code, out, _ = groundlab("play", *arguments)
+        code, out, _ = groundlab("play", *arguments, keys=keys)
         assert code == 0
         return out
 

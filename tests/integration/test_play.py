@@ -24,21 +24,6 @@ from groundlab.worlds import render
 MIXED = "BabyAI-MixedTrainLocal-v0"
 
 
-@pytest.fixture
-def groundlab(monkeypatch, capsys):
-    """groundlab("play", ..., keys="wad") -> (exit code, stdout, stderr), with keys from a pipe."""
-
-    def call(*arguments: object, keys: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
-        monkeypatch.setattr("sys.stdin", StringIO(keys))
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory):
     """A run folder of the asking policy, trained for one iteration."""

@@ -4,25 +4,6 @@ import knowledge_data
 import pytest
 from tiny_models import write_chat_llama, write_t5
 
-from groundlab import cli
-from groundlab.language.chat import connection
-
-
-@pytest.fixture
-def groundlab(monkeypatch, capsys):
-    """Run the command line in this process: groundlab("worlds") -> (exit code, stdout, stderr)."""
-    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET):  # put back what options set
-        monkeypatch.setenv(name, "")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return call
-
 
 @pytest.fixture(scope="session")
 def tiny_t5(tmp_path_factory):

@@ -57,20 +57,18 @@ def test_a_library_that_a_stop_cuts_short_makes_no_failed_run(laboratory, tmp_pa
     assert run_store.status_of(tmp_path / "run") == "unfinished"
 
 
-def test_the_command_answers_a_stop_in_the_evaluation_with_75_and_one_line(laboratory, tmp_path, monkeypatch, capsys):
-    from groundlab import cli
+def test_the_command_answers_a_stop_in_the_evaluation_with_75_and_one_line(
+    laboratory, tmp_path, monkeypatch, groundlab
+):
     from groundlab.lab import executor
 
     laboratory.at = {"evaluation": lambda: _minutes_of_evaluation(signal.SIGTERM)}
     monkeypatch.setattr(executor, "hash_run", lambda spec: "0123456789abcdef")
     monkeypatch.setattr(executor, "compile_worlds", lambda: None)
-    asked = ["run", "always", "--world", "SimpleDoorKey", "--set", "layouts=0-4", "--out", str(tmp_path / "run")]
-    monkeypatch.setattr("sys.argv", ["groundlab", *asked])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    lines = capsys.readouterr().err.splitlines()
-    assert end.value.code == 75
-    assert [line for line in lines if line.startswith("groundlab: ")] == [
+    settings = ("--set", "layouts=0-4", "--out", tmp_path / "run")
+    code, _, error = groundlab("run", "always", "--world", "SimpleDoorKey", *settings)
+    assert code == 75
+    assert [line for line in error.splitlines() if line.startswith("groundlab: ")] == [
         "groundlab: always-SimpleDoorKey-s0 stopped before its evaluation was done; the same command continues it"
     ]
 

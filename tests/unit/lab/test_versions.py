@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from groundlab import cli
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import results, run_store
@@ -118,26 +117,18 @@ def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
         results.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
 
 
-def compared(fresh: Path, reference: Path, monkeypatch, capsys) -> tuple[int, str]:
-    monkeypatch.setattr("sys.argv", ["groundlab", "compare", str(fresh), str(reference)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    said = capsys.readouterr()
-    return int(end.value.code or 0), said.out + said.err
-
-
-def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, monkeypatch, capsys):
+def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, groundlab):
     version = assemble(plan)
     shutil.copytree(version, other := tmp_path / "other")
-    assert compared(plan.results, other, monkeypatch, capsys)[0] == 0
+    assert groundlab("compare", plan.results, other)[0] == 0
     hurt(other)
-    code, said = compared(plan.results, other, monkeypatch, capsys)
-    assert code == 2 and said.count("\n") == 1 and "evaluation.json has changed" in said
+    code, out, error = groundlab("compare", plan.results, other)
+    assert code == 2 and (out + error).count("\n") == 1 and "evaluation.json has changed" in error
     store = run_store.run_folder(plan.results, plan.runs[1].hash)
     (store / "evaluation.json").write_text("[]")
     manifest = {**json.loads((store / "manifest.json").read_text()), "records": seals.digests_of(store)}
     storage.write_json(store / "manifest.json", seals.sealed(manifest))
-    assert compared(plan.results, version, monkeypatch, capsys)[0] == 1
+    assert groundlab("compare", plan.results, version)[0] == 1
 
 
 def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
@@ -157,7 +148,7 @@ def unsealed(version: Path) -> None:
         storage.write_json(file, old)
 
 
-def test_an_old_version_is_sealed_once_and_no_record_changes(plan, monkeypatch, capsys):
+def test_an_old_version_is_sealed_once_and_no_record_changes(plan, groundlab):
     version = assemble(plan)
     unsealed(version)
     before = {name: content for name, content in contents(version).items() if "manifest" not in name}
@@ -167,10 +158,8 @@ def test_an_old_version_is_sealed_once_and_no_record_changes(plan, monkeypatch, 
     sealed = contents(version)
     assert {name: content for name, content in sealed.items() if "manifest" not in name} == before
     assert len(manifests.check_runs(version)) == SEEDS
-    monkeypatch.setattr("sys.argv", ["groundlab", "seal", str(version)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert not end.value.code and "is sealed" in capsys.readouterr().out and contents(version) == sealed
+    code, out, _ = groundlab("seal", version)
+    assert code == 0 and "is sealed" in out and contents(version) == sealed
 
 
 def test_what_is_damaged_or_incomplete_is_not_sealed(plan):

@@ -6,9 +6,8 @@ from pathlib import Path
 import chat_server as serving
 import pytest
 
-from groundlab import cli
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat import Ledger, Recording, Sampling, connection
+from groundlab.language.chat import Ledger, Recording, Sampling
 from groundlab.papers import registry
 from groundlab.papers.method import Request
 from groundlab.papers.worlds import chat_agent
@@ -154,7 +153,7 @@ def test_the_shipped_prompts_are_read_by_no_other_name():
     assert {file.stem for file in folder.iterdir()} == {*chat_agent.PROMPTS.values(), *others}
 
 
-def test_a_server_plays_the_protocol_and_the_same_command_asks_it_nothing_again(tmp_path, monkeypatch, capsys):
+def test_a_server_plays_the_protocol_and_the_same_command_asks_it_nothing_again(tmp_path, groundlab):
     """End to end over the loopback: the server answers by the rule; the second time everything is in the ledger."""
 
     def answer(handler, body):
@@ -162,20 +161,16 @@ def test_a_server_plays_the_protocol_and_the_same_command_asks_it_nothing_again(
         serving.answer(reply)(handler, body)
 
     ledger, out = tmp_path / "ledger.jsonl", tmp_path / "out.json"
-    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET):  # put back what options set
-        monkeypatch.setenv(name, "")
     with serving.ChatServer(answer) as server:
         words = ["evaluate", "chat", "--protocol", "balrog-corrected", "--layouts", "0", "--set", "maker=openai"]
-        words += ["--model", "m", "--base-url", server.base_url, "--ledger", str(ledger), "--json", str(out)]
-        monkeypatch.setattr("sys.argv", ["groundlab", *words])
+        words += ["--model", "m", "--base-url", server.base_url, "--ledger", ledger, "--json", out]
         outcomes = []
         for _ in range(2):
-            with pytest.raises(SystemExit) as end:
-                cli.main()
-            assert not end.value.code
+            code, printed, _ = groundlab(*words)
+            assert code == 0
             outcomes.append((json.loads(out.read_text()), len(server.requests)))
     (first, asked), (second, asked_again) = outcomes
     assert first == second and asked == asked_again == sum(row["steps"] for row in first["policies"][0]["rows"])
     assert first["policies"][0]["in_all"]["success"] == 100
     assert "must be empty" in server.requests[0].body["messages"][0]["content"]
-    assert "balrog-corrected, chat (chat), putnext: 100.0 %" in capsys.readouterr().out
+    assert "balrog-corrected, chat (chat), putnext: 100.0 %" in printed

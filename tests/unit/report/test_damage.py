@@ -13,7 +13,6 @@ from pathlib import Path
 import made_up
 import pytest
 
-from groundlab import cli
 from groundlab.cli.runs import versions_in
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
@@ -162,49 +161,47 @@ def damaged(sealed_version, tmp_path, monkeypatch) -> Path:
     return home
 
 
-def reviewed(home: Path, monkeypatch, capsys) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["groundlab", "review", "--results", str(home)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    said = capsys.readouterr()
-    return int(end.value.code or 0), said.out, said.err
+@pytest.fixture
+def reviewed(groundlab):
+    """Judge a version by the command: reviewed(home) -> (exit code, stdout, stderr)."""
+    return lambda home: groundlab("review", "--results", home)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_review_of_a_damaged_version_is_one_line_and_exit_code_2(damage, damaged, monkeypatch, capsys):
+def test_review_of_a_damaged_version_is_one_line_and_exit_code_2(damage, damaged, reviewed):
     DAMAGE[damage](damaged)
-    code, _, error = reviewed(damaged, monkeypatch, capsys)
+    code, _, error = reviewed(damaged)
     assert code == 2
     assert error.count("\n") == 1 and len(error) < 500
     assert str(damaged) in error and ("restore it (git checkout)" in error or "groundlab seal" in error)
     assert not (damaged / "claims.json").exists()
 
 
-def test_a_whole_version_is_judged(damaged, monkeypatch, capsys):
-    assert reviewed(damaged, monkeypatch, capsys)[0] == 0
+def test_a_whole_version_is_judged(damaged, reviewed):
+    assert reviewed(damaged)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["review.html", "claims.json"])
-def test_a_folder_in_the_place_of_a_page_is_one_line(name, damaged, monkeypatch, capsys):
+def test_a_folder_in_the_place_of_a_page_is_one_line(name, damaged, reviewed):
     (damaged / name).mkdir()
-    code, _, error = reviewed(damaged, monkeypatch, capsys)
+    code, _, error = reviewed(damaged)
     assert code == 2 and error.count("\n") == 1 and name in error
 
 
-def test_a_paper_that_was_taken_out_is_told_and_the_rest_is_judged(damaged, monkeypatch, capsys):
+def test_a_paper_that_was_taken_out_is_told_and_the_rest_is_judged(damaged, reviewed):
     shutil.copytree(damaged / "mediator", damaged / "glam")
     made_up.seal_version(damaged)
     shutil.rmtree(damaged / "glam")
-    code, out, _ = reviewed(damaged, monkeypatch, capsys)
+    code, out, _ = reviewed(damaged)
     assert code == 0 and "note: glam is not judged: its 3 runs are no longer in this version" in out
     assert "glam is not judged" in (damaged / "review.html").read_text()
 
 
-def test_a_failing_exact_claim_is_exit_code_1_and_a_failing_program_is_not(damaged, monkeypatch, capsys):
+def test_a_failing_exact_claim_is_exit_code_1_and_a_failing_program_is_not(damaged, reviewed, monkeypatch):
     monkeypatch.setattr(page, "judge", judge)
-    assert reviewed(damaged, monkeypatch, capsys)[0] == 1
+    assert reviewed(damaged)[0] == 1
     monkeypatch.setattr(page, "draw_all", lambda records: 1 / 0)
-    code, _, error = reviewed(damaged, monkeypatch, capsys)
+    code, _, error = reviewed(damaged)
     assert code == 2 and "could not be judged (ZeroDivisionError)" in error.splitlines()[-1]
 
 
@@ -216,19 +213,19 @@ SEALED_AS_IT_IS = {
 
 
 @pytest.mark.parametrize("damage", SEALED_AS_IT_IS)
-def test_records_that_were_sealed_broken_are_one_line_too(damage, damaged, monkeypatch, capsys):
+def test_records_that_were_sealed_broken_are_one_line_too(damage, damaged, reviewed):
     """Seals say that a file is as it was written, not that it is right: what cannot be read is still told."""
     spec = {name: {"method": "x", "world": "y", "seed": 0, "settings": {}} for name in (RULE, TRAINED)}
     SEALED_AS_IT_IS[damage](damaged)
     for run in (RULE, TRAINED):
         facts(run, sealed=True, records=seals.digests_of(damaged / run), **spec[run])(damaged)
     made_up.seal_version(damaged)
-    code, _, error = reviewed(damaged, monkeypatch, capsys)
+    code, _, error = reviewed(damaged)
     readable = damage in ("metrics half a last line", "metrics empty", "metrics flipped", "config unknown method")
     assert code == 0 if readable else (code, error.count("\n")) == (2, 1)
 
 
-def test_a_broken_manifest_beside_is_named_before_the_newest_version_is_looked_for(damaged, monkeypatch, capsys):
+def test_a_broken_manifest_beside_is_named_before_the_newest_version_is_looked_for(damaged):
     (damaged.parent / "other").mkdir()
     (damaged.parent / "other" / "manifest.json").write_text("{}")
     with pytest.raises(GroundlabError, match=r"other/manifest\.json is no manifest \(key 'git' is missing"):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundlab import cli
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Ledger, Recorded, Recording, Reply, Sampling, Tokens, ledger
 
@@ -120,13 +119,10 @@ def test_a_line_that_is_none_is_named_and_deleting_it_is_the_way_back(name, file
 
 
 @pytest.mark.parametrize("name", ["tokens z", "cost z", "model []", "key []", "100,000 brackets", "5,000 digits"])
-def test_the_account_of_a_damaged_ledger_is_one_line(name, file, monkeypatch, capsys):
+def test_the_account_of_a_damaged_ledger_is_one_line(name, file, groundlab):
     file.write_bytes(NO_LINES[name] + b"\n" + file.read_bytes())
-    monkeypatch.setattr("sys.argv", ["groundlab", "ledger", str(file)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    said = capsys.readouterr().err
-    assert end.value.code == 2 and said.count("\n") == 1 and "ledger.jsonl:1 is no line" in said and len(said) < 500
+    code, _, error = groundlab("ledger", file)
+    assert code == 2 and error.count("\n") == 1 and "ledger.jsonl:1 is no line" in error and len(error) < 500
 
 
 def test_a_line_of_the_least_that_a_replay_needs_is_enough(file):

@@ -10,7 +10,6 @@ import torch
 from recorded_heads import recorded_heads
 from safetensors.torch import load_file
 
-from groundlab import cli
 from groundlab.core.errors import GroundlabError
 from groundlab.papers import registry
 from groundlab.papers.glam.policy import VARIANTS, build_scorer
@@ -112,23 +111,16 @@ def test_what_was_imported_is_written_down_and_done_once(save, tmp_path):
         import_weights(checkpoint, out, str(BASE))
 
 
-def test_the_agent_is_played_without_a_run_of_ours(save, tmp_path, monkeypatch, capsys):
-    def groundlab(*words):
-        monkeypatch.setattr("sys.argv", ["groundlab", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        said = capsys.readouterr()
-        return end.value.code or 0, said.out + said.err
-
+def test_the_agent_is_played_without_a_run_of_ours(save, tmp_path, groundlab):
     out = tmp_path / "out"
-    code, said = groundlab("model", "import-glam", save(state()), "--out", out, "--base", BASE)
+    code, said, _ = groundlab("model", "import-glam", save(state()), "--out", out, "--base", BASE)
     assert code == 0 and f"wrote {out}" in said and "value_head" in said
     play = ["evaluate", "glam", "--world", "BabyAI-GoToObjS4-v0", "--layouts", "0-1"]
-    code, said = groundlab(*play, "--set", f"model={out}", "--json", tmp_path / "rows.json")
-    assert code == 0, said
+    code, _, error = groundlab(*play, "--set", f"model={out}", "--json", tmp_path / "rows.json")
+    assert code == 0, error
     assert len(json.loads((tmp_path / "rows.json").read_text())["rows"]) == 2
-    code, said = groundlab(*play, "--set", f"model={BASE}")
-    assert code == 2 and "glam needs a trained agent; give --checkpoint FOLDER of `groundlab run glam`" in said
+    code, _, error = groundlab(*play, "--set", f"model={BASE}")
+    assert code == 2 and "glam needs a trained agent; give --checkpoint FOLDER of `groundlab run glam`" in error
 
 
 class Trap:
