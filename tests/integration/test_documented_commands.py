@@ -18,7 +18,7 @@ from groundlab.papers import protocols, registry
 from groundlab.papers.knowledge import labelling
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", "artifact.md", "cluster.md"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", "artifact.md", "cluster.md", "faq.md"))]
 PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
 PROGRAM = typer.main.get_command(cli.app)
 UNDER_NOX = ("reproduce", "smoke", "figures", "review", "bench")  # sessions that are a command of `groundlab`
