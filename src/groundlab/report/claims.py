@@ -1,7 +1,7 @@
 """What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values in tables.
 
-A claim names the place in the paper, the published value, the stored rows that it is about (`select`), how equal is
-equal (`tolerance`, with the `source` of that choice) and the command that measures it again. Five tolerances:
+A claim names the place in the paper, the published value and the stored rows that it is about (`select`). It says how
+equal is equal (`tolerance`, with the `source` of that choice), and which command measures it again. Five tolerances:
 
     exact        equal after rounding to the decimals that were published
     numeric      at most `within` away, or inside `range`; a metric named in neither must be exact

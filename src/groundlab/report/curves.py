@@ -101,7 +101,10 @@ def _y_of(line: Line2D) -> np.ndarray:
 
 
 def spread(places: np.ndarray, apart: float) -> np.ndarray:
-    """Ascending places moved as little as a few sweeps find, until neighbours are `apart` and none lies below 0."""
+    """Heights [n], ascending, moved until neighbours are `apart` and none lies below 0.
+
+    200 sweeps push too close neighbours away from each other by equal shares.
+    """
     moved = places.astype(float).copy()
     for _ in range(200):
         for left in range(len(moved) - 1):

@@ -213,11 +213,12 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
 
 
 def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(frames, success in percent) of one run, each point over the updates that hold the last `WINDOW` episodes.
+    """(frames, success in percent), both [points], of one run: a point an update, over the last `WINDOW` episodes.
 
-    Points before there are so many episodes are left out. Short episodes finish first, so early points flatter.
-    filling: those points too, over all episodes so far, but for the first ones: until an episode has failed by its time
-    limit, only successes can have ended.
+    A point's window begins with the update that holds the first of these episodes. Points before there are so many
+    episodes are left out: short episodes finish first, so early points flatter.
+    filling: those points too, over all episodes so far. Left out are then only the first points, before any episode has
+    failed: until the time limit has passed once, only successes can have ended.
     """
     curve = curve.sort_values("frames")
     counts = curve["episodes"].to_numpy(dtype=float)

@@ -8,8 +8,8 @@ resampled, so an interval has no Monte-Carlo noise. Two questions decide how wid
     drawn      layouts stand for all layouts of the world; otherwise for themselves, as against a published value of
                the very same layouts.
 
-Shares get a binomial interval of as many episodes as their variance is worth (Korn & Graubard 1998), since a t interval
-of 100 %, 100 % and 97 % leaves the range. Simulated coverage: tests/unit/report/test_coverage.py.
+Shares get a binomial interval of as many episodes as their variance is worth (Korn & Graubard 1998): a t interval of
+100 %, 100 % and 97 % would leave the range. Simulated coverage: tests/unit/report/test_coverage.py.
 """
 
 from dataclasses import dataclass
@@ -260,8 +260,8 @@ def _interaction(table: np.ndarray) -> float:
 def _share_interval(value: float, spread: _Spread, episodes: int, bounds: Bounds, confidence: float) -> Estimate:
     """Clopper-Pearson's interval of a share, with as many episodes as its variance is worth.
 
-    Fewer still for few degrees of freedom, by the square of normal over t quantile, and by 1 + 1/freedom, since the
-    spread of shares near a bound is skewed (the factor that brings the simulated coverage to its level).
+    Few degrees of freedom take two factors off that number. One is the square of normal over t quantile. The other is
+    1 + 1/freedom, since the spread of shares near a bound is skewed: it brings the simulated coverage to its level.
     """
     low, high = bounds
     share, variance = (value - low) / (high - low), spread.variance / (high - low) ** 2
