@@ -9,6 +9,7 @@ one of the two codes knows makes no difference while it has its default.
 """
 
 import datetime
+import fcntl
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import groundlab
 from groundlab.core import manifests, seals, storage
@@ -166,14 +167,45 @@ def version_names(plan: Plan) -> Iterator[str]:
 
 
 def begin_version(plan: Plan) -> Path:
-    """An empty folder in which the next version of this plan is put together; an earlier attempt is cleared."""
-    home = home_of(plan)
-    name = next(name for name in version_names(plan) if not (home / name).exists())
-    folder = home / f"{ASSEMBLING}{name}"
+    """An empty folder in which the next version of this plan is put together.
+
+    What a killed process has left is cleared; a folder on which another process is at work is left alone.
+    """
+    home = storage.make_folder(home_of(plan))
+    folder = next(folder for name in version_names(plan) if (folder := _claim(home, name)))
     with storage.clear_disk_errors(folder):
         if folder.exists():
             shutil.rmtree(folder)
     return storage.make_folder(folder)
+
+
+_claims: dict[Path, TextIO] = {}
+"""The locks of the folders that this process puts together; the system opens them when it ends."""
+
+
+def _claim(home: Path, name: str) -> Path | None:
+    """The folder for a version of that name, ours until `_release`; None where it is taken."""
+    folder = home / f"{ASSEMBLING}{name}"
+    if folder not in _claims and not (home / name).exists():
+        with storage.clear_disk_errors(folder):
+            lock = _lock_of(folder).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _claims[folder] = lock
+        except BlockingIOError:
+            lock.close()
+    if folder in _claims and (home / name).exists():  # since we looked
+        _release(folder)
+    return folder if folder in _claims else None
+
+
+def _release(folder: Path) -> None:
+    _lock_of(folder).unlink(missing_ok=True)
+    _claims.pop(folder).close()
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def describe_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
@@ -194,6 +226,8 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     target = folder.parent / name
     with storage.clear_disk_errors(target):
         os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
+    if folder in _claims:
+        _release(folder)
     return target
 
 

@@ -214,6 +214,17 @@ def test_two_versions_that_are_put_together_at_once_do_not_write_over_each_other
     assert version != taken and len(manifests.check_runs(version)) == SEEDS
 
 
+def test_a_version_that_another_process_puts_together_is_left_alone_until_that_has_ended(plan):
+    first = results.begin_version(plan)
+    other = results._claims.pop(first)  # as if its lock were another process's
+    (first / "page").touch()
+    second = results.begin_version(plan)
+    assert second != first and (first / "page").exists()
+    other.close()
+    shutil.rmtree(second)
+    assert results.begin_version(plan) == first and not any(first.iterdir()), "what it left is cleared"
+
+
 @pytest.mark.parametrize("content", ["{}", "[1]", '[{"verdict": "reproduced"}]', "3"])
 def test_a_version_with_damaged_verdicts_says_how_they_are_written_anew(content, plan):
     version = assemble(plan)
