@@ -181,7 +181,6 @@ def label(
     budget: Budget = None,
 ) -> None:
     """Ask a language model for background knowledge, once: programs, preferences or goals."""
-    from groundlab.language.chat import connection
     from groundlab.papers.knowledge import labelling
 
     options.connect(base_url, prices, budget)
@@ -196,17 +195,25 @@ def label(
         overrides=options.parse_settings(set_, error=error),
     )
     data = labelling.dataset(asked.dataset)
-    calls, prompt, completion = labelling.estimate(asked, data)
-    size = f"{form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
     free = asked.maker in ("recorded", "scripted")
-    cost = connection.prices().cost(connection.Tokens(prompt, completion))
-    print_text(f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}")
+    print_text(_estimate(asked, data, free))
     report = labelling.label(asked, data)
     print_text(f"{form}: {report.summary}; wrote {asked.out}")
     if not free:
         spent = report.account
         took = f"{spent.replies:,} replies now, {spent.tokens:,} tokens, cost {spent.cost:.4f}"
         print_text(f"{took}; all of them: groundlab ledger {asked.ledger_file}")
+
+
+def _estimate(asked: Any, data: Any, free: bool) -> str:
+    """How much a labelling will ask for, and what that may cost."""
+    from groundlab.language.chat import connection
+    from groundlab.papers.knowledge import labelling
+
+    calls, prompt, completion = labelling.estimate(asked, data)
+    size = f"{asked.form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
+    cost = connection.prices().cost(connection.Tokens(prompt, completion))  # broken prices are told in any case
+    return f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}"
 
 
 def _limits(budget: Any) -> str:

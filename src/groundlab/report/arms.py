@@ -3,8 +3,8 @@
     arms(records, ReasoningArm)              all arms of a paper
     arm.estimate("sampled", "success")       the mean with its 95 % interval
 
-A paper subclasses `Arm` in its own arms.py. It says how its kinds are called and drawn (`styles`), which settings are
-the baseline (`baseline_settings`), how others differ from it (`overrides_of`), and how that reads (`phrase`).
+A paper subclasses `Arm` in its own arms.py. `styles` says how its kinds are called and drawn, `baseline_settings` which
+settings are the baseline, `overrides_of` how others differ from it, and `phrase` how a difference reads.
 Random streams are keyed by method, world and settings (`Arm.key`), never by a label on the page.
 """
 

@@ -82,8 +82,8 @@ class Jobs:
     def find_or_submit(self, pending: list[PlannedRun]) -> tuple[list[PlannedRun], dict[str, str], dict[str, str]]:
         """Submit what fits of these runs, unless their jobs still live.
 
-        Returns the runs that Slurm now has, the errors of those that failed while nobody watched (by hash), and the
-        states of all jobs as Slurm listed them.
+        Returns the runs that Slurm now has; by hash the errors of those that failed while nobody watched; and the
+        states of all jobs, as Slurm listed them.
         """
         with run_store.hold(self._home):  # two commands at once must not submit a run twice
             states = queue.states()
