@@ -20,7 +20,7 @@ from pathlib import Path
 import numba
 from numba.core.caching import _CacheLocator
 
-import groundlab.core.compiled  # names numba's cache folder
+from groundlab.core import compiled  # names numba's cache folder, for which these words do not count as a source
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_store, worker
@@ -82,7 +82,7 @@ def run(
 def compile_worlds() -> None:
     """Fill numba's cache before workers start, so that they do not all compile at once and no run's time holds it."""
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
-    main_loop = Path(groundlab.core.compiled.__file__).parents[1] / "worlds" / "levels.py"
+    main_loop = Path(compiled.__file__).parents[1] / "worlds" / "levels.py"
     own = _CacheLocator.get_suitable_cache_subpath(str(main_loop))  # clones at other places have other folders
     if not any((folder / own).glob("*step_envs*.nbi")):  # the index of numba's cache of the engine's main loop
         say("compiling the worlds (once; about a minute)")
