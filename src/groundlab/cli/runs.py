@@ -10,7 +10,7 @@ groundlab review
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -31,6 +31,9 @@ from groundlab.cli.protocol import check_choice, play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
+
+if TYPE_CHECKING:
+    from groundlab.core.run import Checkpoint
 
 
 def reproduce(
@@ -214,7 +217,7 @@ def _print_conversation(row: dict[str, Any]) -> None:
     print_text("\n".join(lines))
 
 
-def _load_agent(method: str, world: str, folder: Path | None):
+def _load_agent(method: str, world: str, folder: Path | None) -> "Checkpoint | None":
     """The checkpoint of a learning method, where one is named; None for a method that follows a rule."""
     from groundlab.core.run import load_checkpoint
     from groundlab.papers import registry

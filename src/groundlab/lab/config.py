@@ -83,8 +83,9 @@ def load(paper: str, scale: str) -> Experiment:
     check_scale(scale)
     if paper not in known_papers():
         raise unknown_name("paper", paper, known_papers())
-    file = _file(registry.papers()[paper], scale)
-    where = f"{file.parent.parent.name}/{paper}/{file.name}" if registry.papers()[paper].configs is None else str(file)
+    offered = registry.papers()[paper]
+    file = _file(offered, scale)
+    where = f"configs/{paper}/{file.name}" if offered.configs is None else str(file)  # ours by their place in a clone
     if not file.is_file():
         raise GroundlabError(f"{paper} has no runs at scale {scale}: {where} does not exist; choose another --scale")
     experiment = parse(Experiment, read_yaml(file, where), where)
