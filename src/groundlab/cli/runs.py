@@ -358,7 +358,7 @@ def versions_in(results: Path | None) -> list[Path]:
     from groundlab.core.manifests import read_version
     from groundlab.lab.plan import results_folder
 
-    base = results_folder(results)
+    base = results or results_folder()
     if (base / "manifest.json").is_file():
         return [base]
     folders = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
