@@ -215,6 +215,22 @@ def test_what_has_no_wheel_is_built_by_the_locked_setuptools_and_by_no_other(pip
     assert rest.splitlines()[0].startswith(" --no-deps --no-build-isolation -r")
 
 
+def test_an_image_compiles_what_the_smoke_of_every_paper_uses_and_is_not_made_where_a_run_fails(tmp_path):
+    program = tmp_path / "groundlab"
+    program.write_text(f'#!/bin/sh\necho "$HF_HUB_OFFLINE $@" >> {tmp_path}/asked\n[ "$1" != "$FAILS" ]\n')
+    program.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(scratch)}
+    script = ROOT / "requirements" / "image-compile.sh"
+    subprocess.run([script], env={**environment, "FAILS": ""}, check=True)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [line for line in asked if line.startswith("1 reproduce --scale smoke --no-pages --results")] == asked[2:]
+    assert len(asked) == 3 and "--only" not in asked[2], "of all papers"
+    assert not list(scratch.iterdir()), "nothing of it stays in the image"
+    assert subprocess.run([script], env={**environment, "FAILS": "reproduce"}).returncode != 0
+
+
 @pytest.fixture
 def start(tmp_path):
     """Starts an image whose root is a folder: the compiled code that a first process then finds, and its folder."""
