@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import Pipe
@@ -110,15 +111,20 @@ def serve(descriptor: int) -> None:
     pipe = Connection(descriptor)
     pages: list[Page] = pipe.recv()
     threading.Thread(target=_end_with_parent, args=(pipe,), daemon=True).start()
-    failure = ""
+    failures = (_failure_of(page, tell=lambda line: pipe.send(("say", line))) for page in pages)
+    pipe.send(("done", next((failure for failure in failures if failure), "")))
+
+
+def _failure_of(page: Page, tell: Callable[[str], None]) -> str:
+    """Make a page; returns what went wrong in one line, empty if nothing did. A fault of ours shows its traceback."""
     try:
-        for page in pages:
-            run_notebook(*page, tell=lambda line: pipe.send(("say", line)))
+        run_notebook(*page, tell=tell)
     except GroundlabError as error:
-        failure = str(error)
+        return str(error)
     except Exception as error:
-        failure = f"pages failed: {type(error).__name__}: {first_line(error)}"
-    pipe.send(("done", failure))
+        traceback.print_exc()
+        return f"{page.notebook.name} failed: {type(error).__name__}: {first_line(error)}; report the lines above"
+    return ""
 
 
 def _end_with_parent(pipe: Connection) -> None:
@@ -155,13 +161,18 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
 
 
 def parameters_of(notebook: Path) -> tuple[str, ...]:
-    """The names in a notebook's `parameters` cell. Raises GroundlabError for a missing notebook."""
+    """The names in a notebook's `parameters` cell. Raises GroundlabError for a missing or broken notebook."""
     import papermill  # imports half of Jupyter: only when a notebook is run
 
     if not notebook.is_file():
         raise GroundlabError(f"notebook {notebook} does not exist; restore it (git checkout notebooks)")
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    return tuple(papermill.inspect_notebook(str(notebook)))
+    try:
+        return tuple(papermill.inspect_notebook(str(notebook)))
+    except Exception as error:  # json, nbformat, jsonschema and papermill each raise their own
+        raise GroundlabError(
+            f"notebook {notebook} cannot be read ({first_line(error)[:200]}); restore it (git checkout notebooks)"
+        ) from None
 
 
 def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
