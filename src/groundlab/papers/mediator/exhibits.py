@@ -368,7 +368,7 @@ def tradeoff(records: Records) -> Figure:
     axes[0, 0].set(ylabel=AXIS_LABELS["success"], ylim=(20, 104), xlim=(1, 100))
     axes[1, 0].set(ylabel=AXIS_LABELS["steps"], ylim=(20, 90))
     shown = [each for each in STYLES if each not in CONTROLS or each in records.methods("mediator")]
-    figure.legend(handles=_tradeoff_legend(shown), loc="outside lower center", ncols=4 if len(worlds) > 3 else 2)
+    figure.legend(handles=_tradeoff_legend(shown), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
