@@ -23,9 +23,7 @@ from groundlab.papers.glam.policy import Reader
 from groundlab.worlds.text_env.prompts import text_actions
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "drrn"
-DRAWN = (
-    "255a5e6e5b5df394a99cbe7bd0a35d74d13679cf2631f91e52fada4470615651"  # of the hidden layer
-)
+DRAWN = "255a5e6e5b5df394a99cbe7bd0a35d74d13679cf2631f91e52fada4470615651"  # of the hidden layer
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames": 192, "layouts": "0-4", "batch_size": 16}
 ITEM = np.dtype([("item", "i8"), ("next", "i8")])
