@@ -1,6 +1,7 @@
 """GLAM's exhibits: sample efficiency over finished episodes, what the control costs, and what changed words cost."""
 
 import json
+import re
 
 import made_up
 import numpy as np
@@ -100,6 +101,45 @@ def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(tmp_p
     assert [(each.count("glam"), each.count("npae")) for each in kinds] == [(3, 1), (4, 1)], "the usual agents in both"
 
 
+def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
+    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+    for method, success in (("glam", 0.9), ("npae", 0.3)):
+        for seed in range(5):
+            store(folder, method, seed, {"sampled": 0.9}, [success, 0.01 * seed + success], action_space=6)
+            store(folder, method, seed, {"sampled": 0.9}, [success], world="BabyAI-GoToLocalS8N16-v0", action_space=6)
+    for seed in range(2):
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.5], action_space=9, lr=1)
+    store(folder, "glam", 0, {"sampled": 0.9}, [0.5], action_space=9, nbr_obs=3, lr=1, rule="prob_softmax")
+    counted = figures.sized([each for each in arms.glam_arms(load(folder)) if each.learns])
+    told = {
+        what: {number: [(each.kind, len(each.seeds)) for each in agents] for number, agents in by_number.items()}
+        for what, by_number in counted.items()
+    }
+    both = [("glam", 5), ("npae", 5)]
+    assert told == {"actions": {6: both, 9: [("glam", 2)]}, "objects": {4: both, 16: both}}
+    drawn = figures.sizes(load(folder))
+    first, second = drawn.axes
+    assert [each.get_text() for each in first.get_xticklabels()] == ["6", "9"]
+    assert [each.get_text() for each in second.get_xticklabels()] == ["4", "16"]
+    assert len(first.containers) == 1, "NPAE has one number of actions: no line"
+    means = second.containers[0].lines[0].get_ydata()
+    assert list(means) == pytest.approx([91.0, 90.0]), "the mean over seeds of the success of their updates"
+
+
+def test_one_size_has_no_figure(glam_results):
+    assert figures.sizes(load(glam_results)) is None
+
+
+def test_numbers_of_actions_leave_crowded_curves(tmp_path):
+    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+    for method in ("glam", "npae", "drrn"):
+        for actions in (6, 3, 9):
+            for seed in range(2 if actions == 6 else 1):
+                store(folder, method, 10 * actions + seed, {"sampled": 0.9}, [0.2, 0.9], action_space=actions)
+    ((_, varied, agents),) = figures._panels(arms.glam_arms(load(folder)))
+    assert (varied, [each.overrides for each in agents]) == ("", [{}, {}, {}])
+
+
 def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp_path):
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     store(folder, "glam", 0, {"sampled": 0.9}, [0.9])
@@ -175,7 +215,8 @@ def test_all_exhibits_are_drawn(glam_results):
     drawn = {each.exhibit.id: each for each in draw_all(glam_results, "glam")}
     assert {"glam-agents", "glam-curves", "glam-efficiency", "glam-generalization", "glam-doses"} <= set(drawn)
     assert drawn["glam-doses"].skipped, "no model of ours with probes"
-    assert not any(each.skipped for name, each in drawn.items() if "dose" not in name and "prob" not in name)
+    assert drawn["glam-sizes"].skipped, "one number of actions and of objects"
+    assert not any(each.skipped for name, each in drawn.items() if not re.search("dose|prob|sizes", name))
     assert all(path.stat().st_size > 200 for each in drawn.values() for path in each.paths)
 
 

@@ -24,6 +24,7 @@ from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, new_figure
 
 _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its variants
 _COLUMNS = 4  # panels beside each other
+_CROWDED = 8  # curves that a panel can hold
 
 # --- Curves
 
@@ -73,11 +74,14 @@ def _panels(learners: list[GlamArm]) -> list[tuple[str, str, list[GlamArm]]]:
     """(world, which settings vary, agents) of each panel.
 
     One panel a world; where a method has more variants there than there are dashes, one for each choice of settings
-    that vary, with the usual agents in all of them.
+    that vary, with the usual agents in all of them. Where that would be a crowd, the numbers of actions are left to
+    `glam-sizes`.
     """
     panels = []
     for world in dict.fromkeys(each.world for each in learners):
         agents = [each for each in learners if each.world == world]
+        if len(agents) > _CROWDED:
+            agents = [each for each in agents if set(each.overrides) != {"action_space"}]
         if max(Counter(each.kind for each in agents).values()) <= len(_DASHES):
             panels.append((world, "", agents))
             continue
@@ -115,6 +119,74 @@ def _published_level(axis: Axes) -> None:
             at = ("axes fraction", "data")
             axis.annotate(told, (1.0, value), (0.93, value - 19), at, at, ha="right", fontsize=7.5, arrowprops=arrow)
             return
+
+
+# --- Sizes: more actions, more objects
+
+OBJECTS = {"BabyAI-GoToLocalS8N4-v0": 4, "BabyAI-GoToLocal-v0": 8, "BabyAI-GoToLocalS8N16-v0": 16}
+"""The rooms of Fig. 3b and how many objects lie in each."""
+_DODGE = 0.07  # between agents at one size
+
+
+def sized(learners: list[GlamArm]) -> dict[str, dict[int, list[GlamArm]]]:
+    """What is counted -> number -> agents: those that differ from the usual ones in nothing but that number.
+
+    Actions are counted in the world where most numbers of them were trained.
+    """
+    actions: dict[str, dict[int, list[GlamArm]]] = {}
+    objects: dict[int, list[GlamArm]] = {}
+    for each in learners:
+        number = each.settings.get("action_space")
+        if set(each.overrides) <= {"action_space"} and isinstance(number, int):
+            actions.setdefault(each.world, {}).setdefault(number, []).append(each)
+        if each.world in OBJECTS and not each.overrides:
+            objects.setdefault(OBJECTS[each.world], []).append(each)
+    found = {"actions": max(actions.values(), key=len, default={}), "objects": objects}
+    return {what: dict(sorted(by_number.items())) for what, by_number in found.items() if len(by_number) > 1}
+
+
+@exhibit(
+    "glam-sizes",
+    "Sample efficiency with more actions and among more objects",
+    methods=("glam",),
+    beside=("npae", "drrn", "symbolic"),
+)
+def sizes(records: Records) -> Figure | None:
+    """Success while each agent learns, by number of actions and of objects: seeds faint, means with 95 % intervals.
+
+    None where agents were trained with one number only.
+    """
+    panels = sized([each for each in glam_arms(records) if each.learns])
+    if not panels:
+        return None
+    figure, axes = new_figure(0.8 + 4.2 * len(panels), 4.0, 1, len(panels), sharey=True)
+    for axis, (what, by_number) in zip(axes[0], panels.items(), strict=True):
+        several = Counter(each.kind for agents in by_number.values() for each in agents)
+        kinds = [kind for kind, sizes in several.items() if sizes > 1]
+        for place, kind in enumerate(kinds):
+            agents = [
+                (at, each) for at, each_of in enumerate(by_number.values()) for each in each_of if each.kind == kind
+            ]
+            _draw_sizes(axis, agents, _DODGE * (place - (len(kinds) - 1) / 2))
+        axis.set_xticks(range(len(by_number)), [str(number) for number in by_number])
+        shown = [each for agents in by_number.values() for each in agents if each.kind in kinds]
+        axis.set(title=f"{what}\n{seeds_in_words(shown)}", xlabel=f"number of {what}", ylim=(0, 103))
+    axes[0, 0].set_ylabel("success while learning [%]")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_sizes(axis: Axes, agents: list[tuple[int, GlamArm]], aside: float) -> None:
+    """One agent's line over (place, arm) pairs, `aside` of the ticks so that intervals do not hide each other."""
+    style, estimates = agents[0][1].style, [each.efficiency() for _, each in agents]
+    x = np.array([at + aside for at, _ in agents])
+    for at, (_, each) in zip(x, agents, strict=True):
+        seeds = each.training_success().ravel()
+        axis.plot(np.full(len(seeds), at), seeds, style.marker, color=style.colour, alpha=0.3, markersize=3)
+    means = np.array([each.value for each in estimates])
+    spread = np.array([[each.value - each.low, each.high - each.value] if each.known else [0, 0] for each in estimates])
+    look = {"color": style.colour, "marker": style.marker, "markersize": 6, "linewidth": 1.2, "elinewidth": 1.2}
+    axis.errorbar(x, means, spread.T, label=style.label, capsize=3, **look)
 
 
 # --- Probes: the policy on fixed prompts
