@@ -183,6 +183,7 @@ def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9, "sampled adj_synonym": 0.7}, [0.2, 0.9], model="quick-t5-s0")
     store(folder, "glam", 0, {"sampled": 0.5}, [0.2, 0.4], model="quick-t5-quarter-s0")
+    store(folder, "glam", 0, {"sampled": 0.1}, [0.1], world="BabyAI-GoToLocalS8N16-v0", model="quick-t5-s0")
     table = pretraining_exhibits.doses_table(load(folder)).readable.set_index("pretrained on")
     assert list(table.index) == ["25% of the steps (seed 0)", "all (seed 0)"], "what binds least comes first"
     assert table.loc["all (seed 0)", "knew: binding"] == "88%"

@@ -8,6 +8,7 @@ These two are read from the `recipe.json` beside the weights, which pretraining 
 needed. The doses hold what a model knew beside how it was tuned by PPO, and do need runs.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -195,12 +196,15 @@ def pretraining_of(agent: GlamArm) -> dict[str, Any] | None:
 
 
 def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
-    """The tuned agents that differ only in the model they start from, in its usual world, least binding first."""
+    """The tuned agents that differ only in the model they start from, least binding first.
+
+    They are those of the world where most models were tuned.
+    """
     tuned = [each for each in glam_arms(records) if each.kind == "glam" and each.learns]
-    world = next((each.world for each in tuned if not each.overrides), None)
-    pairs = [(each, pretraining_of(each)) for each in tuned if each.world == world and set(each.overrides) <= {"model"}]
+    pairs = [(each, pretraining_of(each)) for each in tuned if set(each.overrides) <= {"model"}]
     known = [(agent, facts) for agent, facts in pairs if facts is not None]
-    return sorted(known, key=lambda pair: pair[1]["probes"][BINDING])
+    ((world, _),) = Counter(agent.world for agent, _ in known).most_common(1) or ((None, 0),)
+    return sorted((pair for pair in known if pair[0].world == world), key=lambda pair: pair[1]["probes"][BINDING])
 
 
 def dose_name(facts: dict[str, Any]) -> str:
@@ -295,10 +299,10 @@ def doses_figure(records: Records) -> Figure | None:
         _draw_frames(axes[0, 1], agent, facts, colour)
         _draw_tests(axes[0, 2], agent, facts, colour)
     for agent in glam_arms(records):
-        if agent.kind == "npe" and agent.learns and not agent.overrides:
+        if agent.kind == "npe" and agent.world == pairs[0][0].world and agent.learns and not agent.overrides:
             draw_running_success(axes[0, 0], agent, STYLES["npe"].colour, "token embeddings only (NPE)", "--")
     _finish(axes[0])
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
