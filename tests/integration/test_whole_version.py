@@ -25,8 +25,8 @@ from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
 
 NOTHING_TO_SHOW = {
-    # no study of limits with a tuned agent; one room only; nothing varied
-    "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants"},
+    # no study of limits with a tuned agent; one room only; nothing varied; one number of actions and of objects
+    "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants", "glam-sizes"},
     # experiments that stand alone
     "full": {
         *("knowledge-labels", "knowledge-quirks", "reasoning-distractors", "reasoning-distractors-table"),
