@@ -112,16 +112,18 @@ def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
     store(folder, "glam", 0, {"sampled": 0.9}, [0.5], action_space=9, nbr_obs=3, lr=1, rule="prob_softmax")
     counted = figures.sized([each for each in arms.glam_arms(load(folder)) if each.learns])
     told = {
-        what: {number: [(each.kind, len(each.seeds)) for each in agents] for number, agents in by_number.items()}
-        for what, by_number in counted.items()
+        what: {kind: {number: len(each.seeds) for number, each in agents.items()} for kind, agents in kinds.items()}
+        for what, kinds in counted.items()
     }
-    both = [("glam", 5), ("npae", 5)]
-    assert told == {"actions": {6: both, 9: [("glam", 2)]}, "objects": {4: both, 16: both}}
+    objects = {"glam": {4: 5, 16: 5}, "npae": {4: 5, 16: 5}}
+    assert told == {"actions": {"glam": {6: 5, 9: 2}}, "objects": objects}, "NPAE has one number of actions"
     drawn = figures.sizes(load(folder))
     first, second = drawn.axes
     assert [each.get_text() for each in first.get_xticklabels()] == ["6", "9"]
     assert [each.get_text() for each in second.get_xticklabels()] == ["4", "16"]
-    assert len(first.containers) == 1, "NPAE has one number of actions: no line"
+    assert (len(first.containers), len(second.containers)) == (1, 2)
+    labels = [each.get_text() for each in drawn.legends[0].get_texts()]
+    assert labels == [arms.STYLES["glam"].label, arms.STYLES["npae"].label], "those of the second panel, too"
     means = second.containers[0].lines[0].get_ydata()
     assert list(means) == pytest.approx([91.0, 90.0]), "the mean over seeds of the success of their updates"
 

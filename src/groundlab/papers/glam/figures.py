@@ -81,7 +81,7 @@ def _panels(learners: list[GlamArm]) -> list[tuple[str, str, list[GlamArm]]]:
     for world in dict.fromkeys(each.world for each in learners):
         agents = [each for each in learners if each.world == world]
         if len(agents) > _CROWDED:
-            agents = [each for each in agents if set(each.overrides) != {"action_space"}]
+            agents = [each for each in agents if set(each.overrides) != {"action_space"}] or agents
         if max(Counter(each.kind for each in agents).values()) <= len(_DASHES):
             panels.append((world, "", agents))
             continue
@@ -128,21 +128,25 @@ OBJECTS = {"BabyAI-GoToLocalS8N4-v0": 4, "BabyAI-GoToLocal-v0": 8, "BabyAI-GoToL
 _DODGE = 0.07  # between agents at one size
 
 
-def sized(learners: list[GlamArm]) -> dict[str, dict[int, list[GlamArm]]]:
-    """What is counted -> number -> agents: those that differ from the usual ones in nothing but that number.
+def sized(learners: list[GlamArm]) -> dict[str, dict[str, dict[int, GlamArm]]]:
+    """What is counted -> kind -> number -> agent: of the kinds that were trained with several numbers and differ from
+    their usual agents in nothing else.
 
-    Actions are counted in the world where most numbers of them were trained.
+    Actions are counted in the world where most agents of that sort were trained.
     """
-    actions: dict[str, dict[int, list[GlamArm]]] = {}
-    objects: dict[int, list[GlamArm]] = {}
-    for each in learners:
-        number = each.settings.get("action_space")
-        if set(each.overrides) <= {"action_space"} and isinstance(number, int):
-            actions.setdefault(each.world, {}).setdefault(number, []).append(each)
+    sorts = [each for each in learners if set(each.overrides) <= {"action_space"}]
+    worlds = Counter(each.world for each in sorts)
+    found: dict[str, dict[str, dict[int, GlamArm]]] = {"actions": {}, "objects": {}}
+    for each in sorts:
+        actions = each.settings.get("action_space")
+        if each.world == max(worlds, key=worlds.__getitem__) and isinstance(actions, int):
+            found["actions"].setdefault(each.kind, {})[actions] = each
         if each.world in OBJECTS and not each.overrides:
-            objects.setdefault(OBJECTS[each.world], []).append(each)
-    found = {"actions": max(actions.values(), key=len, default={}), "objects": objects}
-    return {what: dict(sorted(by_number.items())) for what, by_number in found.items() if len(by_number) > 1}
+            found["objects"].setdefault(each.kind, {})[OBJECTS[each.world]] = each
+    several = {
+        what: {kind: agents for kind, agents in kinds.items() if len(agents) > 1} for what, kinds in found.items()
+    }
+    return {what: kinds for what, kinds in several.items() if kinds}
 
 
 @exhibit(
@@ -160,27 +164,26 @@ def sizes(records: Records) -> Figure | None:
     if not panels:
         return None
     figure, axes = new_figure(0.8 + 4.2 * len(panels), 4.0, 1, len(panels), sharey=True)
-    for axis, (what, by_number) in zip(axes[0], panels.items(), strict=True):
-        several = Counter(each.kind for agents in by_number.values() for each in agents)
-        kinds = [kind for kind, sizes in several.items() if sizes > 1]
-        for place, kind in enumerate(kinds):
-            agents = [
-                (at, each) for at, each_of in enumerate(by_number.values()) for each in each_of if each.kind == kind
-            ]
-            _draw_sizes(axis, agents, _DODGE * (place - (len(kinds) - 1) / 2))
-        axis.set_xticks(range(len(by_number)), [str(number) for number in by_number])
-        shown = [each for agents in by_number.values() for each in agents if each.kind in kinds]
+    legend = {}
+    for axis, (what, kinds) in zip(axes[0], panels.items(), strict=True):
+        numbers = sorted({number for agents in kinds.values() for number in agents})
+        for place, agents in enumerate(kinds.values()):
+            _draw_sizes(axis, agents, numbers, _DODGE * (place - (len(kinds) - 1) / 2))
+        axis.set_xticks(range(len(numbers)), [str(number) for number in numbers])
+        shown = [each for agents in kinds.values() for each in agents.values()]
         axis.set(title=f"{what}\n{seeds_in_words(shown)}", xlabel=f"number of {what}", ylim=(0, 103))
+        legend |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     axes[0, 0].set_ylabel("success while learning [%]")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2)
     return figure
 
 
-def _draw_sizes(axis: Axes, agents: list[tuple[int, GlamArm]], aside: float) -> None:
-    """One agent's line over (place, arm) pairs, `aside` of the ticks so that intervals do not hide each other."""
-    style, estimates = agents[0][1].style, [each.efficiency() for _, each in agents]
-    x = np.array([at + aside for at, _ in agents])
-    for at, (_, each) in zip(x, agents, strict=True):
+def _draw_sizes(axis: Axes, by_number: dict[int, GlamArm], numbers: list[int], aside: float) -> None:
+    """The line of one kind, `aside` of the ticks so that intervals do not hide each other."""
+    agents = [by_number[number] for number in sorted(by_number)]
+    x = np.array([numbers.index(number) + aside for number in sorted(by_number)])
+    style, estimates = agents[0].style, [each.efficiency() for each in agents]
+    for at, each in zip(x, agents, strict=True):
         seeds = each.training_success().ravel()
         axis.plot(np.full(len(seeds), at), seeds, style.marker, color=style.colour, alpha=0.3, markersize=3)
     means = np.array([each.value for each in estimates])

@@ -203,7 +203,8 @@ def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
     tuned = [each for each in glam_arms(records) if each.kind == "glam" and each.learns]
     pairs = [(each, pretraining_of(each)) for each in tuned if set(each.overrides) <= {"model"}]
     known = [(agent, facts) for agent, facts in pairs if facts is not None]
-    ((world, _),) = Counter(agent.world for agent, _ in known).most_common(1) or ((None, 0),)
+    worlds = Counter(agent.world for agent, _ in known)
+    world = max(worlds, key=worlds.__getitem__, default=None)
     return sorted((pair for pair in known if pair[0].world == world), key=lambda pair: pair[1]["probes"][BINDING])
 
 
