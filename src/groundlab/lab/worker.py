@@ -45,7 +45,8 @@ from groundlab.papers import registry
 # Read by the libraries when they are first imported, so a worker is born with them.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 # glibc (others ignore it) keeps freed memory, in huge pages where the system offers them: updates take a tenth less.
-_MALLOC = {"hugetlb": 1, "trim_threshold": 2**30, "mmap_threshold": 2**30}
+# Larger blocks go back to the system: kept, blocks of changing size leave holes (Crafter's rollouts grew to 12 GB).
+_MALLOC = {"hugetlb": 1, "trim_threshold": 2**30, "mmap_threshold": 2**25}
 KEPT_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MALLOC.items())}
 _REPORT_SECONDS = 0.2  # progress messages to the parent, at most this often
 
