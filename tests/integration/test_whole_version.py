@@ -25,13 +25,14 @@ from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
 
 NOTHING_TO_SHOW = {
-    # no study of limits with a tuned agent; one room only; nothing varied; one number of actions and of objects
-    "quick": {"reasoning-limits", "knowledge-worlds", "mediator-variants", "glam-sizes"},
-    # experiments that stand alone
-    "full": {
-        *("knowledge-labels", "knowledge-quirks", "reasoning-distractors", "reasoning-distractors-table"),
-        *("reasoning-limits", "reasoning-limits-table"),
+    # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
+    "quick": {
+        *("glam-sizes", "knowledge-worlds", "mediator-variants"),
+        *("reasoning-distractors", "reasoning-distractors-table"),
+        *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
     },
+    # experiments that stand alone
+    "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
     # models of other makers, of whose pretraining nothing is known; labels by one language model
     "paper": {"glam-dose-curves", "glam-doses", "knowledge-labels"},
 }
