@@ -38,8 +38,9 @@ _APART = {"own": "Our own bars, controls and findings", "later work": "What late
 
 
 def publish(folder: str | Path, root: Path) -> list[Path]:
-    """Copy the figures of `folder` to `<root>/figures`, renew README.md and docs; returns the files.
+    """Copy figures to `<root>/figures`, renew README.md and docs; returns the files.
 
+    Figures are those of `folder`; what it has nothing to show for is taken from the other published results.
     The claims and tables are those of all published results, which `results/reference.json` names; each version gets
     its review page anew. Raises GroundlabError for smoke results, and for a page without its two markers.
     """
@@ -48,8 +49,7 @@ def publish(folder: str | Path, root: Path) -> list[Path]:
         raise GroundlabError(f"{folder} holds smoke results, which are never published; reproduce at scale quick")
     readme, claims = root / "README.md", root / "docs" / "claims.md"
     between_markers(readme, "papers", "")  # before anything is written
-    for version in _versions(root / "results"):
-        review(root / "results" / version)
+    others = [each for version in _versions(root / "results") for each in review(root / "results" / version).exhibits]
     every = list(published(root / "results"))
     pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
     for paper in {each.paper for each in every}:
@@ -58,9 +58,10 @@ def publish(folder: str | Path, root: Path) -> list[Path]:
             pages[page] = between_markers(
                 page, "results", results_block([each for each in every if each.paper == paper])
             )
-    figures = [path for drawn in draw_all(records) for path in drawn.paths if path.parent.name == "figures"]
-    copies = [root / "figures" / path.name for path in figures]
-    for path, copy in zip(figures, copies, strict=True):
+    drawn = [*others, *draw_all(records)]  # the later stands for the earlier
+    figures = {path.name: path for each in drawn for path in each.paths if path.parent.name == "figures"}
+    copies = [root / "figures" / name for name in figures]
+    for path, copy in zip(figures.values(), copies, strict=True):
         storage.write_atomic(copy, path.read_bytes())
     for page, text in pages.items():
         storage.write_atomic(page, text)

@@ -221,9 +221,12 @@ def dose_name(facts: dict[str, Any]) -> str:
     "glam-doses", "What each model knew, how fast it learnt, and what was left under other words", methods=("glam",)
 )
 def doses_table(records: Records) -> Table | None:
-    """One row a model: what its probes say it knew, how fast it learnt by PPO, and what was left under other words."""
+    """One row a model: what its probes say it knew, how fast it learnt by PPO, and what was left under other words.
+
+    None where a single model was tuned: one dose compares nothing.
+    """
     pairs = doses(records)
-    if not pairs:
+    if len(pairs) < 2:
         return None
     return Table(
         pd.DataFrame([_dose_line(agent, facts) for agent, facts in pairs]),
@@ -289,9 +292,12 @@ def _dose_line(agent: GlamArm, facts: dict[str, Any]) -> dict[str, Any]:
     beside=("npe",),
 )
 def doses_figure(records: Records) -> Figure | None:
-    """Learning by model; frames to a level by what the model could bind; other words by what it knew of them."""
+    """Learning by model; frames to a level by what the model could bind; other words by what it knew of them.
+
+    None where a single model was tuned.
+    """
     pairs = doses(records)
-    if not pairs:
+    if len(pairs) < 2:
         return None
     figure, axes = new_figure(11.4, 4.2, 1, 3)
     colours = cycle(colour for colour in PALETTE if colour != STYLES["npe"].colour)
