@@ -2,7 +2,10 @@
 
 import dataclasses
 import os
+import platform
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +17,7 @@ from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor
+from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.worlds import levels
 
 
@@ -38,6 +42,24 @@ def _once(condition, act):
         act()
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+CHANGING_BLOCKS = """
+import resource
+import numpy as np
+rng, blocks, between = np.random.default_rng(0), [], []
+for _ in range(120):  # 40 to 120 MB, three at a time, with small ones between
+    blocks = [*blocks[-2:], np.ones(int(rng.integers(5, 15)) * 2**20)]
+    between.append(bytes(2**17))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")
+def test_a_worker_keeps_no_holes_of_large_blocks():
+    command = [sys.executable, "-c", CHANGING_BLOCKS]
+    peak = subprocess.run(command, env=KEPT_MEMORY | os.environ, capture_output=True, text=True, check=True).stdout
+    assert int(peak) < 620, "MB; at most four blocks are held at once"
 
 
 def test_a_failed_run_does_not_stop_the_others_and_makes_the_exit_code_non_zero(laboratory, rule_entry):
