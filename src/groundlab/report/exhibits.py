@@ -114,16 +114,17 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
         raise unknown_name("table or figure", id, exhibits())
     exhibit = exhibits()[id]
     records = folder if isinstance(folder, Records) else load(folder) if exhibit.methods else without_runs(folder)
+    name = records.folder.name.removeprefix(ASSEMBLING)
     missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
     if missing:
-        return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {records.folder.name} does not hold")
+        return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")
     home = records.folder / exhibit.paper
     if records.folder.name.startswith(ASSEMBLING) and (earlier := _files(home, id)):
         return Drawn(exhibit, earlier)
     with style.house_style():
         result = exhibit.draw(records.of_paper(exhibit.paper))
     if result is None:
-        return Drawn(exhibit, skipped=f"{records.folder.name} holds nothing of it")
+        return Drawn(exhibit, skipped=f"{name} holds nothing of it")
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
     return Drawn(exhibit, tuple(style.save(result, home / "figures", id)))
