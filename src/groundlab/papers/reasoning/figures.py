@@ -254,7 +254,7 @@ _CROWD = 3  # so many arms with bands can share a panel
 
 @exhibit(
     "reasoning-distractors",
-    "Learning among distractors (shape only)",
+    "Learning among distractors",
     methods=("direct",),
     beside=("reasoning", *UNTUNED.values()),
 )
@@ -265,7 +265,7 @@ def distractors_figure(records: Records) -> Figure | None:
 
 @exhibit(
     "reasoning-estimators",
-    "Estimators of credit, all else held fixed (shape only)",
+    "Estimators of credit, all else held fixed",
     methods=("direct",),
     beside=("reasoning",),
 )

@@ -251,7 +251,7 @@ def _numbers(estimate: Estimate) -> dict[str, float]:
 
 @exhibit(
     "reasoning-distractors-table",
-    "Distractors, beside the report's tables (shape only)",
+    "Distractors, beside the report's tables",
     methods=("direct",),
     beside=("reasoning", *_UNTUNED),
 )
@@ -262,7 +262,7 @@ def distractors_table(records: Records) -> Table | None:
 
 @exhibit(
     "reasoning-estimators-table",
-    "Estimators of credit, all else held fixed: what they reach (shape only)",
+    "Estimators of credit, all else held fixed: what they reach",
     methods=("direct",),
     beside=("reasoning",),
 )
