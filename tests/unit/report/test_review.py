@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import made_up
 import pytest
@@ -75,16 +76,21 @@ def test_failed_runs_stand_on_the_page(results):
     assert "the disk was full" in review(results).page.read_text()
 
 
+def front_pages(root: Path) -> tuple[Path, Path]:
+    """README.md and the mediator's page, with the markers between which `publish` writes."""
+    readme, page = root / "README.md", root / "docs" / "papers" / "mediator.md"
+    readme.write_text("# Title\n\n<!-- papers:begin -->\nold\n<!-- papers:end -->\n\nafter\n")
+    page.parent.mkdir(parents=True)
+    page.write_text("<!-- results:begin -->\n<!-- results:end -->\n")
+    return readme, page
+
+
 @pytest.mark.slow
 def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
-    readme = tmp_path / "README.md"
-    readme.write_text("# Title\n\n<!-- papers:begin -->\nold\n<!-- papers:end -->\n\nafter\n")
-    page = tmp_path / "docs" / "papers" / "mediator.md"
-    page.parent.mkdir(parents=True)
-    page.write_text("<!-- results:begin -->\n<!-- results:end -->\n")
+    readme, page = front_pages(tmp_path)
     publish(published, tmp_path)
     once = readme.read_text()
     publish(published, tmp_path)
@@ -94,6 +100,29 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert "(`mediator-table1-SimpleDoorKey-always`)" in (tmp_path / "docs" / "claims.md").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
     assert (published / "mediator" / "tables" / "mediator-table1.md").read_text().rstrip() in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("missing", "whose"), [("mediator-*", "full"), ("mediator-RandomBoxKey-*", "quick")])
+def test_a_figure_that_a_version_lacks_is_taken_from_another_one(missing, whose, results, tmp_path):
+    full, quick = (tmp_path / "results" / name for name in ("full-v1", "quick-v1"))
+    for version in (full, quick):
+        shutil.copytree(results, version)
+    for run in quick.glob(f"mediator/runs/{missing}"):
+        shutil.rmtree(run)
+    for version in (full, quick):
+        made_up.seal_version(version)
+    (tmp_path / "results" / "reference.json").write_text(
+        json.dumps({"mediator": {"quick": quick.name, "full": full.name}})
+    )
+    front_pages(tmp_path)
+    publish(quick, tmp_path)
+    drawn = {
+        each: {path.name: path.read_bytes() for path in each.glob("mediator/figures/*.png")} for each in (full, quick)
+    }
+    assert drawn[full] and drawn[full] != drawn[quick]
+    wanted = drawn[full if whose == "full" else quick]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.png")} == wanted
 
 
 def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):
