@@ -45,13 +45,13 @@ def _once(condition, act):
 
 
 CHANGING_BLOCKS = """
-import resource
 import numpy as np
 rng, blocks, between = np.random.default_rng(0), [], []
 for _ in range(120):  # 40 to 120 MB, three at a time, with small ones between
     blocks = [*blocks[-2:], np.ones(int(rng.integers(5, 15)) * 2**20)]
     between.append(bytes(2**17))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(int(status["VmHWM"].split()[0]) // 1024)  # of this program alone: ru_maxrss keeps what the parent had
 """
 
 
@@ -59,7 +59,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 def test_a_worker_keeps_no_holes_of_large_blocks():
     command = [sys.executable, "-c", CHANGING_BLOCKS]
     peak = subprocess.run(command, env=KEPT_MEMORY | os.environ, capture_output=True, text=True, check=True).stdout
-    assert int(peak) < 620, "MB; at most four blocks are held at once"
+    assert 300 < int(peak) < 620, "MB; at most four blocks are held at once"
 
 
 def test_a_failed_run_does_not_stop_the_others_and_makes_the_exit_code_non_zero(laboratory, rule_entry):

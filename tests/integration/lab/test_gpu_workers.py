@@ -6,6 +6,7 @@ manifests that the workers write. There is no GPU here, so the runs that want on
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,12 @@ def _told_to_its_view(work):
 def test_workers_number_gpus_as_nvidia_smi_does(three_gpus):
     worker = executor.Worker(machine.gpus()[2].handle)
     try:
-        words = (Path("/proc") / str(worker._process.pid) / "environ").read_bytes().decode().split("\0")
+        environ = Path("/proc") / str(worker._process.pid) / "environ"
+        while (
+            not (told := environ.read_bytes()) and worker._process.poll() is None
+        ):  # empty while the program is being loaded
+            time.sleep(0.01)
+        words = told.decode().split("\0")
     finally:
         worker._process.kill()
         worker.shutdown()
