@@ -266,7 +266,7 @@ def test_an_image_leaves_a_folder_for_compiled_code_alone_that_the_user_has_chos
 
 def test_an_image_without_git_still_says_which_commit_it_is(tmp_path):
     (tmp_path / "pyproject.toml").write_text('name = "groundlab"')
-    program = "import json; from groundlab.lab import machine; print(json.dumps(machine.git_facts()))"
+    program = "import json; from groundlab.core import git; print(json.dumps(git.facts()))"
     environment = {**os.environ, "GROUNDLAB_ROOT": str(tmp_path), "GROUNDLAB_COMMIT": "abc123"}
     answer = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True

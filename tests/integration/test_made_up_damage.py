@@ -261,7 +261,7 @@ def ground(tmp_path_factory, monkeypatch_module):
     for name, value in {"TIMEOUT": "1", "ATTEMPTS": "1"}.items():
         monkeypatch_module.setenv(f"GROUNDLAB_LLM_{name}", value)
     monkeypatch_module.chdir(home)
-    paths.repository_root.cache_clear()
+    paths.find_root.cache_clear()
     Path("loop").symlink_to("loop")
     assert ask(*(part.replace("RUN", "run") for part in RUN)).code == 0
     learnt = ("--set", "iterations=1", "--set", "trajectories=1", "--set", "layouts=0-0", "--out", "learnt")
@@ -271,7 +271,7 @@ def ground(tmp_path_factory, monkeypatch_module):
     shutil.copytree(assets / "pretraining-s20", "dataset")
     Path("ledger.jsonl").write_bytes(b"".join((assets / "goals-ledger.jsonl").read_bytes().splitlines(True)[:5]))
     yield home
-    paths.repository_root.cache_clear()
+    paths.find_root.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -475,12 +475,12 @@ def read_damaged(kind: Kind, how: str, what: Any) -> tuple[Answer, bool]:
     differs = damage(Path("new") / kind.file, how, what)
     if top == "configs":
         os.environ["GROUNDLAB_ROOT"] = str(_root("new"))
-        paths.repository_root.cache_clear()
+        paths.find_root.cache_clear()
     try:
         answer = ask(*filled(kind.arguments, ""))
     finally:
         os.environ["GROUNDLAB_ROOT"] = str(Path.cwd())
-        paths.repository_root.cache_clear()
+        paths.find_root.cache_clear()
     return answer, kind.sealed and differs
 
 

@@ -280,13 +280,15 @@ def compare(
     fresh: Annotated[Path, typer.Argument(help="A results folder, or one version in it.")],
     reference: Annotated[Path, typer.Argument(help="What it is compared with.")],
 ) -> None:
-    """Compare the runs of two results folders byte for byte; exit code 1 when any pair differs."""
-    from groundlab.lab.results import compare as compare_runs
+    """Compare two results folders, runs byte for byte and verdicts; exit code 1 when a run differs."""
+    from groundlab.lab.comparison import compare as compare_runs
+    from groundlab.report.verdict_changes import verdict_lines
 
-    comparison = compare_runs(fresh, reference)
-    for line in comparison.lines():
+    found = compare_runs(fresh, reference)
+    claims = [storage.read_json(file) for side in (fresh, reference) if (file := side / "claims.json").is_file()]
+    for line in [*found.lines(), *(verdict_lines(*claims) if len(claims) == 2 else [])]:
         print_text(line)
-    raise typer.Exit(1 if comparison.differing else 0)
+    raise typer.Exit(1 if found.differing else 0)
 
 
 def review(results: Results = None) -> None:

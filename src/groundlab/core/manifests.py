@@ -2,7 +2,7 @@
 
     read_run(folder)          the manifest of a run; None where it never began
     read_version(folder)      that of a version
-    read_reference(results)   which versions are published
+    read_reference(results)   which versions are published; `find_published` one of them
     check_runs(folder)        the manifests of all runs of a results folder, when every record is as it was written
 
 Both are plain JSON objects. Reading checks their schema, finite numbers and their seal (seals.py), and answers damage
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import find_root
 from groundlab.core.schema import parse
 
 MANIFEST = "manifest.json"
@@ -145,6 +146,19 @@ def read_reference(results: Path) -> dict[str, dict[str, str]]:
     if not all(isinstance(each, dict) and all(isinstance(name, str) for name in each.values()) for each in scales):
         raise GroundlabError(f"{file} names no versions by paper and scale; restore it (git checkout {file.name})")
     return stored
+
+
+def find_published(paper: str, scale: str, results: Path) -> Path | None:
+    """The folder of a paper's published version at a scale: of this results folder, else of the repository's.
+
+    None where nothing of the paper is published at that scale.
+    """
+    root = find_root()
+    for home in (results, *([root / "results"] if root else [])):
+        version = read_reference(home).get(paper, {}).get(scale)
+        if version and (home / version).is_dir():
+            return home / version
+    return None
 
 
 def _read(file: Path, schema: type[BaseModel], way_back: str) -> Manifest:

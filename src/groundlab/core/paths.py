@@ -1,7 +1,8 @@
 """Where the repository is: configs, notebooks, results and figures are found from its root.
 
-The repository is the unit of use. `GROUNDLAB_ROOT` names the root; without it the folders above the
-current one, then those above this file, are searched for groundlab's `pyproject.toml`.
+`GROUNDLAB_ROOT` names the root; without it the folders above the current one, then those above this file, are searched
+for groundlab's `pyproject.toml`. An installed wheel runs, evaluates and plays without one: only groundlab's own papers,
+whose configs, notebooks and published results no wheel holds, need it.
 """
 
 import os
@@ -17,15 +18,23 @@ def _is_root(folder: Path) -> bool:
 
 
 @cache
-def repository_root() -> Path:
-    """The root folder of the repository. Raises GroundlabError when none is found."""
+def find_root() -> Path | None:
+    """The root folder of the repository; None outside a clone. Raises GroundlabError where GROUNDLAB_ROOT is none."""
     named = os.environ.get("GROUNDLAB_ROOT")
     if named:
         if _is_root(Path(named)):
             return Path(named).resolve()
         raise GroundlabError(f"GROUNDLAB_ROOT is {named!r}, which holds no groundlab pyproject.toml; set it to a clone")
-    for start in (Path.cwd(), Path(__file__)):
-        for folder in (start, *start.parents):
-            if _is_root(folder):
-                return folder.resolve()
-    raise GroundlabError("no groundlab repository found from here; run inside a clone or set GROUNDLAB_ROOT to one")
+    folders = (folder for start in (Path.cwd(), Path(__file__)) for folder in (start, *start.parents))
+    return next((folder.resolve() for folder in folders if _is_root(folder)), None)
+
+
+def repository_root() -> Path:
+    """The root folder of the repository. Raises GroundlabError outside a clone."""
+    root = find_root()
+    if root is None:
+        raise GroundlabError(
+            "no groundlab repository found from here, and only a clone holds the configs, notebooks and published "
+            "results of groundlab's own papers; run inside one, or set GROUNDLAB_ROOT to it"
+        )
+    return root

@@ -22,6 +22,8 @@ from groundlab.core.storage import digest_bytes, digest_json
 SEAL = "seal"
 RECORDS = ("config.yaml", "metrics.jsonl", "evaluation.json")
 """What a finished run is judged by; a run without training steps may have no metrics."""
+COMPARED = RECORDS[1:]
+"""What two runs are compared by, byte for byte."""
 _SETTLED_NS = 2_000_000_000  # a file written later than this ago may change without a new time stamp
 
 Digests = dict[str, dict[str, Any]]

@@ -62,7 +62,7 @@ class Experiment(Strict):
 
 def known_papers() -> list[str]:
     """The papers that have a config at any scale."""
-    offered = registry.papers().values()
+    offered = (paper for paper in registry.papers().values() if paper.is_here)
     return sorted(paper.name for paper in offered if any(_file(paper, scale).is_file() for scale in SCALES))
 
 
@@ -79,11 +79,14 @@ def check_scale(scale: str) -> Scale:
 
 
 def load(paper: str, scale: str) -> Experiment:
-    """The experiment of one paper at one scale. Raises GroundlabError for unknown names and bad keys."""
+    """The experiment of one paper at one scale.
+
+    Raises GroundlabError for unknown names and bad keys, and outside a clone for groundlab's own papers.
+    """
     check_scale(scale)
-    if paper not in known_papers():
+    offered = registry.papers().get(paper)
+    if offered is None or (offered.is_here and paper not in known_papers()):
         raise unknown_name("paper", paper, known_papers())
-    offered = registry.papers()[paper]
     file = _file(offered, scale)
     where = f"configs/{paper}/{file.name}" if offered.configs is None else str(file)  # ours by their place in a clone
     if not file.is_file():

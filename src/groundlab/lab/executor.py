@@ -104,7 +104,7 @@ def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     compile_worlds()
     paper = registry.paper_of(spec.method, spec.world)
     lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_store.status_of(folder))
-    with progress_view([lone]) as view:
+    with progress_view([lone], estimated=False) as view:
         view.started(lone)
         manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news), group=group)
         view.ended(lone, "finished", "")

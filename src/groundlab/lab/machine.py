@@ -19,47 +19,21 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from groundlab.core import git
 from groundlab.core.errors import GroundlabError, shown_value
-from groundlab.core.paths import repository_root
 from groundlab.core.run import RunSpec
-
-# What a change of makes a result incomparable; results/, docs/ and tests/ may differ freely.
-_WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject.toml")
 
 
 @cache
 def facts() -> dict[str, Any]:
     """`{git, python, platform, packages, hardware}` of this process."""
     return {
-        "git": git_facts(),
+        "git": git.facts(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": package_versions(),
         "hardware": hardware(),
     }
-
-
-@cache
-def git_facts() -> dict[str, Any]:
-    """`{commit, dirty}`: dirty = code, configs or notebooks differ from the commit.
-
-    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or None.
-    """
-    commit = _git("rev-parse", "HEAD")
-    if not commit:
-        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
-    return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
-
-
-def _git(*arguments: str) -> str:
-    # GIT_OPTIONAL_LOCKS: looking at the tree must not take the index lock from a person who commits meanwhile.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["git", "-C", str(repository_root()), *arguments]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    except FileNotFoundError:
-        return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 @cache

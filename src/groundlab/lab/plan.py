@@ -20,7 +20,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.paths import repository_root
+from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_store
@@ -138,8 +138,9 @@ class Plan:
 
 
 def results_folder(given: str | Path | None = None) -> Path:
-    """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository."""
-    return Path(given or os.environ.get(run_store.RESULTS_VARIABLE) or repository_root() / "results").absolute()
+    """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository or, outside, here."""
+    default = (find_root() or Path.cwd()) / "results"
+    return Path(given or os.environ.get(run_store.RESULTS_VARIABLE) or default).absolute()
 
 
 def plan(

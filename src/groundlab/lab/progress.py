@@ -1,7 +1,8 @@
 """What a person sees while runs go on: live bars in a terminal, dated plain lines anywhere else.
 
 The overall bar and its ETA count estimated seconds, not runs, because runs differ in length by a factor of a thousand.
-The ETA is the plan's at first, and as fast as this machine proves to be after some minutes.
+The ETA is the plan's at first, and as fast as this machine proves to be after some minutes. A run by itself has no
+estimate: its ETA is what was measured since its first step here.
 """
 
 import datetime
@@ -27,12 +28,16 @@ _TRUST_SECONDS = 120.0  # of wall time that the plan's own estimate weighs again
 class View:
     """Keeps count of runs and estimated seconds; how they are shown is the affair of the two kinds below."""
 
-    def __init__(self, runs: list[PlannedRun], workers: int = 1):
+    def __init__(self, runs: list[PlannedRun], workers: int = 1, estimated: bool = True):
         self._total, self._ended, self._failed = len(runs), 0, 0
         self._workers = min(workers, len(runs))
+        self._trust = _TRUST_SECONDS if estimated else 0.0
+        self._from_first_step = not estimated  # what comes before it, loading a model, says nothing of the steps
         # An estimate of 0 would make a run invisible to the overall bar.
         self._seconds = {run.hash: max(run.estimate.seconds, 0.1) for run in runs}
         self._done = dict.fromkeys(self._seconds, 0.0)
+        self._found: dict[str, float] = {}
+        """The share of each run that was done before it reported here: a resumed run's own, which took no time."""
         self._began = time.monotonic()
 
     def started(self, run: PlannedRun) -> None:
@@ -40,6 +45,10 @@ class View:
 
     def progressed(self, run: PlannedRun, news: Progress) -> None:
         """A run has done a step."""
+        if run.hash not in self._found:
+            first = news.step if self._from_first_step else news.step - 1
+            self._found[run.hash] = first / max(news.total, 1)
+            self._began = time.monotonic() if self._from_first_step else self._began
         self._done[run.hash] = news.step / max(news.total, 1)
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
@@ -60,10 +69,13 @@ class View:
         return sum(share * self._seconds[key] for key, share in self._done.items())
 
     def time_left(self) -> str:
-        """What is left by the plan's estimates, at the speed measured so far."""
+        """What is left by the plan's estimates, at the speed measured so far; "unknown time" before there is any."""
         done, elapsed = self._seconds_done, time.monotonic() - self._began
-        speed = (done + _TRUST_SECONDS * self._workers) / (elapsed + _TRUST_SECONDS)  # estimated seconds a second
-        return duration((sum(self._seconds.values()) - done) / speed)
+        here = done - sum(share * self._seconds[key] for key, share in self._found.items())
+        worth = here + self._trust * self._workers  # estimated seconds, done in the seconds below
+        if worth < 1e-6:
+            return "unknown time"
+        return duration((sum(self._seconds.values()) - done) * (elapsed + self._trust) / worth)
 
     @property
     def _counts(self) -> str:
@@ -74,8 +86,8 @@ class View:
 class PlainView(View):
     """Dated lines: one a run that ends, and one now and then for all."""
 
-    def __init__(self, runs: list[PlannedRun], stream: TextIO, workers: int = 1):
-        super().__init__(runs, workers)
+    def __init__(self, runs: list[PlannedRun], stream: TextIO, workers: int = 1, estimated: bool = True):
+        super().__init__(runs, workers, estimated)
         self._stream = stream
         self._started: dict[str, float] = {}
         self._said_at = time.monotonic()
@@ -110,8 +122,8 @@ class PlainView(View):
 class LiveView(View):
     """One bar a running run with its latest figures, one for all with an ETA."""
 
-    def __init__(self, runs: list[PlannedRun], bars: progress.Progress, workers: int = 1):
-        super().__init__(runs, workers)
+    def __init__(self, runs: list[PlannedRun], bars: progress.Progress, workers: int = 1, estimated: bool = True):
+        super().__init__(runs, workers, estimated)
         self._bars = bars
         self._overall = bars.add_task(self._counts, total=sum(self._seconds.values()), figures="")
         self._tasks: dict[str, progress.TaskID] = {}
@@ -139,15 +151,15 @@ class LiveView(View):
 
 
 @contextmanager
-def progress_view(runs: list[PlannedRun], workers: int = 1) -> Iterator[View]:
+def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = True) -> Iterator[View]:
     """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks.
 
-    workers: how many runs go on at once.
+    workers: how many runs go on at once. estimated: whether the runs' estimates are of what they take.
     """
     stream = _own_stderr()
     console = Console(file=stream)
     if not console.is_terminal or console.is_jupyter:
-        yield PlainView(runs, stream, workers)
+        yield PlainView(runs, stream, workers, estimated)
         return
     columns = (
         progress.TextColumn("{task.description}", markup=False),
@@ -156,7 +168,7 @@ def progress_view(runs: list[PlannedRun], workers: int = 1) -> Iterator[View]:
         progress.TextColumn("{task.fields[figures]}", style="dim", markup=False),
     )
     with progress.Progress(*columns, console=console) as bars:
-        yield LiveView(runs, bars, workers)
+        yield LiveView(runs, bars, workers, estimated)
 
 
 def say(line: str, stream: TextIO | None = None) -> None:

@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from groundlab.core import storage
+from groundlab.core import manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
-from groundlab.core.paths import repository_root
-from groundlab.lab import machine
+from groundlab.lab import comparison, machine
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
 from groundlab.lab.plan import (
@@ -33,13 +32,13 @@ from groundlab.lab.plan import (
 )
 from groundlab.lab.progress import is_over
 from groundlab.lab.results import (
-    REVIEW_NOTEBOOK,
     begin_version,
     collect,
     describe_version,
     find_version,
     finish_version,
     notebooks_of,
+    review_notebook,
     take_finished,
 )
 from groundlab.lab.run_store import RESULTS_VARIABLE
@@ -130,7 +129,8 @@ def reproduce(
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
-    0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
+    0: done; 1: a run failed, a claim of class `exact` does not hold, or records differ from the published ones without
+    a cause (`report.comparison`); 75: stopped, the same command continues.
     hours: how long runs may take. Then they save and stop, and a version is made of what is finished (75 while runs
     are missing). continue_from: a version whose finished runs are taken where their hashes are equal.
     verbose: print the plan with every choice of settings. executor: `local`, `slurm` or `none` (pages alone).
@@ -144,15 +144,28 @@ def reproduce(
     request = _Request(list(papers), scale, seeds, methods, experiments, device)
     the_plan = _plan(request, results_folder(results), continue_from, dry_run)
     _console.print(the_plan.detailed if verbose else the_plan)
+    ready = find_version(the_plan)
     if dry_run:
+        _console.print(_what_would_be_done(the_plan, ready), soft_wrap=True)
         return 0
-    if ready := find_version(the_plan):
-        return _verdict("nothing to do", ready)
+    if ready:
+        again = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
+        verdict = _verdict("nothing to do", ready)
+        _console.print(again, soft_wrap=True)
+        return verdict
     _check_before_hours_of_training(the_plan, executor)
     execution = _Execution(executor, workers, gpus, until, cluster, wait)
     if cluster or not pages:
         return _run_all(the_plan, execution, request, pages)
     return _run_papers(the_plan, execution, request)
+
+
+def _what_would_be_done(the_plan: Plan, ready: Path | None) -> str:
+    """What the command would do without --dry-run, in a line."""
+    if ready:
+        return f"nothing to do: {ready}"
+    count = len(the_plan.pending())
+    return f"{count} of {len(the_plan.runs)} runs would be executed" if count else "all runs are there; pages are not"
 
 
 def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "SlurmSettings | None":
@@ -203,7 +216,7 @@ def _chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[st
 
 def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     """Raises GroundlabError where a notebook lacks a parameter, and for a GPU that is not here."""
-    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), _review_page(the_plan.results)):
+    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), *_review_page(the_plan.results)):
         check_parameters(notebook, parameters)
     if executor == "local":
         check_devices(each.spec for each in the_plan.pending())
@@ -257,8 +270,9 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
             return UNFINISHED_EXIT_CODE
         pages.finish()
         describe_version(the_plan, folder, failed, command)
-        pages.begin([_review_page(folder)], variables)
-        pages.finish()
+        if compared := comparison.beside_published(folder, the_plan.papers, the_plan.scale):
+            storage.write_json(folder / comparison.FILE, compared.as_json())
+        _make_review(pages, folder, variables)
     version = finish_version(the_plan, folder, failed, command)
     verdict = _verdict("results", version)
     if missing:
@@ -282,16 +296,26 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
     `source`, where a page knows it, is "fresh" here: by itself it shows what is published.
     """
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    pages = [(file, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)[:-1]]
+    pages = [(file, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)]
     return [
         Page(file, given | ({"source": "fresh"} if "source" in parameters_of(file) else {}), output)
         for file, output in pages
     ]
 
 
-def _review_page(folder: Path) -> Page:
-    """The same of the review, which comes last."""
-    return Page(repository_root() / "notebooks" / REVIEW_NOTEBOOK, {"folder": str(folder)}, folder / "review.ipynb")
+def _review_page(folder: Path) -> list[Page]:
+    """The same of the review, which comes last; none outside a clone."""
+    return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in review_notebook()]
+
+
+def _make_review(pages: PageProcess, folder: Path, variables: dict[str, str]) -> None:
+    """Review a version, by its notebook where there is one."""
+    if review := _review_page(folder):
+        pages.begin(review, variables)
+        return pages.finish()
+    from groundlab import report
+
+    report.review(folder)
 
 
 def _print_outcome(papers: str, outcome: "Outcome") -> None:
@@ -303,8 +327,9 @@ def _print_outcome(papers: str, outcome: "Outcome") -> None:
 
 
 def _verdict(heading: str, version: Path) -> int:
-    """Say where a version and its review page are, and what that found; 1 when an exact claim does not hold.
+    """Say where a version is, what its review found, and how it compares with the published results.
 
+    Returns 1 when an exact claim does not hold, or a run differs from its published counterpart without a cause.
     Raises GroundlabError where its claims.json cannot be read.
     """
     _console.print(f"{heading}: {version}", soft_wrap=True)
@@ -323,4 +348,17 @@ def _verdict(heading: str, version: Path) -> int:
         line = f"{file} is not what a review writes; write it anew: groundlab review --results {version}"
         raise GroundlabError(line) from None
     _console.print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    return 1 if missed else 0
+    return max(1 if missed else 0, _beside_published(version, claims))
+
+
+def _beside_published(version: Path, claims: list[dict[str, Any]]) -> int:
+    """Say how a version compares with the published ones; 1 where a difference of records has no cause."""
+    if not (version / comparison.FILE).is_file():
+        return 0
+    from groundlab.report.verdict_changes import published_claims, verdict_lines  # loads pandas
+
+    compared, facts = storage.read_json(version / comparison.FILE), manifests.read_version(version)
+    verdicts = verdict_lines(claims, published_claims(version, facts["papers"], facts["scale"]))
+    for line in (f"beside {', '.join(compared['reference'])}:", *compared["summary"], *verdicts):
+        _console.print(line, soft_wrap=True)
+    return 1 if compared["faults"] else 0

@@ -2,10 +2,6 @@
 
 A version is put together in `results/.assembling-<version>` and renamed into place once, at the end, so a folder
 without the prefix is complete; nothing published is ever written over. `smoke` results live under `results/.scratch`.
-
-`compare` reads two results folders run by run: which records are equal to the byte, which differ, and which have no
-counterpart. Runs are paired by method, world, seed and settings, defaults filled in on both sides: a setting that only
-one of the two codes knows makes no difference while it has its default.
 """
 
 import datetime
@@ -13,21 +9,18 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
 
 import groundlab
-from groundlab.core import manifests, seals, storage
+from groundlab.core import git, manifests, seals, storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
-from groundlab.core.paths import repository_root
-from groundlab.core.run import RunSpec
+from groundlab.core.paths import find_root
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.core.yaml_files import read_yaml
-from groundlab.lab import crate, import_closure, machine, run_store
+from groundlab.lab import comparison, crate, import_closure, machine, run_store
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_hash import package_folder
@@ -124,6 +117,7 @@ def version_digest(plan: Plan) -> str:
         *(home / "report").glob("*.j2"),
         *(home / "assets" / "models").glob("*/recipe.json"),
         *(file for _, file in notebooks_of(plan)),
+        *review_notebook(),
     ]
     files += [paper.config_folder / "claims.yaml" for paper in offered]
     shown = sorted(
@@ -133,34 +127,49 @@ def version_digest(plan: Plan) -> str:
 
 
 def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:
-    """(paper, notebook) of every page of a version, in the order of reading; the review of all papers comes last."""
+    """(paper, notebook) of every page of a version but the review, in the order of reading."""
     homes = {name: registry.papers()[name].notebook_folder for name in plan.papers}
-    pages = [(each.paper, homes[each.paper] / name) for each in plan.experiments for name in each.notebooks]
-    return [*pages, ("", repository_root() / "notebooks" / REVIEW_NOTEBOOK)]
+    return [(each.paper, homes[each.paper] / name) for each in plan.experiments for name in each.notebooks]
+
+
+def review_notebook() -> list[Path]:
+    """The page that reviews all papers of a version; none outside a clone."""
+    root = find_root()
+    return [root / "notebooks" / REVIEW_NOTEBOOK] if root else []
 
 
 def find_version(plan: Plan) -> Path | None:
-    """The folder of a complete version of this very plan, if there is one; a damaged one is told and passed over."""
-    digest, home = version_digest(plan), home_of(plan)
+    """The folder of a complete version of this very plan that was made from the runs of its results folder.
+
+    A version that git tracks came with the clone and is nobody's own; a damaged one is reported and skipped.
+    """
+    if plan.pending():
+        return None
+    digest, home, made_here = version_digest(plan), home_of(plan), _seals_here(plan)
     for folder in sorted(file.parent for file in home.glob(f"[!.]*/{MANIFEST}")):
         try:
             manifest = manifests.read_version(folder)
-            totals = manifest["totals"]
-            if manifest["plan_digest"] != digest or totals["failed"] or totals.get("missing"):
+            if manifest["plan_digest"] != digest or {run.get(seals.SEAL) for run in manifest["runs"]} != made_here:
                 continue
             manifests.check_runs(folder)
         except GroundlabError as error:
             say(str(error))
             continue
-        if not manifests.left_out(folder, manifest):
+        if not manifests.left_out(folder, manifest) and not git.is_tracked(folder / MANIFEST):
             return folder
     return None
 
 
+def _seals_here(plan: Plan) -> set[str]:
+    """The seals of a plan's finished runs, as the store of its results folder holds them."""
+    found = (run_store.read_manifest(plan.folder_of(run)) for run in plan.runs)
+    return {manifest[seals.SEAL] for manifest in found if manifest}
+
+
 def version_names(plan: Plan) -> Iterator[str]:
     """`0.1.0-quick-20261121-ab12cd3`, then the same with `-2`, `-3`, ... for when that is taken."""
-    git, today = machine.git_facts(), datetime.datetime.now(datetime.UTC)
-    commit = (git["commit"] or "nogit")[:7] + ("-dirty" if git["dirty"] else "")
+    commit_facts, today = git.facts(), datetime.datetime.now(datetime.UTC)
+    commit = (commit_facts["commit"] or "nogit")[:7] + ("-dirty" if commit_facts["dirty"] else "")
     base = f"{groundlab.__version__}-{plan.scale}-{today:%Y%m%d}-{commit}"
     yield base
     yield from (f"{base}-{number}" for number in count(2))
@@ -233,9 +242,9 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
 
 def _leave_out_the_machine(folder: Path, name: str) -> None:
     """Executed notebooks name the folders of this machine; in a version they name those of a clone, from its root."""
-    root, home = repository_root(), folder.parent
-    results = home.relative_to(root).as_posix() if home.is_relative_to(root) else "results"
-    paths = {str(folder): f"{results}/{name}", str(home): results, f"{root}/": ""}
+    root, home = find_root(), folder.parent
+    results = home.relative_to(root).as_posix() if root and home.is_relative_to(root) else "results"
+    paths = {str(folder): f"{results}/{name}", str(home): results} | ({f"{root}/": ""} if root else {})
     for page in folder.glob("*/executed/*.ipynb"):
         text = page.read_text()
         for here, in_a_clone in paths.items():
@@ -298,19 +307,20 @@ def _totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _inputs(plan: Plan) -> dict[str, str]:
     """The configs, notebooks, pins and run inputs behind a version, by path, with their SHA-256."""
-    root = repository_root()
+    root = find_root()
     folders = [registry.papers()[paper].config_folder for paper in plan.papers]
     read = [folder / f"{name}.yaml" for folder in folders for name in (plan.scale, "claims")]
-    read += [*(file for _, file in notebooks_of(plan)), root / "requirements" / "constraints.txt"]
+    read += [*(file for _, file in notebooks_of(plan)), *review_notebook()]
+    read += [root / "requirements" / "constraints.txt"] if root else []
     files = {_name(file, root): digest_bytes(file.read_bytes()) for file in read if file.is_file()}
     for run in plan.runs:
         files.update((run_store.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
     return files
 
 
-def _name(file: Path, root: Path) -> str:
+def _name(file: Path, root: Path | None) -> str:
     """A file's path in the repository, or where it is in another package's folder."""
-    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+    return file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
 
 
 def publish(version: str, results: str | Path | None = None) -> Path:
@@ -328,6 +338,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     manifest = manifests.read_version(folder)
     _check_publishable(folder, manifest)
     manifests.check_runs(folder)
+    (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
     file = home / "reference.json"
     reference = manifests.read_reference(home)
     for paper in manifest["papers"]:
@@ -348,7 +359,7 @@ def write_crates(results: str | Path | None = None) -> list[Path]:
 def pack_records(version: Path) -> None:
     """Pack the larger records of a version that is to be committed; seals are of what they hold, so they stay."""
     for folder in manifests.run_folders(version):
-        for name in COMPARED:
+        for name in seals.COMPARED:
             if (folder / name).is_file():
                 storage.pack(folder / name)
 
@@ -390,7 +401,7 @@ def seal_version(folder: Path) -> int:
 def _seal_run(folder: Path) -> str:
     """Seal a run of an old version unless it is sealed; returns the seal."""
     manifest = run_store.read_manifest(folder)
-    if manifest is None or not all(storage.stored(folder / name).is_file() for name in COMPARED):
+    if manifest is None or not all(storage.stored(folder / name).is_file() for name in seals.COMPARED):
         raise GroundlabError(
             f"{folder} lacks records, so it cannot be sealed; restore it (git checkout) and seal again"
         )
@@ -398,101 +409,3 @@ def _seal_run(folder: Path) -> str:
         manifest = seals.sealed({**manifest, "records": seals.digests_of(folder)})
         storage.write_json(folder / MANIFEST, manifest)
     return manifest[seals.SEAL]
-
-
-COMPARED = ("metrics.jsonl", "evaluation.json")
-
-
-@dataclass
-class Comparison:
-    """Labels of runs, by what came of comparing their records."""
-
-    equal: list[str] = field(default_factory=list)
-    differing: list[str] = field(default_factory=list)
-    """With the first record that differs."""
-    only_fresh: list[str] = field(default_factory=list)
-    only_reference: list[str] = field(default_factory=list)
-
-    def lines(self, most: int = 20) -> list[str]:
-        """What to print: the count, then the runs that are not equal, at most so many of each kind."""
-        found = [f"{len(self.equal)} runs equal to the byte, {len(self.differing)} differ"]
-        kinds = (("differs", self.differing), ("only fresh", self.only_fresh), ("only reference", self.only_reference))
-        for name, labels in kinds:
-            found += [f"{name}: {label}" for label in labels[:most]]
-            found += [f"{name}: {len(labels) - most} more"] if len(labels) > most else []
-        return found
-
-
-def compare(fresh: Path, reference: Path) -> Comparison:
-    """Compare the finished runs of two folders, each a store of runs or a version.
-
-    Raises GroundlabError for a folder without runs, and for records that are not as they were sealed.
-    """
-    ours, theirs = _runs(fresh), _runs(reference)
-    result = Comparison()
-    for key in sorted(ours.keys() | theirs.keys()):
-        if key not in theirs:
-            result.only_fresh.append(_label(ours[key]))
-        elif key not in ours:
-            result.only_reference.append(_label(theirs[key]))
-        elif unequal := unequal_records(ours[key], theirs[key]):
-            result.differing.append(f"{_label(theirs[key])}: {unequal[0]}")
-        else:
-            result.equal.append(_label(theirs[key]))
-    return result
-
-
-def _runs(folder: Path) -> dict[str, Path]:
-    """The folders of finished runs by what was run."""
-    if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
-        manifests.check_runs(folder)
-    found = [*folder.glob(".runs/*/evaluation.json*"), *folder.glob("*/runs/*/evaluation.json*")]
-    if not found:
-        raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
-    folders = [file.parent for file in found]
-    for each in folders:
-        _check_sealed(each)
-    return dict(sorted(_keyed(folders)))
-
-
-def _check_sealed(folder: Path) -> None:
-    """Raises GroundlabError for a sealed run that is damaged; older ones are taken as they are."""
-    manifest = run_store.read_manifest(folder)
-    damage = run_store.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
-    for name, problem in damage.items():
-        raise GroundlabError(f"{folder / name} {problem}; delete {folder} and make it again, or git checkout it")
-
-
-def _keyed(folders: Iterable[Path]) -> Iterable[tuple[str, Path]]:
-    """(what was run, folder): method, world, seed and settings with their defaults, as a digest."""
-    for folder in folders:
-        config = _config(folder)
-        try:
-            spec = registry.resolve(config["method"], config["world"], config["seed"], config["settings"])
-            settings: Any = spec.settings
-        except GroundlabError:  # a setting that this code does not know: comparable with its like only
-            settings = config["settings"]
-        yield digest_json([config["method"], config["world"], config["seed"], settings]), folder
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    fix = f"delete {folder} and make it again, or git checkout it"
-    content = read_yaml(folder / "config.yaml", fix=fix)
-    try:
-        return RunSpec(**content).model_dump()
-    except (ValueError, TypeError):
-        raise GroundlabError(f"{folder / 'config.yaml'} is not what a run writes; {fix}") from None
-
-
-def _label(folder: Path) -> str:
-    config = _config(folder)
-    return f"{config['method']}-{config['world']}-s{config['seed']} ({folder.name})"
-
-
-def unequal_records(first: Path, second: Path) -> list[str]:
-    """The names of the records in which two run folders differ, packed or not; one that neither has is equal."""
-    return [name for name in COMPARED if _content(first / name) != _content(second / name)]
-
-
-def _content(file: Path) -> bytes:
-    return storage.read_bytes(file) if storage.stored(file).is_file() else b""

@@ -21,10 +21,10 @@ from typing import Any
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
+from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_bytes, digest_files, digest_json
-from groundlab.lab import import_closure
+from groundlab.lab import import_closure, machine
 from groundlab.papers import registry
 
 HASH_LENGTH = 16  # hexadecimal digits: short enough to read in a path, 64 bits
@@ -47,9 +47,16 @@ def modules_of(method: str, world: str) -> tuple[str, ...]:
 def digest_of_modules(starts: tuple[str, ...]) -> str:
     """SHA-256 of the import closure of some modules, and of the pinned versions."""
     packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
-    pins = repository_root() / "requirements" / "constraints.txt"
-    pinned = digest_bytes(pins.read_bytes()) if pins.is_file() else None
-    return digest_json([_closure_digest(starts, packages), pinned])
+    return digest_json([_closure_digest(starts, packages), _pins_digest()])
+
+
+def _pins_digest() -> str | None:
+    """SHA-256 of the pinned versions, outside a clone of those that are installed."""
+    root = find_root()
+    if root is None:
+        return digest_json(machine.package_versions())
+    pins = root / "requirements" / "constraints.txt"
+    return digest_bytes(pins.read_bytes()) if pins.is_file() else None
 
 
 def _closure_digest(starts: tuple[str, ...], packages: dict[str, Path]) -> str:

@@ -17,7 +17,6 @@ from safetensors.numpy import load, save
 
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.paths import repository_root
 from groundlab.core.run import Files, RunSpec, load_checkpoint
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
@@ -52,11 +51,10 @@ def records(plan: Plan, source: str = "fresh", folder: str | Path | None = None)
 
 def published(paper: str, scale: str = "quick", results: str | Path | None = None) -> Path:
     """The folder of the published version of a paper. Raises GroundlabError where there is none at that scale."""
-    for home in (results_folder(results), repository_root() / "results"):
-        version = manifests.read_reference(home).get(paper, {}).get(scale)
-        if version and (home / version).is_dir():
-            return home / version
-    raise GroundlabError(f'nothing of {paper} is published at scale {scale}; choose another, or source = "fresh"')
+    version = manifests.find_published(paper, scale, results_folder(results))
+    if version is None:
+        raise GroundlabError(f'nothing of {paper} is published at scale {scale}; choose another, or source = "fresh"')
+    return version
 
 
 def copy_kept(run: PlannedRun, source: Path, target: Path) -> None:

@@ -19,9 +19,9 @@ from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
 from groundlab.lab import executor, machine
+from groundlab.lab.comparison import unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.lab.results import unequal_records
 from groundlab.lab.run_hash import hash_run
 from groundlab.lab.run_store import status_of
 from groundlab.papers import registry

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groundlab.core.paths import repository_root
+from groundlab.core.paths import find_root, repository_root
 from groundlab.core.run import Checkpoint
 
 GRID, DOOR_KEY, CRAFTER = "grid", "door-key", "crafter"
@@ -60,6 +60,11 @@ class Paper:
     """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
     notebooks: Path | None = None
     """The folder of its notebooks; None: notebooks/ in the repository."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its configs can be read: those of groundlab's own papers are in a clone only."""
+        return self.configs is not None or find_root() is not None
 
     @property
     def config_folder(self) -> Path:

@@ -212,7 +212,8 @@ class _ClaimsFile(_Strict):
 def load_claims(paper: str | None = None) -> tuple[Claim, ...]:
     """The claims of one paper, or of all. Raises GroundlabError naming what is wrong in which file."""
     offered = plugins.load(plugins.PAPERS)
-    files = [offered[name].config_folder / "claims.yaml" for name in ([paper] if paper else offered)]
+    here = [name for name in offered if offered[name].is_here]
+    files = [offered[name].config_folder / "claims.yaml" for name in ([paper] if paper else here)]
     claims = [claim for file in files if file.is_file() for claim in read_claims(file)]
     return _consistent(claims)
 

@@ -18,9 +18,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from groundlab.core import storage
-from groundlab.core.manifests import read_reference
-from groundlab.core.paths import repository_root
-from groundlab.report import tables
+from groundlab.core.manifests import find_published
+from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
 from groundlab.report.judging import SIGNS, VERDICTS, Verdict, Verdicts, judge, readable_row
 from groundlab.report.records import Records, load, select
@@ -56,9 +55,9 @@ def review(folder: str | Path) -> Review:
     records = load(folder)
     exhibits, verdicts = draw_all(records), judge(records)
     verdicts = Verdicts(each for each in verdicts if each.claim.paper in records.papers)
-    page = records.folder / "review.html"
-    storage.write_json(records.folder / "claims.json", [each.as_json() for each in verdicts])
-    storage.write_atomic(page, _render(records, verdicts, exhibits))
+    page, claims = records.folder / "review.html", [each.as_json() for each in verdicts]
+    storage.write_json(records.folder / "claims.json", claims)
+    storage.write_atomic(page, _render(records, verdicts, exhibits, _beside_published(records, claims)))
     return Review(page, verdicts, exhibits, records.left_out)
 
 
@@ -67,7 +66,7 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
     return [f"{paper} is not judged: its {count} runs are no longer in this version" for paper, count in papers.items()]
 
 
-def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
+def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
     template = home.get_template("review.html.j2")
     references = {paper: _reference(records, paper) for paper in records.papers}
@@ -82,6 +81,7 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
             _paper(records, paper, verdicts, exhibits, *references[paper]) | {"pages": _pages(records.folder, paper)}
             for paper in records.papers
         ],
+        beside=beside,
         left_out=left_out_lines(records.left_out),
         origin=_origin(records),
         runs=_runs(records),
@@ -171,15 +171,23 @@ def _table(drawn: Drawn, path: Path) -> dict[str, Any]:
 
 def _reference(records: Records, paper: str) -> tuple[Path | None, str]:
     """The folder of the published version of a paper at this scale, and what the page says about it."""
-    home = repository_root() / "results"
-    version = read_reference(home).get(paper, {}).get(records.scale)
+    version = find_published(paper, records.scale, records.folder.parent)
     if version is None:
         return None, f"No reference results of {paper} are published at scale {records.scale}."
-    if not (home / version).is_dir():
-        return None, f"The reference {version} is named in results/reference.json, but its folder is missing."
-    if (home / version).resolve() == records.folder.resolve():
+    if version.resolve() == records.folder.resolve():
         return None, "This version is the published reference itself."
-    return home / version, f"Beside the reference {version}."
+    return version, f"Beside the reference {version.name}."
+
+
+def _beside_published(records: Records, claims: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What `reproduce` found of this version's runs beside the published ones, and the verdicts that differ."""
+    if not (records.folder / "comparison.json").is_file():
+        return None
+    there = verdict_changes.published_claims(records.folder, records.papers, records.scale)
+    return storage.read_json(records.folder / "comparison.json") | {
+        "verdicts": verdict_changes.verdict_lines(claims, there)[:1],
+        "changes": verdict_changes.changed_verdicts(claims, there),
+    }
 
 
 def _origin(records: Records) -> dict[str, Any]:

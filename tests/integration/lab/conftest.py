@@ -10,7 +10,8 @@ import nbformat
 import pytest
 import yaml
 
-from groundlab.core.paths import repository_root
+from groundlab.core import git
+from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.lab import machine
 from groundlab.papers import registry
@@ -112,7 +113,7 @@ class Laboratory:
 def laboratory(tmp_path, monkeypatch):
     lab = Laboratory(tmp_path / "clone")
     monkeypatch.setenv("GROUNDLAB_ROOT", str(lab.root))
-    caches = (repository_root, machine.git_facts, machine.facts)
+    caches = (find_root, git.facts, machine.facts)
     for cached in caches:
         cached.cache_clear()
     yield lab

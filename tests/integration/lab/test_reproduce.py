@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -38,6 +39,30 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
     code, out, _ = laboratory.reproduce()
     assert (code, laboratory.versions()) == (0, [version])
     assert f"nothing to do: {version}" in out
+
+
+def test_a_published_version_never_stands_for_ones_own_and_is_what_that_is_compared_with(laboratory, rule_entry):
+    """What a clone brings, at the default scale: the command executes every run all the same."""
+    laboratory.write_config([rule_entry], scale="quick")
+    line = "Path(folder, 'claims.json').write_text('[]')"
+    laboratory.write_notebook("07_review.ipynb", "folder = None", ["from pathlib import Path", line])
+    laboratory.commit()
+    assert laboratory.reproduce(scale="quick")[0] == 0
+    (published,) = laboratory.versions("quick")
+    lab.publish(published.name, laboratory.results)
+    git = ["git", "-C", str(laboratory.root), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run([*git, "add", f"results/{published.name}", "results/reference.json"], check=True)
+    subprocess.run([*git, "commit", "-qm", "published"], check=True)
+    shutil.rmtree(laboratory.results / ".runs")
+
+    code, out, error = laboratory.reproduce(scale="quick", dry_run=True)
+    assert code == 0 and "1 of 1 runs would be executed" in out, error
+    code, out, error = laboratory.reproduce(scale="quick")
+    assert code == 0 and "mediator: 1 runs finished" in out, error
+    assert f"beside {published.name}:\n1 runs are equal to the byte, 0 differ\n" in out
+    (own,) = set(laboratory.versions("quick")) - {published}
+    code, out, _ = laboratory.reproduce(scale="quick")
+    assert code == 0 and f"nothing to do: {own}" in out and "name a new folder: --results FOLDER" in out
 
 
 def test_the_pages_of_a_paper_are_executed_in_the_order_of_its_config(laboratory, rule_entry):

@@ -7,7 +7,7 @@ import pytest
 
 import groundlab
 from groundlab import lab
-from groundlab.core import seals
+from groundlab.core import git, seals
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import machine, results
 
@@ -45,7 +45,7 @@ def test_a_version_is_named_by_package_scale_date_and_commit(finished_plan):
     version = _make_version(finished_plan)
     package, scale, date, commit = version.name.split("-")
     assert (package, scale, len(date)) == (groundlab.__version__, "quick", 8)
-    assert machine.git_facts()["commit"].startswith(commit)
+    assert git.facts()["commit"].startswith(commit)
 
 
 def test_a_version_is_never_written_over(finished_plan):
@@ -96,7 +96,7 @@ def test_the_manifest_says_where_every_number_came_from(finished_plan):
 
 def test_a_dirty_tree_marks_the_name_and_cannot_be_published(finished_plan, laboratory):
     (laboratory.root / "configs" / "note.yaml").write_text("a: 1\n")
-    machine.git_facts.cache_clear()
+    git.facts.cache_clear()
     machine.facts.cache_clear()
     version = _make_version(finished_plan)
     assert version.name.endswith("-dirty")

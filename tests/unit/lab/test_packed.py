@@ -6,7 +6,7 @@ import pytest
 
 from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import results, run_store
+from groundlab.lab import comparison, results, run_store
 
 NAMES = ("metrics.jsonl", "evaluation.json")
 
@@ -36,7 +36,7 @@ def test_packing_changes_no_seal_and_no_comparison(version):
     packed, plain = _run(version, "packed"), _run(version, "plain")
     assert seals.digests_of(packed) == seals.digests_of(plain)
     assert run_store.status_of(packed) == "finished"
-    compared = results.compare(version / "packed", version / "plain")
+    compared = comparison.compare(version / "packed", version / "plain")
     assert (len(compared.equal), compared.differing) == (1, [])
 
 
@@ -55,7 +55,7 @@ def test_a_byte_that_flips_in_a_packed_record_is_seen(version, name, where):
     file.write_bytes(bytes(content))
     assert name in run_store.damage_of(file.parent, run_store.read_manifest(file.parent))
     with pytest.raises(GroundlabError, match=name):
-        results.compare(version / "packed", version / "plain")
+        comparison.compare(version / "packed", version / "plain")
 
 
 def test_a_packed_record_that_is_cut_or_gone_is_seen(version):

@@ -53,6 +53,30 @@ def test_one_run_on_many_workers_takes_its_own_time(clock):
     assert progress.View(runs(1, 600), workers=8).time_left() == "10 min"
 
 
+def test_a_run_by_itself_tells_what_was_measured_since_its_first_step(clock):
+    (run,) = runs(1, 1)
+    view = progress.View([run], estimated=False)
+    clock.now = 100  # its model is loaded
+    view.progressed(run, Progress(step=1, total=98, figures={}))
+    assert view.time_left() == "unknown time"
+    clock.now = 160
+    view.progressed(run, Progress(step=5, total=98, figures={}))
+    assert view.time_left() == "23 min", "93 steps of 15 s"
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+def test_what_a_resumed_run_had_done_before_makes_nothing_look_faster(estimated, clock):
+    (run,) = runs(1, 1000)
+    view = progress.View([run], estimated=estimated)
+    for step, now in ((91, 1), (93, 200)):
+        clock.now = now
+        view.progressed(run, Progress(step=step, total=100, figures={}))
+    left = float(view.time_left().partition(" min")[0])
+    assert (2 if estimated else 11) <= left <= 12, (
+        "seven steps of 100 s each; some trust in the plan where there is one"
+    )
+
+
 def test_in_a_terminal_an_error_keeps_its_brackets(monkeypatch):
     terminal = Console(file=StringIO(), force_terminal=True, width=200)
     monkeypatch.setattr(progress, "Console", lambda file: terminal)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import results, run_store
+from groundlab.lab import comparison, results, run_store
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 
@@ -68,6 +69,28 @@ def test_an_assembled_version_is_whole_and_found_again(plan):
     assert len(manifests.check_runs(version)) == SEEDS
     assert seals.seal_holds(manifests.read_version(version))
     assert results.find_version(plan) == version
+
+
+def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
+    """As a clone brings the published version: of the same plan, and without the runs that it was made from."""
+    version = assemble(plan)
+    clone = dataclasses.replace(plan, results=tmp_path / "clone")
+    shutil.copytree(version, clone.results / version.name)
+    assert results.find_version(clone) is None
+    results.take_finished(clone, version)
+    assert results.find_version(clone) == clone.results / version.name
+    run = clone.folder_of(clone.runs[0])
+    again = {**json.loads((run / "manifest.json").read_text()), "wall_seconds": 9.0}
+    storage.write_json(run / "manifest.json", seals.sealed(again))
+    assert results.find_version(clone) is None, "one of its runs was made again since"
+
+
+def test_a_version_that_git_tracks_is_not_found(plan):
+    version = assemble(plan)
+    for command in (["init", "-q"], ["add", "-f", version.name]):
+        assert results.find_version(plan) == version
+        subprocess.run(["git", "-C", str(plan.results), *command], check=True)
+    assert results.find_version(plan) is None
 
 
 def test_a_damaged_version_is_told_and_another_one_is_made(plan, capsys):
@@ -134,9 +157,69 @@ def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, grou
 def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
     shutil.copytree(plan.results, fewer := tmp_path / "fewer")
     shutil.rmtree(run_store.run_folder(fewer, plan.runs[1].hash))
-    lines = results.compare(plan.results, fewer).lines()
-    assert lines == ["2 runs equal to the byte, 0 differ", f"only fresh: {plan.runs[1].label} ({plan.runs[1].hash})"]
-    assert results.compare(fewer, plan.results).only_reference == [f"{plan.runs[1].label} ({plan.runs[1].hash})"]
+    lines = comparison.compare(plan.results, fewer).lines()
+    first = "2 runs are equal to the byte, 0 differ, 1 have no counterpart there"
+    assert lines == [first, f"only fresh: {plan.runs[1].label} ({plan.runs[1].hash})"]
+    assert comparison.compare(fewer, plan.results).only_reference == [f"{plan.runs[1].label} ({plan.runs[1].hash})"]
+
+
+def reseal(folder: Path, **facts) -> None:
+    """Write another evaluation and other facts of a run, and seal both."""
+    evaluations = storage.read_json(folder / "evaluation.json")
+    evaluations[0]["mean"]["success"] = 0.5
+    storage.write_json(folder / "evaluation.json", evaluations)
+    manifest = {**storage.read_json(folder / "manifest.json"), "records": seals.digests_of(folder), **facts}
+    storage.write_json(folder / "manifest.json", seals.sealed(manifest))
+
+
+def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
+    """One cause each: another kind of CPU, another hash, and neither."""
+    shutil.copytree(plan.results, published := tmp_path / "published")
+    rounding, other, fault = (run_store.run_folder(published, run.hash) for run in plan.runs)
+    here = storage.read_json(rounding / "manifest.json")["hardware"]
+    reseal(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"})
+    reseal(other, hash="0" * 16)
+    reseal(fault)
+    found = comparison.compare(plan.results, published)
+    assert [each.label.partition(" ")[0] for each in found.faults] == ["always-SimpleDoorKey-s2"]
+    count, *causes = found.summary()
+    assert count == "0 runs are equal to the byte, 3 differ"
+    words = ("another kind of CPU", "made by other code", "that is a fault")
+    assert all(word in cause for word, cause in zip(words, causes, strict=True)) and "there Another CPU" in causes[0]
+    assert "1 of these are trained" in causes[0], "the counting learner logs its steps as a training does"
+
+
+def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, tmp_path, capsys):
+    published = assemble(plan)
+    storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
+    assert comparison.beside_published(published, ["mediator"], "quick") is None, "the published one itself"
+    version = assemble(plan)
+    claim = {"id": "a", "paper": "mediator", "tolerance": "exact", "readable": {"here": "success 12 %"}}
+    storage.write_json(published / "claims.json", [{**claim, "verdict": "reproduced"}])
+    storage.write_json(
+        version / "claims.json", [{**claim, "verdict": "shape only", "readable": {"here": "success 9 %"}}]
+    )
+    found = comparison.beside_published(version, ["mediator"], "quick")
+    assert len(found.equal) == SEEDS and not found.differing and found.reference == [published.name]
+    storage.write_json(version / comparison.FILE, found.as_json())
+    assert reproduce._verdict("results", version) == 0
+    *_, title, runs, verdicts, change = capsys.readouterr().out.splitlines()
+    assert title == f"beside {published.name}:" and runs == "3 runs are equal to the byte, 0 differ"
+    assert verdicts == "1 of 1 verdicts differ:"
+    assert change == "  a: shape only (success 9 %), there reproduced (success 12 %)"
+    assert comparison.beside_published(version, ["mediator"], "smoke") is None, "nothing is published at that scale"
+
+
+def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys):
+    published = assemble(plan)
+    storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
+    reseal(plan.folder_of(plan.runs[0]))
+    version = assemble(plan)
+    found = comparison.beside_published(version, ["mediator"], "quick")
+    storage.write_json(version / comparison.FILE, found.as_json())
+    storage.write_json(version / "claims.json", [])
+    assert reproduce._verdict("results", version) == 1
+    assert "their numbers must not be trusted" in capsys.readouterr().out
 
 
 def unsealed(version: Path) -> None:

@@ -1,0 +1,50 @@
+"""What git says of the repository: the commit, whether the code differs from it, and what last changed some files."""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from groundlab.core.paths import find_root
+
+# What a change of makes a result incomparable; results/, docs/ and tests/ may differ freely.
+_WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject.toml")
+
+
+@cache
+def facts() -> dict[str, Any]:
+    """`{commit, dirty}`: dirty = code, configs or notebooks differ from the commit.
+
+    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or None.
+    """
+    commit = _git("rev-parse", "HEAD")
+    if not commit:
+        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
+    return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
+
+
+def last_change(*paths: str) -> tuple[str, str] | None:
+    """(commit, date) of the last change of some files of the repository; None where git does not know."""
+    commit, _, date = _git("log", "-1", "--format=%H %cs", "--", *paths).partition(" ")
+    return (commit, date) if commit else None
+
+
+def is_tracked(file: Path) -> bool:
+    """Whether git tracks a file."""
+    return bool(_git("ls-files", "--", file.name, folder=file.parent))
+
+
+def _git(*arguments: str, folder: Path | None = None) -> str:
+    """What git says of a folder, by default of the repository; empty where it says nothing."""
+    folder = folder or find_root()
+    if folder is None:
+        return ""
+    # GIT_OPTIONAL_LOCKS: looking at the tree must not take the index lock from a person who commits meanwhile.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    except FileNotFoundError:
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -1,0 +1,206 @@
+"""Two results folders, run by run: which records are equal to the byte, which differ, and what that means.
+
+Runs are paired by method, world, seed and settings, defaults filled in on both sides: a setting that only one of the
+two codes knows makes no difference while it has its default. What came of comparing a version with the published ones
+is kept in its comparison.json, which the review page shows. Verdicts are compared by report/verdict_changes.py.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import manifests, seals, storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.manifests import MANIFEST, Manifest
+from groundlab.core.run import RunSpec
+from groundlab.core.storage import digest_json
+from groundlab.core.yaml_files import read_yaml
+from groundlab.lab import run_store
+from groundlab.papers import registry
+
+FILE = "comparison.json"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A run whose records are not those of its counterpart."""
+
+    label: str
+    record: str
+    """The first record that differs."""
+    trained: bool
+    same_code: bool
+    """Whether code, pinned packages and inputs were the same."""
+    cpus: tuple[str, str]
+    """The kinds of CPU that made this run and its counterpart."""
+
+    @property
+    def fault(self) -> bool:
+        """Whether nothing accounts for it: code, inputs and kind of CPU are the same."""
+        return self.same_code and self.cpus[0] == self.cpus[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of one side by what came of comparing their records with the other's, as labels."""
+
+    reference: list[str] = field(default_factory=list)
+    """The names of the versions on the other side."""
+    equal: list[str] = field(default_factory=list)
+    differing: list[Difference] = field(default_factory=list)
+    only_fresh: list[str] = field(default_factory=list)
+    only_reference: list[str] = field(default_factory=list)
+
+    def __add__(self, other: "Comparison") -> "Comparison":
+        """Of other runs, with another version, as well."""
+        both = {name: [*getattr(self, name), *getattr(other, name)] for name in vars(self)}
+        return Comparison(**both | {"reference": list(dict.fromkeys(both["reference"]))})
+
+    @property
+    def faults(self) -> list[Difference]:
+        """The differences that nothing accounts for."""
+        return [each for each in self.differing if each.fault]
+
+    def summary(self) -> list[str]:
+        """What to print: the count, then a sentence for each cause of differences."""
+        other_code = sum(not each.same_code for each in self.differing)
+        rounding = [each for each in self.differing if each.same_code and not each.fault]
+        found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{self._unpaired()}"]
+        if rounding:
+            here, there = ("; ".join(sorted({each.cpus[side] for each in rounding})) for side in (0, 1))
+            trained = sum(each.trained for each in rounding)
+            found.append(
+                f"{len(rounding)} of them were made on another kind of CPU ({here}; there {there}), which rounds "
+                f"differently; {trained} of these are trained agents, and rounding changes a training about as much "
+                "as another seed does"
+            )
+        if other_code:
+            found.append(f"{other_code} of them were made by other code, packages or inputs")
+        if self.faults:
+            found.append(
+                f"{len(self.faults)} of them differ although code, inputs and kind of CPU are the same: that is a "
+                "fault, of groundlab or of this machine, and their numbers must not be trusted"
+            )
+        return found
+
+    def _unpaired(self) -> str:
+        counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
+        return "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
+
+    def as_json(self) -> dict[str, Any]:
+        """What comparison.json holds."""
+        return {**asdict(self), "summary": self.summary(), "faults": len(self.faults)}
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The summary, then the runs that are not equal or have no counterpart, at most so many of each kind."""
+        found = self.summary()
+        differing = [f"{each.label}: {each.record}" for each in self.differing]
+        kinds = (("differs", differing), ("only fresh", self.only_fresh), ("only reference", self.only_reference))
+        for name, labels in kinds:
+            found += [f"{name}: {label}" for label in labels[:most]]
+            found += [f"{name}: {len(labels) - most} more"] if len(labels) > most else []
+        return found
+
+
+def compare(fresh: Path, reference: Path, paper: str | None = None) -> Comparison:
+    """Compare the finished runs of two folders, each a store of runs or a version; of one paper, or of all.
+
+    Raises GroundlabError for a folder without runs, and for records that are not as they were sealed.
+    """
+    ours, theirs = _runs(fresh, paper), _runs(reference, paper)
+    result = Comparison([reference.name])
+    for key in sorted(ours.keys() | theirs.keys()):
+        if key not in theirs:
+            result.only_fresh.append(_label(ours[key]))
+        elif key not in ours:
+            result.only_reference.append(_label(theirs[key]))
+        elif unequal := unequal_records(ours[key], theirs[key]):
+            result.differing.append(_difference(ours[key], theirs[key], unequal[0]))
+        else:
+            result.equal.append(_label(theirs[key]))
+    return result
+
+
+def beside_published(version: Path, papers: Iterable[str], scale: str) -> Comparison | None:
+    """A version's runs beside the published ones of its papers at its scale; None where nothing of them is published.
+
+    Raises GroundlabError as `compare`.
+    """
+    found = [
+        compare(version, reference, paper)
+        for paper in papers
+        if (reference := manifests.find_published(paper, scale, version.parent)) and reference != version
+    ]
+    return sum(found[1:], found[0]) if found else None
+
+
+def _runs(folder: Path, paper: str | None) -> dict[str, Path]:
+    """The folders of finished runs by what was run."""
+    if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
+        manifests.check_runs(folder)
+    found = [*folder.glob(".runs/*/evaluation.json*"), *folder.glob(f"{paper or '*'}/runs/*/evaluation.json*")]
+    if not found:
+        raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
+    folders = [file.parent for file in found]
+    for each in folders:
+        _check_sealed(each)
+    return dict(sorted(_keyed(folders)))
+
+
+def _check_sealed(folder: Path) -> None:
+    """Raises GroundlabError for a sealed run that is damaged; older ones are taken as they are."""
+    manifest = run_store.read_manifest(folder)
+    damage = run_store.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
+    for name, problem in damage.items():
+        raise GroundlabError(f"{folder / name} {problem}; delete {folder} and make it again, or git checkout it")
+
+
+def _keyed(folders: Iterable[Path]) -> Iterable[tuple[str, Path]]:
+    """(what was run, folder): method, world, seed and settings with their defaults, as a digest."""
+    for folder in folders:
+        config = _config(folder)
+        try:
+            spec = registry.resolve(config["method"], config["world"], config["seed"], config["settings"])
+            settings: Any = spec.settings
+        except GroundlabError:  # a setting that this code does not know: comparable with its like only
+            settings = config["settings"]
+        yield digest_json([config["method"], config["world"], config["seed"], settings]), folder
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    fix = f"delete {folder} and make it again, or git checkout it"
+    content = read_yaml(folder / "config.yaml", fix=fix)
+    try:
+        return RunSpec(**content).model_dump()
+    except (ValueError, TypeError):
+        raise GroundlabError(f"{folder / 'config.yaml'} is not what a run writes; {fix}") from None
+
+
+def _label(folder: Path) -> str:
+    config = _config(folder)
+    return f"{config['method']}-{config['world']}-s{config['seed']} ({folder.name})"
+
+
+def _difference(ours: Path, theirs: Path, record: str) -> Difference:
+    first, second = (run_store.read_manifest(folder) or {} for folder in (ours, theirs))
+    return Difference(
+        label=_label(theirs),
+        record=record,
+        trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
+        same_code=first.get("hash") == second.get("hash"),
+        cpus=(_cpu(first), _cpu(second)),
+    )
+
+
+def _cpu(manifest: Manifest) -> str:
+    return manifest.get("hardware", {}).get("cpu", "unknown")
+
+
+def unequal_records(first: Path, second: Path) -> list[str]:
+    """The names of the records in which two run folders differ, packed or not; one that neither has is equal."""
+    return [name for name in seals.COMPARED if _content(first / name) != _content(second / name)]
+
+
+def _content(file: Path) -> bytes:
+    return storage.read_bytes(file) if storage.stored(file).is_file() else b""

@@ -1,0 +1,58 @@
+"""Which verdicts of two results differ, by what claims.json holds on both sides."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import manifests, storage
+from groundlab.report.judging import NOT_RUN
+
+
+@dataclass(frozen=True)
+class VerdictChange:
+    """A claim with another verdict than in the other results, and what was measured on both sides."""
+
+    id: str
+    fresh: str
+    measured: str
+    reference: str
+    measured_there: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.fresh} ({self.measured}), there {self.reference} ({self.measured_there})"
+
+
+def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[dict[str, Any]]:
+    """What claims.json of the published versions of these papers at a scale holds of them, but for `folder` itself."""
+    found = []
+    for paper in papers:
+        reference = manifests.find_published(paper, scale, folder.parent)
+        if reference and reference != folder and (reference / "claims.json").is_file():
+            found += [claim for claim in storage.read_json(reference / "claims.json") if claim["paper"] == paper]
+    return found
+
+
+def changed_verdicts(fresh: Iterable[dict[str, Any]], there: Iterable[dict[str, Any]]) -> list[VerdictChange]:
+    """The claims with another verdict, of those that both sides judged; both are contents of claims.json."""
+    pairs = [(one, other) for one, other in _judged_on_both(fresh, there) if one["verdict"] != other["verdict"]]
+    return [VerdictChange(one["id"], *_outcome(one), *_outcome(other)) for one, other in pairs]
+
+
+def _outcome(claim: dict[str, Any]) -> tuple[str, str]:
+    return claim["verdict"], claim["readable"]["here"]
+
+
+def _judged_on_both(
+    fresh: Iterable[dict[str, Any]], there: Iterable[dict[str, Any]]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    others = {claim["id"]: claim for claim in there if claim["verdict"] != NOT_RUN}
+    return [(each, others[each["id"]]) for each in fresh if each["verdict"] != NOT_RUN and each["id"] in others]
+
+
+def verdict_lines(fresh: Sequence[dict[str, Any]], there: Sequence[dict[str, Any]]) -> list[str]:
+    """What to print of two contents of claims.json: the count, then each claim with another verdict."""
+    changes, judged = changed_verdicts(fresh, there), len(_judged_on_both(fresh, there))
+    if not changes:
+        return [f"all {judged} verdicts are the same"] if judged else []
+    return [f"{len(changes)} of {judged} verdicts differ:", *(f"  {change}" for change in changes)]
