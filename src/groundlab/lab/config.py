@@ -11,6 +11,7 @@ from pydantic import Field
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.paths import repository_root
 from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 from groundlab.papers import registry
@@ -61,8 +62,10 @@ class Experiment(Strict):
 
 
 def known_papers() -> list[str]:
-    """The papers that have a config at any scale."""
-    offered = (paper for paper in registry.papers().values() if paper.is_here)
+    """The papers that have a config at any scale. Raises GroundlabError outside a clone if no package adds one."""
+    offered = [paper for paper in registry.papers().values() if paper.is_here]
+    if not offered:
+        repository_root()
     return sorted(paper.name for paper in offered if any(_file(paper, scale).is_file() for scale in SCALES))
 
 
