@@ -2,8 +2,7 @@
 
 32 GLAM-shaped prompts of about 132 tokens, 6 actions. Two models with random weights, T5 (60.5 million parameters) and
 Llama (58.1 million), are each timed scoring and training (scores, values and their gradients) with `ActionScorer`,
-against a loop in the same run that reads every prompt-action pair from scratch, 192 pairs at a time, and against what
-was recorded for Lamorel's own code on the same shapes.
+against a loop in the same run that reads every prompt-action pair from scratch, 192 pairs at a time.
 
 Then 2 to 42 actions, prompts of the same kind: the loop reads a prompt once an action, `ActionScorer` once. `draw`
 shows both as curves. CPU seconds of one thread.
@@ -30,7 +29,6 @@ from groundlab.language.scoring import ActionScorer
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.report import style
 
-LAMOREL = {"T5": (4.74, 1.72), "Llama": (3.57, 1.04)}  # prompts per CPU second, scoring and training
 _PROMPTS, _CHUNK, _REPEATS = 32, 192, 3
 _COUNTS = (2, 6, 12, 21, 42)  # of actions
 _FEW_PROMPTS = 8  # the loop reads each of them once an action
@@ -155,8 +153,6 @@ def _six_actions(
         Measurement(f"{name}, training (scores, values, gradients)", training, "prompts/CPU-s"),
         Measurement(f"{name}, every pair from scratch, same run", loop, "prompts/CPU-s"),
         Measurement(f"{name}, scoring / from scratch", scoring / loop, "x"),
-        Measurement(f"{name}, scoring / Lamorel as recorded", scoring / LAMOREL[name][0], "x of a record"),
-        Measurement(f"{name}, training / Lamorel as recorded", training / LAMOREL[name][1], "x of a record"),
         Measurement(f"{name}, largest difference of the two scores", difference, "nats"),
     ]
 

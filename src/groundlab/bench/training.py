@@ -4,8 +4,8 @@
     glam         an update of the shipped model's agent by one process and by two, a thread each, by the clock: 1,024
                  frames of GoToLocalS8N4, 24 gradient steps of 128 prompts
     knowledge    the original's network and batch on RedBall-S20, in CPU seconds of one thread, the sandbox's server
-                 included: each form of knowledge beside what the original did (docs/papers/knowledge.md#s10), how its
-                 time is split, and the share that the network's matrix products would need by themselves
+                 included: each form of knowledge, how its time is split, and the share that the network's matrix
+                 products would need by themselves
 
 The reasoning agents are in generation.py.
 """
@@ -47,7 +47,6 @@ from groundlab.papers.knowledge.settings import COLLECTION, Pooling, PPOSettings
 from groundlab.worlds.codes import ACTIONS
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S20"
-ORIGINAL = {"phi = 0": 242, "BK-Code": 245, "BK-Pref": 218, "RND": 160, "BK-Goal": 18}  # steps per CPU-second
 _UPDATES = 3  # timed, after one that is not
 _SIDE, _ROUNDS = 1024, 20  # of matrices, and how often they are multiplied
 _PROGRAM = """def compute_reward(obs, past_obs, past_actions):
@@ -135,11 +134,9 @@ def product_bound(settings: PPOSettings) -> float:
     return _flops_a_second() / (forward * (1 + 3 * settings.epochs))
 
 
-def _row(form: str, timed: Timed, name: str = "") -> list[Measurement]:
-    name = name or form
+def _row(name: str, timed: Timed) -> list[Measurement]:
     split = [Measurement(f"{name}: {part}", 100 * share, "% of time") for part, share in timed.shares.items() if share]
-    times = Measurement(f"{name} / the original", timed.rate / ORIGINAL[form], "x of a record")
-    return [Measurement(name, timed.rate, "steps/CPU-s"), times, *split]
+    return [Measurement(name, timed.rate, "steps/CPU-s"), *split]
 
 
 def _goals(settings: PPOSettings, pooling: Pooling) -> list[Measurement]:
@@ -149,7 +146,7 @@ def _goals(settings: PPOSettings, pooling: Pooling) -> list[Measurement]:
     timed = _timed(nullcontext(potential), settings, _UPDATES)
     name = f"BK-Goal, {pooling} embedded"
     spared = 1 - embed.misses / (2 * potential.windows)  # two texts a step
-    return [*_row("BK-Goal", timed, name), Measurement(f"{name}: spared by the cache", 100 * spared, "% of texts")]
+    return [*_row(name, timed), Measurement(f"{name}: spared by the cache", 100 * spared, "% of texts")]
 
 
 def bench_knowledge() -> list[Measurement]:
