@@ -56,6 +56,8 @@ class Paper:
     """What verdicts call a side of a comparison, by its method or by `setting=value`; others by their method."""
     page_tables: tuple[str, ...] = ()
     """The tables (ids of exhibits) that its page in docs shows, from its published results."""
+    url: str = ""
+    """Where the publication can be read."""
     configs: Path | None = None
     """The folder of {smoke,quick,full,paper,claims}.yaml; None: configs/<name> in the repository."""
     notebooks: Path | None = None

@@ -182,8 +182,8 @@ def test_every_shipped_recipe_is_valid(name):
     assert load_recipe(name).stages
 
 
-def test_shipped_weights_are_under_ten_megabytes_in_all():
-    assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 10_000_000
+def test_shipped_weights_are_under_sixteen_megabytes_in_all():
+    assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 16_000_000
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)

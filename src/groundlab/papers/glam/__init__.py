@@ -9,6 +9,7 @@ PAPER = Paper(
     name="glam",
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
+    url="https://arxiv.org/abs/2302.02662",
     page_tables=("glam-agents", "glam-efficiency", "glam-generalization", "glam-doses"),
     methods=(
         Method(
@@ -59,6 +60,12 @@ PAPER = Paper(
             settings=f"{_HERE}.settings:ModelSettings",
         ),
         Method(
+            "turns",
+            f"{_HERE}.turns",
+            "which way a language model would turn as it is",
+            settings=f"{_HERE}.settings:ModelSettings",
+        ),
+        Method(
             "drrn",
             f"{_HERE}.drrn",
             "text Q-learning from scratch",
@@ -82,6 +89,17 @@ PAPER = Paper(
             settings=f"{_HERE}.settings:CloningSettings",
         ),
     ),
-    policies=("sampled", "sampled *", "greedy", "greedy *", "first-finished", "random", "bot"),
+    policies=("sampled", "sampled *", "greedy", "greedy *", "first-finished", "random", "bot", "turns"),
+    short_names={
+        "glam": "tuned model",
+        "zero-shot": "untuned model",
+        "turns": "untuned model",
+        "npae": "NPAE",
+        "npe": "NPE",
+        "drrn": "DRRN",
+        "symbolic": "symbolic PPO",
+        "cloning": "clone",
+        "random": "chance",
+    },
     exhibits=(f"{_HERE}.pretraining_exhibits", f"{_HERE}.tables", f"{_HERE}.figures"),
 )

@@ -39,10 +39,10 @@ def curves(records: Records) -> Figure:
     """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
 
     The star at frame 0 is the model that GLAM's agents start from. Other amounts of pretraining have a figure of their
-    own, `glam-dose-curves`.
+    own, `glam-dose-curves`; other temperatures are left to tables.
     """
     every = glam_arms(records)
-    panels = _panels([each for each in every if each.learns and "model" not in each.overrides])
+    panels = _panels([each for each in every if each.learns and not {"model", "temperature"} & set(each.overrides)])
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(max(8.0, 1.6 + 4.8 * columns), 0.6 + 3.8 * rows, rows, columns, sharey=True)

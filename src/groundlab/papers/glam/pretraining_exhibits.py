@@ -20,9 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from groundlab import assets
+from groundlab.assets import MODELS
 from groundlab.core import storage
-from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms
+from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms, pretraining_facts, temperature
 from groundlab.papers.glam.tables import LEVEL, frames_cell, frames_reached
 from groundlab.report.curves import FILLING, RUNNING_SUCCESS, draw_running_success, in_thousands
 from groundlab.report.exhibits import exhibit
@@ -30,7 +30,6 @@ from groundlab.report.records import Records
 from groundlab.report.style import COLOURS, PALETTE, new_figure
 from groundlab.report.tables import Table, measured
 
-MODELS = Path(assets.__file__).parent / "models"
 BINDING = "binding: places, 8 things"
 _BINDING_PREFIX = "binding: "
 _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
@@ -188,24 +187,18 @@ TESTED = {
 _MARKERS = ("o", "^", "s")
 
 
-def pretraining_of(agent: GlamArm) -> dict[str, Any] | None:
-    """What pretraining wrote down beside the model that an agent starts from; None for models of other makers."""
-    name = next(iter(agent.curves["settings"]), {}).get("model", "")
-    file = MODELS / name / "recipe.json"
-    return {"model": name, **storage.read_json(file)} if name and file.is_file() else None
-
-
 def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
-    """The tuned agents that differ only in the model they start from, least binding first.
+    """The tuned agents that differ only in the model they start from and in the temperature, least binding first.
 
-    They are those of the world where most models were tuned.
+    They are those of the world where most of them were tuned.
     """
     tuned = [each for each in glam_arms(records) if each.kind == "glam" and each.learns]
-    pairs = [(each, pretraining_of(each)) for each in tuned if set(each.overrides) <= {"model"}]
-    known = [(agent, facts) for agent, facts in pairs if facts is not None]
+    same = [each for each in tuned if set(each.overrides) <= {"model", "temperature"}]
+    known = [(each, facts) for each in same if (facts := pretraining_facts(each.settings.get("model", "")))]
     worlds = Counter(agent.world for agent, _ in known)
     world = max(worlds, key=worlds.__getitem__, default=None)
-    return sorted((pair for pair in known if pair[0].world == world), key=lambda pair: pair[1]["probes"][BINDING])
+    there = [pair for pair in known if pair[0].world == world]
+    return sorted(there, key=lambda pair: (pair[1]["probes"][BINDING], temperature(pair[0].settings)))
 
 
 def dose_name(facts: dict[str, Any]) -> str:
@@ -221,9 +214,8 @@ def dose_name(facts: dict[str, Any]) -> str:
     "glam-doses", "What each model knew, how fast it learnt, and what was left under other words", methods=("glam",)
 )
 def doses_table(records: Records) -> Table | None:
-    """One row a model: what its probes say it knew, how fast it learnt by PPO, and what was left under other words.
-
-    None where a single model was tuned: one dose compares nothing.
+    """One row a model and temperature: what its probes say it knew, how fast it learnt by PPO, and what was left under
+    other words. None where a single one was tuned: one dose compares nothing.
     """
     pairs = doses(records)
     if len(pairs) < 2:
@@ -236,6 +228,8 @@ def doses_table(records: Records) -> Table | None:
 
 
 _DOSE_NOTES = (
+    "temperature: what scores of actions are divided by, in tuning and tests; where models differ in it, a difference "
+    "between them has two possible causes",
     "knew: accuracy on held-out questions before any tuning (400 each): the place of a named thing among eight; "
     "synonyms; what verbs do; French places",
     "then: success after tuning, in percent, mean [95 % interval] over seeds and layouts; one mission: every prompt "
@@ -250,6 +244,7 @@ def _dose_row(agent: GlamArm, facts: dict[str, Any]) -> dict[str, str]:
     probes = facts["probes"]
     return {
         "pretrained on": dose_name(facts),
+        "temperature": f"{temperature(agent.settings):.2f}",
         "knew: binding": f"{probes[BINDING]:.0%}",
         **{f"knew: {probe.replace('_', ' ')}": f"{probes[probe]:.0%}" for probe in TESTED},
         "PPO seeds": str(len(agent.seeds)),
@@ -271,9 +266,9 @@ def _dose_line(agent: GlamArm, facts: dict[str, Any]) -> dict[str, Any]:
     reached = frames_reached(agent)
     after = {policy: agent.estimate(policy) for policy in agent.evaluations["policy"].unique()}
     return {
-        "model": facts["model"],
+        "model": agent.settings["model"],
         "pretrained on": dose_name(facts),
-        "temperature": facts["temperature"],
+        "temperature": temperature(agent.settings),
         "cpu_seconds": facts["cpu_seconds"],
         **{f"probe {name}": value for name, value in facts["probes"].items()},
         "seeds": len(agent.seeds),
@@ -294,22 +289,23 @@ def _dose_line(agent: GlamArm, facts: dict[str, Any]) -> dict[str, Any]:
 def doses_figure(records: Records) -> Figure | None:
     """Learning by model; frames to a level by what the model could bind; other words by what it knew of them.
 
-    None where a single model was tuned.
+    Each model at the temperature that its pretraining wrote down, which differs. None where a single model was tuned.
     """
-    pairs = doses(records)
+    pairs = [(agent, facts) for agent, facts in doses(records) if temperature(agent.settings) == facts["temperature"]]
     if len(pairs) < 2:
         return None
-    figure, axes = new_figure(11.4, 4.2, 1, 3)
+    figure, axes = new_figure(11.4, 4.5, 1, 3)
     colours = cycle(colour for colour in PALETTE if colour != STYLES["npe"].colour)
     for (agent, facts), colour in zip(pairs, colours, strict=False):
-        draw_running_success(axes[0, 0], agent, colour, dose_name(facts))
+        label = f"{dose_name(facts)}, temperature {facts['temperature']:.2f}"
+        draw_running_success(axes[0, 0], agent, colour, label)
         _draw_frames(axes[0, 1], agent, facts, colour)
         _draw_tests(axes[0, 2], agent, facts, colour)
     for agent in glam_arms(records):
         if agent.kind == "npe" and agent.world == pairs[0][0].world and agent.learns and not agent.overrides:
             draw_running_success(axes[0, 0], agent, STYLES["npe"].colour, "token embeddings only (NPE)", "--")
     _finish(axes[0])
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

@@ -1,0 +1,51 @@
+"""Drawn scenes say on which side the named thing is, and a model is asked for nothing but the turn to it."""
+
+import numpy as np
+import pytest
+
+from groundlab.core.seeding import generator
+from groundlab.language.probes import random_prompts
+from groundlab.papers import registry
+from groundlab.papers.glam import turns
+from groundlab.papers.method import Request
+
+WORLD = "BabyAI-GoToLocalS8N4-v0"
+
+
+def prompt(goal: str, *places: str) -> str:
+    seen = "".join(f"You see a {place}, " for place in places)
+    return f"Goal of the agent: go to the {goal} \n Observation 0: You see a wall 2 steps left, {seen}\n Action 0: "
+
+
+def test_a_scene_has_a_side_where_all_things_of_that_name_lie_on_it_and_nothing_else_counts():
+    assert turns.side_of(prompt("red ball", "red ball 1 step left", "red key 2 steps right")) == "left"
+    assert (
+        turns.side_of(prompt("red ball", "blue ball 1 step left", "red ball 2 steps right and 1 step forward"))
+        == "right"
+    )
+    assert (
+        turns.side_of(prompt("red ball", "red ball 1 step left", "red ball 3 steps left and 1 step forward")) == "left"
+    )
+    assert turns.side_of(prompt("red ball", "red ball 1 step left", "red ball 1 step right")) is None
+    assert turns.side_of(prompt("red ball", "red ball 1 step left", "red ball 1 step forward")) is None
+    assert turns.side_of(prompt("red ball", "red ball 1 step forward")) is None
+    assert turns.side_of(prompt("red ball", "red key 1 step left")) is None
+
+
+def test_drawn_scenes_lie_on_both_sides_about_equally_often():
+    sides = [turns.side_of(each) for each in random_prompts(generator(0, "scenes with a side"), turns.PROMPTS)]
+    assert sides.count("left") + sides.count("right") > turns.PROMPTS / 3
+    assert 0.4 < sides.count("left") / (sides.count("left") + sides.count("right")) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("model", "least", "most"), [("quick-t5-no-spatial-s0", 1.0, 1.0), ("quick-t5-stock-start-s0", 0.5, 0.9)]
+)
+def test_a_model_that_binds_turns_to_the_named_thing_in_every_scene_and_one_that_does_not_misses_some(
+    model, least, most
+):
+    settings = registry.resolve_settings("turns", WORLD, {"model": model})
+    (found,) = registry.evaluate(Request("turns", WORLD, 0, settings))
+    answers = [row["success"] for row in found["rows"]]
+    assert found["policy"] == "turns" and [row["layout"] for row in found["rows"]] == list(range(len(answers)))
+    assert found["mean"]["success"] == pytest.approx(np.mean(answers)) and least <= np.mean(answers) <= most
