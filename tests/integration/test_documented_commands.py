@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import typer
-import yaml
 
-from groundlab import cli
+from groundlab import cli, lab
 from groundlab.cli import options
+from groundlab.core.storage import digest_json
 from groundlab.language.chat import connection
 from groundlab.papers import protocols, registry
 from groundlab.papers.knowledge import labelling
+from groundlab.report.claims import load_claims, read_claims
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", "artifact.md", "cluster.md", "faq.md"))]
@@ -37,8 +38,9 @@ def _commands() -> dict[str, str]:
     for file in sorted(ROOT.glob("configs/*/*.yaml")):
         text, where = _joined(file.read_text()), str(file.relative_to(ROOT))
         comments = re.findall(r"^ *#\s+((?:groundlab|nox) .+)$", text, re.MULTILINE)
-        claims = yaml.safe_load(text).get("claims", []) if file.stem == "claims" else []
-        found |= dict.fromkeys([*comments, *(claim["command"] for claim in claims if "command" in claim)], where)
+        claims = read_claims(file) if file.stem == "claims" else ()
+        sample = [claim.redo(scale) for claim in claims[:: len(claims) // 4 or 1] for scale in claim.scales]
+        found |= dict.fromkeys([*comments, *filter(None, sample)], where)
     for page in PAGES:
         text, where = _joined(page.read_text()), str(page.relative_to(ROOT))
         blocks, prose = text.split("```")[1::2], "".join(text.split("```")[0::2])
@@ -64,7 +66,7 @@ def quick_plans(monkeypatch):
     """Plans without the hashes of their runs, and no trace in the environment."""
     module = import_module("groundlab.lab.plan")
     monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
-    monkeypatch.setattr(module, "hash_run", lambda spec, code: spec.label)
+    monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump()))
     for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK"):
         monkeypatch.setitem(os.environ, name, "")
 
@@ -133,6 +135,35 @@ def test_a_documented_command_is_understood(line):
             pytest.fail(f"{COMMANDS[line]}: {line}: {error or type(error)}")
 
 
+@pytest.mark.parametrize("scale", ["smoke", "quick", "full", "paper"])
+def test_the_command_beside_a_claim_runs_what_it_is_judged_by_at_that_scale_and_nothing_else(scale, monkeypatch):
+    """Every claim: each side with all of its seeds, by the plan that the command itself makes."""
+    plans: list = []
+    reproduction = import_module("groundlab.lab.reproduce")
+    make = reproduction.plan
+
+    def remembered(*papers, **given):
+        plans.append(make(*papers, **given))
+        return plans[-1]
+
+    monkeypatch.setattr(reproduction, "plan", remembered)
+    whole = lab.plan(scale=scale, wanted=lambda paper, spec: True).runs
+    for claim in (each for each in load_claims() if scale in each.scales and each.not_run is None):
+        words = shlex.split(claim.redo(scale))
+        understood(words[1:])
+        assert words[-1] == scale or (scale == "quick" and "--scale" not in words)
+        mine = {run.hash for run in plans.pop().runs}
+        for side in claim.selectors:
+            wanted = {run.hash for run in whole if run.paper == claim.paper and _is_of(side, run)}
+            assert wanted and wanted <= mine, (claim.id, str(side))
+        needed = {run.hash for run in whole for side in claim.selectors if _is_of(side, run)}
+        assert mine <= needed, f"{claim.id} runs what it is not judged by"
+
+
+def _is_of(side, run) -> bool:
+    return side.fits(run.spec.method, run.spec.world, run.spec.settings)
+
+
 def test_a_command_that_does_not_exist_or_is_wrong_is_noticed():
     for words in (["evalute", "random"], ["evaluate", "randm", "--protocol", "balrog"], ["run", "glam", "--wrld", "x"]):
         with pytest.raises((Exception, SystemExit)):
@@ -142,6 +173,6 @@ def test_a_command_that_does_not_exist_or_is_wrong_is_noticed():
 def test_commands_were_found_everywhere_they_stand():
     places = set(COMMANDS.values())
     assert len(COMMANDS) > 60
-    assert places >= {"README.md", "docs/commands.md", "configs/knowledge/paper.yaml", "configs/glam/claims.yaml"}
+    assert places >= {"README.md", "docs/commands.md", "configs/glam/claims.yaml", "configs/worlds/claims.yaml"}
     assert {"run glam", "run mediator"} <= {" ".join(line.split()[1:3]) for line in COMMANDS if "$SCRATCH" in line}
     assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from groundlab import lab, report
 from groundlab.core import storage
 from groundlab.core.paths import repository_root
-from groundlab.lab import config, results
+from groundlab.lab import results
 from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
@@ -63,7 +63,7 @@ def check_legends(figure: Figure, name: str) -> None:
 def draw_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on figures are PNGs only, and nothing is moved to make room: half of the time of a drawing."""
 
-    def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    def save(figure: Figure, folder: Path, name: str, corner: str = "") -> list[Path]:
         with style.house_style():
             return [style._write(figure, folder / f"{name}.png", "png")]
 
@@ -132,12 +132,15 @@ def check_review(review: Review, scale: str) -> None:
     assert {each.exhibit.id for each in review.exhibits} == set(exhibits())
     assert {each.exhibit.id for each in review.exhibits if each.skipped} == NOTHING_TO_SHOW[scale]
     assert [each.claim for each in review.verdicts] == list(load_claims())
-    entries = [entry for paper in config.known_papers() for entry in config.load(paper, scale).runs]
-    alone = {name for entry in entries if entry.alone for name in entry.experiments}
+    runs = lab.plan(scale=scale, results=Path("no-such-results")).runs
     due = {
         claim.id
         for claim in load_claims()
-        if scale in claim.scales and claim.not_run is None and not alone & set((claim.command or "").split())
+        if scale in claim.scales and claim.not_run is None
+        if all(
+            any(each.fits(run.spec.method, run.spec.world, run.spec.settings) for run in runs)
+            for each in claim.selectors
+        )
     }
     assert {each.claim.id for each in review.verdicts if each.judged} == due
     page = review.page.read_text()

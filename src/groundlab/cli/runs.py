@@ -40,6 +40,9 @@ def reproduce(
     only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
     figure: Annotated[str | None, typer.Option("--figure", help="Only what one figure or table needs.")] = None,
     experiment: Annotated[list[str], typer.Option("--experiment", help="Only runs of these, by their names.")] = [],  # noqa: B006
+    claim: Annotated[
+        list[str], typer.Option("--claim", metavar="ID", help="Only the runs of these claims, then their verdicts.")
+    ] = [],  # noqa: B006
     scale: Annotated[str, typer.Option("--scale", help="smoke, quick, full or paper.")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=MOST_SEEDS, help="Seeds a run.")] = None,
     workers: Annotated[
@@ -72,6 +75,12 @@ def reproduce(
 
     tracking.ask_for(track)
     ask_for_determinism(deterministic)
+    if claim:
+        if only or figure or experiment or executor != "local" or hours or continue_from:
+            raise GroundlabError(
+                "--claim names its runs itself; give it with --scale, --workers, --results or --device"
+            )
+        raise typer.Exit(lab.reproduce_claims(claim, scale, workers, results, dry_run, device))
     methods = None
     if figure is not None:
         paper, methods = _needed_by(figure, scale)
@@ -250,6 +259,7 @@ def figures(
 ) -> None:
     """Redraw every table and figure from stored results, without training."""
     from groundlab import lab, report
+    from groundlab.core import manifests
     from groundlab.core.paths import repository_root
 
     if publish and figure is not None:
@@ -263,8 +273,11 @@ def figures(
         if not versions:
             raise GroundlabError(f"these results hold nothing of {paper}; run: groundlab reproduce --figure {figure}")
     for folder in versions:
+        for name, problem in manifests.damaged_pages(folder).items():
+            print_text(f"note: {folder / name} {problem}; tables and figures are drawn anew")
         for drawn in report.draw_all(folder) if figure is None else [report.draw(figure, folder)]:
             print_text(str(drawn))
+        manifests.seal_pages(folder)
     if publish:
         newest = versions[-1]
         lab.publish(newest.name, newest.parent)
@@ -274,6 +287,8 @@ def figures(
         made = [*report.publish(newest, root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
         for path in made:
             print_text(f"published {path}")
+        for line in report.prose.stale(root):
+            print_text(f"no longer holds: {line}")
 
 
 def compare(

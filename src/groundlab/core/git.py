@@ -24,10 +24,16 @@ def facts() -> dict[str, Any]:
     return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
 
 
-def last_change(*paths: str) -> tuple[str, str] | None:
-    """(commit, date) of the last change of some files of the repository; None where git does not know."""
-    commit, _, date = _git("log", "-1", "--format=%H %cs", "--", *paths).partition(" ")
-    return (commit, date) if commit else None
+def last_change(*paths: str | Path) -> str | None:
+    """The commit that last changed some files of the repository; None for files that it does not hold as they are."""
+    names = [str(path) for path in paths]
+    differ = _git("status", "--porcelain", "--", *names)
+    return None if differ else _git("log", "-1", "--format=%H", "--", *names) or None
+
+
+def date_of(commit: str) -> str:
+    """The day of a commit, `2026-11-23`."""
+    return _git("log", "-1", "--format=%cs", commit)
 
 
 def is_tracked(file: Path) -> bool:

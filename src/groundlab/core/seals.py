@@ -60,7 +60,7 @@ def damaged(folder: Path, digests: Digests | None, names: Iterable[str] = RECORD
         file, expected = folder / name, digests.get(name)
         if expected is None:
             if storage.stored(file).exists():
-                found[name] = "was not there when the run finished"
+                found[name] = "was not there when this was sealed"
         elif not storage.stored(file).is_file():
             found[name] = "is missing"
         else:

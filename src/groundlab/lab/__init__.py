@@ -15,7 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from groundlab.lab.plan import Plan, plan
-from groundlab.lab.reproduce import reproduce
+from groundlab.lab.reproduce import reproduce, reproduce_claims
 from groundlab.lab.results import collect, publish, write_crates
 from groundlab.lab.stored_results import load_agent, published, records
 
@@ -34,6 +34,7 @@ __all__ = [
     "published",
     "records",
     "reproduce",
+    "reproduce_claims",
     "run",
     "run_one",
     "write_crates",

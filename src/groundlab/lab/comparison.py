@@ -139,6 +139,7 @@ def _runs(folder: Path, paper: str | None) -> dict[str, Path]:
     """The folders of finished runs by what was run."""
     if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
         manifests.check_runs(folder)
+        manifests.check_pages(folder)
     found = [*folder.glob(".runs/*/evaluation.json*"), *folder.glob(f"{paper or '*'}/runs/*/evaluation.json*")]
     if not found:
         raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")

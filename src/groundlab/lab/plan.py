@@ -9,7 +9,7 @@ Each run is named by its hash and knows whether the store already holds it.
 import html
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -151,17 +151,19 @@ def plan(
     results: str | Path | None = None,
     experiments: Sequence[str] | None = None,
     device: str | None = None,
+    wanted: Callable[[str, RunSpec], bool] | None = None,
 ) -> Plan:
     """The plan of some papers (all by default) at a scale.
 
     seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
     device: of all methods that can be given one, `cpu` or `cuda`, instead of the config's.
+    wanted: says of (paper, spec) whether it is one of the runs, also of those that are no part of the whole plan.
     Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
     checked, folder = config.check_scale(scale), results_folder(results)
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
-    chosen = _chosen(files, methods, experiments)
+    chosen = _chosen(files, methods, experiments, alone=wanted is not None)
     device = device or os.environ.get(DEVICE_VARIABLE) or None
     measured, code = run_store.measured_costs(folder), cache(digest_of_modules)
     planned = [
@@ -170,10 +172,12 @@ def plan(
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
         for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
+        if wanted is None or wanted(file.paper, spec)
     ]
+    planned = list({(run.paper, run.hash): run for run in planned}.values())  # what two entries plan is run once
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
-    alone = tuple(experiments) if not methods and all(entry.alone for _, entry in chosen) else ()
-    part = bool(methods or experiments) and not alone
+    alone = tuple(experiments) if experiments and not methods and all(entry.alone for _, entry in chosen) else ()
+    part = bool(methods or experiments or wanted) and not alone
     return Plan(checked, told, tuple(planned), folder, part=part, alone=alone)
 
 
@@ -195,8 +199,10 @@ def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
     return list(given or (name for name in os.environ.get(variable, "").split(",") if name))
 
 
-def _chosen(files: Sequence[Experiment], methods: list[str], experiments: list[str]) -> list[tuple[Experiment, Entry]]:
-    """The entries of these methods and experiments, each with its file."""
+def _chosen(
+    files: Sequence[Experiment], methods: list[str], experiments: list[str], alone: bool
+) -> list[tuple[Experiment, Entry]]:
+    """The entries of these methods and experiments, each with its file; alone: also of those that stand alone."""
     pairs = [(file, entry) for file in files for entry in file.runs]
     _check_known("method", methods, {entry.method for _, entry in pairs})
     _check_known("experiment", experiments, {name for _, entry in pairs for name in entry.experiments})
@@ -204,7 +210,7 @@ def _chosen(files: Sequence[Experiment], methods: list[str], experiments: list[s
         (file, entry)
         for file, entry in pairs
         if (not methods or entry.method in methods)
-        and (not set(experiments).isdisjoint(entry.experiments) if experiments else not entry.alone)
+        and (not set(experiments).isdisjoint(entry.experiments) if experiments else alone or not entry.alone)
     ]
 
 

@@ -7,12 +7,13 @@ is reused. What executes runs is imported after the plan, which is then quick.
 A paper's notebooks become pages while the next paper's runs go on (notebooks.py).
 """
 
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
@@ -166,6 +167,65 @@ def _what_would_be_done(the_plan: Plan, ready: Path | None) -> str:
         return f"nothing to do: {ready}"
     count = len(the_plan.pending())
     return f"{count} of {len(the_plan.runs)} runs would be executed" if count else "all runs are there; pages are not"
+
+
+def reproduce_claims(
+    ids: Sequence[str],
+    scale: str = "quick",
+    workers: int | None = None,
+    results: str | Path | None = None,
+    dry_run: bool = False,
+    device: str | None = None,
+) -> int:
+    """Execute the runs that some claims rest on, judge these claims by them, and return the exit code.
+
+    0: done; 1: a run failed or a claim of class `exact` does not hold; 75: stopped, the same command continues.
+    Raises GroundlabError for unknown claims, and for those that no run of this scale could judge.
+    """
+    from groundlab.report import verdict_changes  # loads pandas
+    from groundlab.report.claims import load_claims
+    from groundlab.report.judging import judge
+
+    known = {claim.id: claim for claim in load_claims()}
+    claims = [known[name] if name in known else _unknown_claim(name, known) for name in dict.fromkeys(ids)]
+    for claim in claims:
+        if claim.not_run is not None or scale not in claim.scales:
+            other = claim.not_run or f"give --scale {' or '.join(claim.scales)}"
+            raise GroundlabError(f"{claim.id} is not judged at scale {scale}: {other}")
+    device, gpus = _chosen_device(device, "local", dry_run)
+    selectors = [(claim.paper, each) for claim in claims for each in claim.selectors]
+    the_plan = plan(
+        *dict.fromkeys(claim.paper for claim in claims),
+        scale=scale,
+        results=results_folder(results),
+        device=device,
+        wanted=lambda paper, spec: any(
+            paper == name and each.fits(spec.method, spec.world, spec.settings) for name, each in selectors
+        ),
+    )
+    _console.print(the_plan)
+    if dry_run:
+        _console.print(_what_would_be_done(the_plan, None), soft_wrap=True)
+        return 0
+    outcome = _Execution("local", workers, gpus, None, None, wait=True).run(the_plan)
+    _print_outcome(" + ".join(the_plan.papers), outcome)
+    if outcome.unfinished:
+        _console.print("unfinished: the same command continues here")
+        return outcome.exit_code
+    name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
+        verdicts = judge(collect(the_plan, folder), claims=claims)
+    there = {
+        each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
+    }
+    for each in verdicts:
+        for line in verdict_changes.story(each, there.get(each.claim.id)):
+            _console.print(line, soft_wrap=True)
+    return 1 if outcome.failed or verdicts.exact_failed else 0
+
+
+def _unknown_claim(name: str, known: Collection[str]) -> NoReturn:
+    raise unknown_name("claim", name, known, "docs/claims.md lists all")
 
 
 def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "SlurmSettings | None":
@@ -327,38 +387,27 @@ def _print_outcome(papers: str, outcome: "Outcome") -> None:
 
 
 def _verdict(heading: str, version: Path) -> int:
-    """Say where a version is, what its review found, and how it compares with the published results.
+    """Say where a version is, what its claims come to, and how it compares with the published results.
 
-    Returns 1 when an exact claim does not hold, or a run differs from its published counterpart without a cause.
-    Raises GroundlabError where its claims.json cannot be read.
+    They are judged now: a file beside the records may be anything. Returns 1 when an exact claim does not hold, or a
+    run differs from its published counterpart without a cause.
     """
+    from groundlab.report.judging import judge  # loads pandas
+    from groundlab.report.verdict_changes import published_claims, verdict_lines
+    from groundlab.report.verdicts import Verdicts
+
     _console.print(f"{heading}: {version}", soft_wrap=True)
-    if (version / "review.html").is_file():
-        _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
-    file = version / "claims.json"
-    if not file.is_file():
-        return 0
-    claims = storage.read_json(file)
-    try:
-        if not isinstance(claims, list):
-            raise TypeError
-        counts = Counter(claim["verdict"] for claim in claims)
-        missed = [claim for claim in claims if claim["tolerance"] == "exact" and claim["verdict"] == "not reproduced"]
-    except (KeyError, TypeError):
-        line = f"{file} is not what a review writes; write it anew: groundlab review --results {version}"
-        raise GroundlabError(line) from None
-    _console.print("claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    return max(1 if missed else 0, _beside_published(version, claims))
-
-
-def _beside_published(version: Path, claims: list[dict[str, Any]]) -> int:
-    """Say how a version compares with the published ones; 1 where a difference of records has no cause."""
-    if not (version / comparison.FILE).is_file():
-        return 0
-    from groundlab.report.verdict_changes import published_claims, verdict_lines  # loads pandas
-
-    compared, facts = storage.read_json(version / comparison.FILE), manifests.read_version(version)
-    verdicts = verdict_lines(claims, published_claims(version, facts["papers"], facts["scale"]))
-    for line in (f"beside {', '.join(compared['reference'])}:", *compared["summary"], *verdicts):
+    _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
+    facts = manifests.read_version(version)
+    verdicts = [each for paper in facts["papers"] for each in judge(version, paper)]
+    counts = Counter(each.verdict for each in verdicts)
+    _console.print("claims: " + (", ".join(f"{count} {word}" for word, count in counts.most_common()) or "none"))
+    code = 1 if Verdicts(verdicts).exact_failed else 0
+    compared = comparison.beside_published(version, facts["papers"], facts["scale"])
+    if compared is None:
+        return code
+    there = published_claims(version, facts["papers"], facts["scale"])
+    lines = [f"beside {', '.join(compared.reference)}:", *compared.summary()]
+    for line in (*lines, *verdict_lines([each.as_json() for each in verdicts], there)):
         _console.print(line, soft_wrap=True)
-    return 1 if compared["faults"] else 0
+    return max(code, 1 if compared.faults else 0)

@@ -8,6 +8,7 @@ import datetime
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import chain, count
@@ -152,6 +153,7 @@ def find_version(plan: Plan) -> Path | None:
             if manifest["plan_digest"] != digest or {run.get(seals.SEAL) for run in manifest["runs"]} != made_here:
                 continue
             manifests.check_runs(folder)
+            manifests.check_pages(folder)
         except GroundlabError as error:
             say(str(error))
             continue
@@ -230,8 +232,9 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     """
     first = folder.name.removeprefix(ASSEMBLING)
     name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
+    _settle_pages(folder, name)
     storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
-    _leave_out_the_machine(folder, name)
+    manifests.seal_pages(folder)
     target = folder.parent / name
     with storage.clear_disk_errors(target):
         os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
@@ -240,8 +243,8 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     return target
 
 
-def _leave_out_the_machine(folder: Path, name: str) -> None:
-    """Executed notebooks name the folders of this machine; in a version they name those of a clone, from its root."""
+def _settle_pages(folder: Path, name: str) -> None:
+    """Executed notebooks as a clone brings them: they name its folders, and run anew they show what is published."""
     root, home = find_root(), folder.parent
     results = home.relative_to(root).as_posix() if root and home.is_relative_to(root) else "results"
     paths = {str(folder): f"{results}/{name}", str(home): results} | ({f"{root}/": ""} if root else {})
@@ -249,7 +252,8 @@ def _leave_out_the_machine(folder: Path, name: str) -> None:
         text = page.read_text()
         for here, in_a_clone in paths.items():
             text = text.replace(json.dumps(here)[1:-1], in_a_clone)
-        storage.write_atomic(page, text)
+        text = re.sub(r'"(folder = )\\"[^"]*\\"', r'"\1None', text)
+        storage.write_atomic(page, text.replace(r'"source = \"fresh\"', r'"source = \"published\"'))
 
 
 def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> Manifest:
@@ -337,7 +341,11 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     folder = (scratch | versions)[version]
     manifest = manifests.read_version(folder)
     _check_publishable(folder, manifest)
-    manifests.check_runs(folder)
+    dirty = [run.name for run, facts in manifests.check_runs(folder).items() if facts["git"]["dirty"]]
+    if dirty:
+        count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code"
+        raise GroundlabError(f"{count}; delete these from results/.runs, reproduce from a clean clone and publish that")
+    manifests.check_pages(folder)
     (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
     file = home / "reference.json"
     reference = manifests.read_reference(home)
@@ -345,6 +353,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     pack_records(folder)
+    manifests.seal_pages(folder)
     storage.write_json(file, reference)
     return file
 

@@ -12,10 +12,11 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from groundlab.core import seals, storage
+from groundlab.core import git, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest, damaged_records
 from groundlab.core.manifests import read_run as read_manifest
@@ -24,6 +25,7 @@ from groundlab.core.storage import digest_json
 from groundlab.lab import machine
 from groundlab.lab.config import Estimate
 from groundlab.lab.run_hash import input_digests
+from groundlab.papers import registry
 
 Status = Literal["new", "finished", "failed", "unfinished"]
 RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
@@ -148,6 +150,7 @@ class ManifestWriter:
             "status": "unfinished",
             "error": None,
             "inputs": input_digests(spec.method, spec.world, spec.settings),
+            "rules": rules_of(registry.paper_of(spec.method, spec.world)),
             **machine.facts(),
         }
 
@@ -175,6 +178,18 @@ class ManifestWriter:
         """Write the manifest again if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
+
+
+@cache
+def rules_of(paper: str) -> dict[str, Any]:
+    """By what a paper's runs will be judged, as it stands now: the digest of its claims, and the commit they are of.
+
+    The commit is None for claims that are not committed as they are.
+    """
+    file = registry.papers()[paper].config_folder / "claims.yaml" if registry.papers()[paper].is_here else None
+    if file is None or not file.is_file():
+        return {"claims": None, "commit": None}
+    return {"claims": storage.digest_bytes(file.read_bytes()), "commit": git.last_change(file)}
 
 
 def mark_failed(folder: Path, error: str) -> None:

@@ -1,17 +1,20 @@
 """What the papers claim, as data: the schema of configs/<paper>/claims.yaml, and the published values in tables.
 
 A claim names the place in the paper, the published value and the stored rows that it is about (`select`). It says how
-equal is equal (`tolerance`, with the `source` of that choice), and which command measures it again. Five tolerances:
+equal is equal (`tolerance`, with the `source` of that choice). Five tolerances:
 
     exact        equal after rounding to the decimals that were published
     numeric      at most `within` away, or inside `range`; a metric named in neither must be exact
-    interval     the published value lies inside our 95 % interval
+    interval     the published value lies inside our 95 % interval, which is at most as wide as the `margin`
     ordering     the interval of a difference lies on the stated side of 0 (`compare`)
     equivalence  the interval of a difference lies within a `margin`, which names its source
 
-`kind: own` marks our own bars, controls and findings, `kind: later work` what others published of these worlds after
-the paper: they are judged alike and counted apart. Of a `family`, claims that compare several arms in one exhibit, one
-is `primary`; the others are judged at Bonferroni's level.
+"Not lower" and "not higher" mean: by less than a `margin`. "Not significantly ..." is for a paper that says so: it
+holds where no such difference is found.
+
+`kind: baseline` marks a paper's rows of random agents and ceilings, `own` our own bars, controls and findings, `later
+work` what others published of these worlds after the paper: they are judged alike and counted apart. Of a `family`,
+claims that compare several arms in one exhibit, one is `primary`; the others are judged at Bonferroni's level.
 
 Numbers are quoted in the YAML, because their decimals count. Which metrics and policies a claim may name, and what its
 sides are called, is said by its paper (`Paper.metrics`, `policies`, `short_names`).
@@ -34,7 +37,16 @@ from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
 Scale = Literal["smoke", "quick", "full", "paper"]
-Direction = Literal["lower", "higher", "not lower", "not higher"]
+Kind = Literal["paper", "baseline", "own", "later work"]
+Direction = Literal[
+    "lower",
+    "higher",
+    "not lower",
+    "not higher",
+    "not significantly lower",
+    "not significantly higher",
+    "not significantly different",
+]
 
 
 def _quoted(value: Any) -> Any:
@@ -60,11 +72,16 @@ class Selector(_Strict):
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = {}
-    when: Literal["end", "worst test", "training", "first tenth", "last tenth", "at"] = "end"
+    when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
-    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); the ends of its training; or the
-    success of its last training episodes after so many `frames`."""
+    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); the ends of its training; how far
+    its last record of a metric lies below its best; or the success of its last training episodes after so many
+    `frames`."""
     frames: int | None = None
+    label: str = ""
+    """What a comparison calls this side, where its method does not tell it from the other."""
+    published: Number | None = None
+    """What the paper prints for this side of a comparison."""
 
     @model_validator(mode="after")
     def _names_its_frames(self) -> "Selector":
@@ -74,20 +91,24 @@ class Selector(_Strict):
 
     @property
     def key(self) -> str:
-        """Its data as JSON: equal for equal selections, however they were written."""
-        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+        """Its rows as JSON: equal for equal selections, however they were written or are called."""
+        rows = self.model_dump(mode="json", exclude_defaults=True, exclude={"label", "published"})
+        return json.dumps(rows, sort_keys=True)
 
     def short(self, names: Mapping[str, str]) -> str:
-        """`always`, `ours (argmax)`: its method, or what the paper's `short_names` call it or one of its settings."""
+        """`always`, `ours (argmax)`: its label, else its method or what the paper's `short_names` call it."""
+        if self.label:
+            return self.label
         keys = (*(f"{key}={value}" for key, value in self.settings.items()), self.method)
         name = next((names[key] for key in keys if key in names), self.method)
-        if self.when in ("training", "first tenth", "last tenth"):
-            return f"{name} ({self.when})"
-        if self.frames is not None:
-            return f"{name} (at {self.frames:,} frames)"
-        if self.when == "worst test":
-            return f"{name} ({self.policy}, worst test)"
+        if self.when in ("first tenth", "last tenth"):
+            return f"{name}, {self.when}"
         return name if self.policy in ("rule", "sampled", self.method) else f"{name} ({self.policy})"
+
+    def fits(self, method: str, world: str, settings: Mapping[str, Any]) -> bool:
+        """Whether a run of this method in this world, with these settings, has rows of it."""
+        same = (method, world) == (self.method, self.world)
+        return same and all(settings.get(key) == value for key, value in self.settings.items())
 
     def __str__(self) -> str:
         settings = "".join(f", {key} {value}" for key, value in self.settings.items())
@@ -97,8 +118,21 @@ class Selector(_Strict):
         return f"{self.method} in {self.world}{kind}{policy}{settings}"
 
 
+class Margin(_Strict):
+    """How large a difference still counts as none, in the unit of the metric."""
+
+    points: Number | dict[str, Number]
+    """For all metrics, or by metric."""
+    source: str
+    """Where these points come from."""
+
+    def of(self, metric: str) -> Decimal | None:
+        """That of a metric; None where it has none."""
+        return self.points.get(metric) if isinstance(self.points, dict) else self.points
+
+
 class Comparison(_Strict):
-    """`of` is lower (or higher, or not lower, or not higher) in a metric than `than`; `by` so much, where set."""
+    """`of` is lower (or higher, not lower, ...) in a metric than `than`; `by` so much, where set."""
 
     metric: str
     direction: Direction
@@ -106,17 +140,13 @@ class Comparison(_Strict):
     than: Selector
     by: Number = Decimal(0)
     """What the difference itself must reach besides, in the unit of the metric."""
+    margin: Margin | None = None
+    """Of this comparison alone; else that of the claim counts."""
+    beside: tuple[Selector, ...] = ()
+    """What is shown beside the two sides, such as chance, and not judged."""
     measure: Literal["difference", "permutation"] = "difference"
     """How they are compared: by the interval of the difference of their means, or by an exact one-sided permutation
     test of the seeds' means (`statistics.permutation_p`)."""
-
-
-class Margin(_Strict):
-    """How large a difference still counts as none, in the unit of the metric."""
-
-    points: Number
-    source: str
-    """Where these points come from."""
 
 
 class Claim(_Strict):
@@ -129,9 +159,10 @@ class Claim(_Strict):
     tolerance: Tolerance
     source: str
     """Where the tolerance comes from."""
-    command: str = ""
+    exhibit: str = ""
+    """The table or figure that shows it."""
     scales: tuple[Scale, ...] = ("quick", "full", "paper")
-    kind: Literal["paper", "own", "later work"] = "paper"
+    kind: Kind = "paper"
     family: str = ""
     primary: bool = False
     published: dict[str, Number] = {}
@@ -154,6 +185,10 @@ class Claim(_Strict):
     margin: Margin | None = None
     not_run: str | None = None
     """Why no scale runs this."""
+    why: str = ""
+    """Of a miss: why, in a sentence."""
+    page: str = ""
+    """Of a miss: the section that tells more, `glam.md#anchor` in docs/papers."""
 
     @property
     def expected(self) -> dict[str, Decimal]:
@@ -162,9 +197,25 @@ class Claim(_Strict):
 
     @property
     def selectors(self) -> list[Selector]:
-        """All stored rows that it is about."""
-        sides = [side for each in self.compare for side in (each.of, each.than)]
+        """All stored rows that it is about, those that are only shown included."""
+        sides = [side for each in self.compare for side in (each.of, each.than, *each.beside)]
         return ([self.select] if self.select else []) + sides
+
+    def where(self, comparison: Comparison) -> str:
+        """` in PurpleKey-S20` for one of its comparisons, where they are of several worlds; else nothing."""
+        worlds = {each.of.world for each in self.compare}
+        return f" in {comparison.of.world}" if len(worlds) > 1 else ""
+
+    def margin_of(self, comparison: Comparison) -> Margin | None:
+        """The margin that a comparison is judged by."""
+        return comparison.margin or self.margin
+
+    def redo(self, scale: str) -> str:
+        """The command that measures it again: at a scale, or at its first one where that does not run it."""
+        if self.not_run is not None:
+            return ""
+        at = scale if scale in self.scales else self.scales[0]
+        return f"groundlab reproduce --claim {self.id}" + (f" --scale {at}" if at != "quick" else "")
 
     @model_validator(mode="after")
     def _in_words_of_its_paper(self) -> "Claim":
@@ -181,19 +232,24 @@ class Claim(_Strict):
         wrong = [each for each in policies if not any(fnmatchcase(each, pattern) for pattern in paper.policies)]
         if wrong:
             raise ValueError(f"{self.id} names the policy {wrong[0]!r}; it must be one of {', '.join(paper.policies)}")
+        called = set[tuple[str, ...]]()
+        for each in self.compare:
+            sides = [side.short(paper.short_names) for side in (each.of, each.than, *each.beside)]
+            if len(set(sides)) < len(sides):
+                raise ValueError(f"{self.id} calls two sides {sides[0]!r}; give each a label that tells them apart")
+            called.add((each.metric, each.of.when, self.where(each), *sides[:2]))
+        if len(called) < len(self.compare):
+            raise ValueError(f"{self.id} calls two comparisons alike; give their sides labels that tell them apart")
         return self
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> "Claim":
         if self.not_run is not None:
             return self
-        if not self.command:
-            raise ValueError(f"{self.id} needs a command that measures it again")
         compares = self.tolerance in ("ordering", "equivalence")
         if compares and not self.compare:
             raise ValueError(f"{self.id} is an {self.tolerance} and needs compare")
-        if (self.tolerance == "equivalence") != (self.margin is not None):
-            raise ValueError(f"{self.id} needs a margin, and tolerance equivalence, or neither")
+        self._check_margins()
         if self.kind == "own" and self.published:
             raise ValueError(f"{self.id} is our own and has published values; they belong to the paper's claims")
         if self.primary and not self.family:
@@ -203,9 +259,30 @@ class Claim(_Strict):
             raise ValueError(f"{self.id} needs select, and {self.against} values, a range or failed_layouts")
         return self
 
+    def _check_margins(self) -> None:
+        """Raises ValueError where "no difference" or "within the interval" has no measure, or a measure no use."""
+        for each in self.compare:
+            needs = self.tolerance == "equivalence" or each.direction in ("not lower", "not higher")
+            if needs != (self.margin_of(each) is not None):
+                rule = "equivalence, not lower and not higher need a margin, and nothing else has one"
+                raise ValueError(f"{self.id} is {self.tolerance}, {each.direction}: {rule}")
+        if self.tolerance == "interval":
+            without = [metric for metric in self.expected if self.margin is None or self.margin.of(metric) is None]
+            if without:
+                raise ValueError(f"{self.id} is an interval and needs a margin of {', '.join(without)}")
+
 
 class _ClaimsFile(_Strict):
+    headline: str = ""
+    """What came out, for a table of all papers: `{claim-id:side}` stands for a number (verdicts.filled)."""
     claims: tuple[Claim, ...]
+
+
+@cache
+def headline(paper: str) -> str:
+    """What a paper's claims file says came out, its numbers still to be filled in; empty where it has none."""
+    file = plugins.load(plugins.PAPERS)[paper].config_folder / "claims.yaml"
+    return _read_file(file).headline if file.is_file() else ""
 
 
 @cache
@@ -232,10 +309,13 @@ def _consistent(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 
 def read_claims(path: Path) -> tuple[Claim, ...]:
     """The claims in one file. Raises GroundlabError naming what is wrong in it."""
+    return _consistent(_read_file(path).claims)
+
+
+def _read_file(path: Path) -> _ClaimsFile:
     if not path.exists():
         raise GroundlabError(f"{path} does not exist; restore it (git checkout configs)")
-    content = read_yaml(path, fix="mend that line")
-    return _consistent(parse(_ClaimsFile, content, str(path)).claims)
+    return parse(_ClaimsFile, read_yaml(path, fix="mend that line"), str(path))
 
 
 def published_cells(paper: str, table: str) -> dict[tuple[str, str], dict[str, float]]:

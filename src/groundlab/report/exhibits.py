@@ -127,7 +127,8 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
         return Drawn(exhibit, skipped=f"{name} holds nothing of it")
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
-    return Drawn(exhibit, tuple(style.save(result, home / "figures", id)))
+    corner = f"scale {records.scale}" if exhibit.methods else ""
+    return Drawn(exhibit, tuple(style.save(result, home / "figures", id, corner)))
 
 
 def _files(home: Path, id: str) -> tuple[Path, ...]:

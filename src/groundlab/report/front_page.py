@@ -18,23 +18,30 @@ import pandas as pd
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import read_reference
+from groundlab.report.claims import headline
 from groundlab.report.exhibits import draw_all, exhibits
-from groundlab.report.judging import MISSED, counted
 from groundlab.report.records import load
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
+from groundlab.report.verdicts import MISSED, NOT_RUN, SIGNS, counted, filled
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
 
 Every claim of the papers, as judged from the [published results](../results/reference.json). Made by
-`groundlab figures --publish` from stored records; nothing here is typed by hand, and a miss is shown as a miss.
-*paper* is what is printed there, *original code* what the authors' released code gave when it was run again.
-The rule of each verdict is in `configs/<paper>/claims.yaml`, how intervals are made in
-[artifact.md](artifact.md#intervals); why a row does not reproduce is told on the paper's page.
+`groundlab figures --publish` from stored records; nothing here is typed by hand, and a miss is shown as a miss. A claim
+that was judged at several scales stands once, with what came out at each. *paper* is what is printed there, *original
+code* what the authors' released code gave when it was run again. The rule of each verdict is in
+`configs/<paper>/claims.yaml`; how intervals are made is told in [artifact.md](artifact.md#intervals).
+`groundlab reproduce --claim ID --scale SCALE` measures one again.
 """
-_APART = {"own": "Our own bars, controls and findings", "later work": "What later work published of these worlds"}
-"""The kinds of claims that are counted apart from the paper's, and their headings."""
+_KINDS = {
+    "paper": "Claims of the paper about its method",
+    "baseline": "Its rows of random agents, rules and ceilings",
+    "own": "Our own bars, controls and findings",
+    "later work": "What later work published of these worlds",
+}
+"""The kinds of claims, each counted by itself, and their headings."""
 
 
 def publish(folder: str | Path, root: Path) -> list[Path]:
@@ -90,7 +97,7 @@ class Published:
     claims: tuple[dict[str, Any], ...]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """The paper's claims (`paper`), our own bars and controls (`own`), or those of `later work`."""
+        """The claims of a kind (claims.py)."""
         return [claim for claim in self.claims if claim["kind"] == kind]
 
     def notebooks(self) -> str:
@@ -98,6 +105,10 @@ class Published:
         files = sorted((self.folder / self.paper / "executed").glob("*.ipynb"))
         home = f"results/{self.folder.name}/{self.paper}/executed"
         return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
+
+    def headline(self) -> str:
+        """What came out, in a sentence: the paper's `headline`, its numbers filled in from these claims."""
+        return filled(headline(self.paper), {claim["id"]: claim for claim in self.claims}) or "–"
 
     def counts(self, kind: str) -> str:
         """`17 reproduced, 3 within interval`; a dash for none."""
@@ -120,23 +131,20 @@ def published(results: Path) -> Iterator[Published]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """One row a paper: its page, its question, its executed notebooks, the command, what the runs took, and its claims.
-
-    The column of later work is there when a paper has claims of that kind.
-    """
-    kinds = ["paper", "own", *(["later work"] if any(each.of_kind("later work") for each in every) else [])]
-    heads = ["paper", "question", "executed", "command", "CPU minutes", "its claims", "our own", "later work"]
-    heads = heads[: 5 + len(kinds)]
-    rows = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    """One row a paper, at the scale where most of its claims were judged: what came out, and where more is."""
+    rows = ["| paper | what came out | its claims | more |", "|---|---|---|---|"]
     offered = plugins.load(plugins.PAPERS)
-    for each in every:
-        command = f"`nox -s reproduce -- --only {each.paper}`" + (f" `--scale {each.scale}`" * (each.scale != "quick"))
-        minutes = load(each.folder).of_paper(each.paper).runs["cpu_seconds"].sum() / 60
-        page = f"[{each.paper}](docs/papers/{each.paper}.md)"
-        question = offered[each.paper].question
-        cells = page, question, each.notebooks(), command, f"{minutes:.0f}", *map(each.counts, kinds)
-        rows.append("| " + " | ".join(cells) + " |")
+    for paper in dict.fromkeys(each.paper for each in every):
+        best = best_scale([each for each in every if each.paper == paper])
+        links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
+        title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
+        rows.append(f"| {title} | {best.headline()} | at `{best.scale}`: {best.counts('paper')} | {links} |")
     return "\n".join(rows)
+
+
+def best_scale(every: Sequence[Published]) -> Published:
+    """Of a paper's published results those in which most of its own claims were judged; the first of equals."""
+    return max(every, key=lambda each: sum(claim["verdict"] != NOT_RUN for claim in each.of_kind("paper")))
 
 
 def results_block(every: Sequence[Published]) -> str:
@@ -156,49 +164,83 @@ def results_block(every: Sequence[Published]) -> str:
 
 
 def claims_page(every: Sequence[Published]) -> str:
-    """docs/claims.md: a heading, the misses of all papers, and two tables of claims for each paper and scale."""
-    parts = [f"## {each.paper}, {each.scale}\n\n{claims_block(each)}" for each in every]
+    """docs/claims.md: a heading, the misses of all papers, and the claims of each paper by their kinds."""
+    papers = [[each for each in every if each.paper == paper] for paper in dict.fromkeys(each.paper for each in every)]
+    parts = [f'## <a id="{mine[0].paper}"></a>{mine[0].paper}\n\n{claims_block(mine)}' for mine in papers]
     return "\n\n".join([_CLAIMS_HEAD.rstrip(), *misses_block(every), *parts]) + "\n"
 
 
 def misses_block(every: Sequence[Published]) -> list[str]:
-    """Every claim that failed, of all papers and scales, as a heading and a table; empty where none did."""
-    rows = [
-        {"of": f"{each.paper}, {each.scale}", "whose": "the paper's" if kind == "paper" else kind, **_row(claim)}
-        for each in every
-        for kind in ("paper", *_APART)
-        for claim in each.of_kind(kind)
-        if claim["verdict"] == MISSED
-    ]
+    """Every claim that failed at some scale, of all papers, with why, as a heading and a table; empty for none."""
+    found = _by_claim(every)
+    rows = [_miss(judged) for judged in found.values() if any(claim["verdict"] == MISSED for _, claim in judged)]
     if not rows:
         return []
-    told = f"{len(rows)} verdicts. A claim that misses at two scales stands twice; its paper's page tells why."
-    return ["## Not reproduced", told, markdown(pd.DataFrame(rows).drop(columns="verdict"))]
+    return ["## Not reproduced", f"{len(rows)} claims, each with the scales that it missed at.", _markdown(rows)]
 
 
-def claims_block(each: Published) -> str:
-    """The verdicts of one paper in a results folder as Markdown: the paper's claims, our own, those of later work."""
-    parts = [f"Results `{each.folder.name}`: {each.counts('paper')}.", _table(each.of_kind("paper"))]
-    for kind, heading in _APART.items():
-        if each.of_kind(kind):
-            parts += [f"{heading}: {each.counts(kind)}.", _table(each.of_kind(kind))]
+def _miss(judged: "_Judged") -> dict[str, str]:
+    _, claim = judged[-1]
+    told = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
+    missed = [(scale, each) for scale, each in judged if each["verdict"] == MISSED]
+    return {
+        "claim": _title(claim) + ("" if claim["kind"] == "paper" else f", {claim['kind']}"),
+        "paper": claim["readable"]["paper"],
+        "measured": _measured(missed),
+        "why": told,
+    }
+
+
+def claims_block(mine: Sequence[Published]) -> str:
+    """The verdicts of one paper at its published scales as Markdown, a table for each kind of claims."""
+    where = "; ".join(f"`{each.scale}`: `{each.folder.name}`" for each in mine)
+    parts, found = [f"Results {where}."], _by_claim(mine)
+    for kind, heading in _KINDS.items():
+        if judged := [each for each in found.values() if each[0][1]["kind"] == kind]:
+            counts = "; ".join(f"`{each.scale}`: {each.counts(kind)}" for each in mine)
+            parts += [f"**{heading}.** {counts}.", _markdown([_row(each) for each in judged])]
     return "\n\n".join(parts)
 
 
-def _table(claims: list[dict[str, Any]]) -> str:
-    return markdown(pd.DataFrame([_row(claim) for claim in claims]))
+_Judged = list[tuple[str, dict[str, Any]]]
+"""A claim by scale, as claims.json holds it: the scales that judged it, or one that did not where none did."""
 
 
-def _row(claim: dict[str, Any]) -> dict[str, str]:
-    row = claim["readable"]
+def _by_claim(every: Sequence[Published]) -> dict[str, _Judged]:
+    """Each claim of some results by its id, in the order of their claims."""
+    found: dict[str, _Judged] = {}
+    for each in every:
+        for claim in each.claims:
+            found.setdefault(claim["id"], []).append((each.scale, claim))
+    judged = {name: [(scale, each) for scale, each in one if each["verdict"] != NOT_RUN] for name, one in found.items()}
+    return {name: judged[name] or found[name][:1] for name in found}
+
+
+def _markdown(rows: Sequence[dict[str, str]]) -> str:
+    return markdown(pd.DataFrame(rows))
+
+
+def _row(judged: _Judged) -> dict[str, str]:
+    _, claim = judged[-1]
+    words = [f"{scale}: {SIGNS[each['verdict']]} {each['verdict']}" for scale, each in judged]
     return {
-        "claim": f"{row['claim']}: {_short(claim['statement'])} (`{claim['id']}`)",
-        "paper": row["paper"],
-        "original code": row["original re-run"],
-        "measured": row["here"],
-        "seeds": row["seeds"],
-        "verdict": row["verdict"],
+        "claim": f"{_title(claim)}",
+        "paper": claim["readable"]["paper"],
+        "original code": claim["readable"]["original re-run"],
+        "measured": _measured(judged),
+        "verdict": "; ".join(words) if claim["verdict"] != NOT_RUN else f"{SIGNS[NOT_RUN]} not run",
     }
+
+
+def _measured(judged: _Judged) -> str:
+    """What was measured at each scale, with the number of seeds."""
+    told = [(scale, each["readable"]) for scale, each in judged if each["verdict"] != NOT_RUN]
+    parts = [f"{scale}, {row['seeds']} seed{'s' * (row['seeds'] != '1')}: {row['here']}" for scale, row in told]
+    return "; ".join(parts) or "–"
+
+
+def _title(claim: dict[str, Any]) -> str:
+    return f"{claim['readable']['claim']}: {_short(claim['statement'])} (`{claim['id']}`)"
 
 
 def _short(statement: str) -> str:

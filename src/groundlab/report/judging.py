@@ -4,14 +4,13 @@
     verdicts[0].verdict        # one of VERDICTS: "reproduced", "within interval", "ordering holds", ...
 
 `_judge_values` judges the classes exact, numeric and interval, `_judge_order` orderings and equivalences; claims.py is
-the schema of what is judged, statistics.py says how wide intervals are. Trained agents of fewer than five seeds show
-a shape at best.
+the schema of what is judged, verdicts.py what comes of it, statistics.py says how wide intervals are. Agents that were
+trained with fewer than five seeds show an ordering at best, and only where the seeds of both sides do not mix.
 """
 
-import html
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from groundlab.core import plugins
 from groundlab.report.claims import Claim, Comparison, Margin, Selector, load_claims
 from groundlab.report.records import (
     Records,
     episode_columns,
+    falls,
     holds_training,
     levels_at,
     load,
@@ -40,18 +39,31 @@ from groundlab.report.statistics import (
     agrees_with_share,
     bounds_of,
     difference_interval,
+    in_two_groups,
     mean_interval,
     permutation_p,
 )
-from groundlab.report.tables import DECIMALS, markdown, measured
+from groundlab.report.verdicts import (
+    CANNOT_TELL,
+    EQUIVALENT,
+    HOLDS,
+    MISSED,
+    NONE_FOUND,
+    NOT_RUN,
+    NOT_TOLD,
+    OPPOSITE,
+    REPRODUCED,
+    SEEN,
+    SIGNS,
+    WITHIN,
+    WORST_FIRST,
+    Verdict,
+    Verdicts,
+    level_text,
+    metric_name,
+    short_names,
+)
 
-REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
-SHAPE, NOT_TOLD, MISSED = "shape only", "not told apart", "not reproduced"
-NOT_RUN = "not run at this scale"
-VERDICTS: tuple[str, ...] = (REPRODUCED, WITHIN, HOLDS, EQUIVALENT, SHAPE, NOT_TOLD, MISSED, NOT_RUN)
-# A verdict is a sign and a word; where there is colour, it only helps.
-SIGNS: dict[str, str] = dict(zip(VERDICTS, ("✓", "✓", "✓", "✓", "~", "?", "✗", "–"), strict=True))
-_WORST_FIRST = (MISSED, NOT_TOLD, SHAPE)
 _WORD = {
     "exact": REPRODUCED,
     "numeric": REPRODUCED,
@@ -61,94 +73,14 @@ _WORD = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A claim with what was measured for it; `by_metric` holds the verdict of each part."""
-
-    claim: Claim
-    verdict: str
-    reason: str
-    fresh: dict[str, Estimate] = field(default_factory=dict)
-    by_metric: dict[str, str] = field(default_factory=dict)
-    seeds: int = 0
-    seconds: float | None = None
-    confidence: float = CONFIDENCE
-    """Of its intervals: higher for one of several comparisons."""
-
-    @property
-    def judged(self) -> bool:
-        """Whether there was anything to judge by."""
-        return self.verdict != NOT_RUN
-
-    def as_json(self) -> dict[str, Any]:
-        """The record that claims.json holds."""
-        claim = self.claim.model_dump(mode="json", include=_COPIED)
-        fresh = {key: each.as_json() for key, each in self.fresh.items()}
-        own = {"fresh": fresh, "seeds": self.seeds, "verdicts": self.by_metric, "verdict": self.verdict}
-        row = readable_row(self)
-        return {**claim, **own, "reason": self.reason, "seconds": self.seconds, "readable": row}
-
-
-_COPIED = {"id", "paper", "kind", "locus", "statement", "tolerance", "source", "command", "scales", "published"} | {
-    "original"
-}
-
-
-class Verdicts(list[Verdict]):
-    """Verdicts that a notebook shows as a table."""
-
-    @property
-    def exact_failed(self) -> list[Verdict]:
-        """The claims of class `exact` that do not hold."""
-        return [each for each in self if each.claim.tolerance == "exact" and each.verdict == MISSED]
-
-    def counts(self) -> dict[str, int]:
-        """How many claims got each verdict, the absent ones left out."""
-        return counted(each.verdict for each in self)
-
-    def of_kind(self, kind: str) -> "Verdicts":
-        """Those on the paper's claims (`paper`), on our own bars and controls (`own`), or on `later work`."""
-        return Verdicts(each for each in self if each.claim.kind == kind)
-
-    @property
-    def readable(self) -> pd.DataFrame:
-        """One row a claim, as text."""
-        return pd.DataFrame([readable_row(each) for each in self])
-
-    @property
-    def markdown(self) -> str:
-        """The readable rows as a Markdown table."""
-        return markdown(self.readable) + "\n"
-
-    def _repr_html_(self) -> str:
-        rows = [(readable_row(each), each.reason) for each in self]
-        head = "".join(_cell("th", name) for name in (rows[0][0] if rows else ()))
-        body = "".join(
-            f'<tr title="{html.escape(reason)}">' + "".join(_cell("td", text) for text in row.values()) + "</tr>"
-            for row, reason in rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def counted(words: Iterable[str]) -> dict[str, int]:
-    """How often each verdict stands among `words`, in the order of `VERDICTS`, the absent ones left out."""
-    numbers = Counter(words)
-    return {word: numbers[word] for word in VERDICTS if numbers[word]}
-
-
-def _cell(tag: str, text: str) -> str:
-    """A cell of a notebook's table, one measurement a line (Jupyter would set it flush right)."""
-    lines = "<br>".join(html.escape(line) for line in text.split("; "))
-    return f'<{tag} style="text-align:left;vertical-align:top">{lines}</{tag}>'
-
-
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
     """The verdict on each claim (of one paper, or of all) by the results of its own paper in a folder."""
     records = folder if isinstance(folder, Records) else load(folder)
     chosen = [claim for claim in (load_claims(paper) if claims is None else claims) if paper in (None, claim.paper)]
     by_paper = {name: records.of_paper(name) for name in {claim.paper for claim in chosen}}
-    at_this_scale = [claim for claim in chosen if records.scale in claim.scales]
-    others = Counter(claim.family for claim in at_this_scale if claim.family and not claim.primary)
+    every = {claim.id: claim for name in by_paper for claim in load_claims(name)} | {each.id: each for each in chosen}
+    families = (claim.family for claim in every.values() if records.scale in claim.scales and not claim.primary)
+    others = Counter(family for family in families if family)  # whichever of them are judged now
     return Verdicts(
         judge_claim(claim, by_paper[claim.paper], 1 if claim.primary else max(1, others[claim.family]))
         for claim in chosen
@@ -191,7 +123,7 @@ def _select(records: Records, selector: Selector) -> pd.DataFrame:
 
 
 def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
-    """[seeds, layouts], or [seeds, 1] of a seed's training: its least successful test, its success, its tenths.
+    """[seeds, layouts], or [seeds, 1] of a seed's training: its least successful test, its success, tenths, fall.
 
     Episodes that were counted as they finished belong to no layout: they are taken in their order.
     """
@@ -204,6 +136,8 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
         return training_means(rows, metric)
     if selector.when in ("first tenth", "last tenth"):
         return tenth_means(rows, metric, last=selector.when == "last tenth")
+    if selector.when == "fall":
+        return falls(rows, metric)
     worst = table(rows, "success", columns="iteration").argmin(axis=1)
     return np.take_along_axis(table(rows, metric, columns="iteration"), worst[:, None], 1)
 
@@ -215,9 +149,10 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     for metric in claim.expected or claim.range:
         fresh[metric] = estimate_for(claim, metric, records)
         holds, reason = compare_value(claim, metric, fresh[metric])
-        unknown = claim.tolerance == "interval" and not fresh[metric].known
-        parts[metric] = SHAPE if unknown or (few and holds) else _word(claim, holds)
-        reasons.append(f"{SIGNS[parts[metric]]} {reason}")
+        doubt = f"{_seeds_say(few)} nothing of a value" if few else _too_wide(claim, metric, fresh[metric])
+        untold = bool(few or (holds and doubt))
+        parts[metric] = CANNOT_TELL if untold else _WORD[claim.tolerance] if holds else MISSED
+        reasons.append(f"{SIGNS[parts[metric]]} {reason}" + (f", but {doubt}" if untold else ""))
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
         parts["failed layouts"] = REPRODUCED if holds else MISSED
@@ -225,8 +160,17 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     return _conclude(claim, records, fresh, parts, reasons)
 
 
-def _word(claim: Claim, holds: bool) -> str:
-    return _WORD[claim.tolerance] if holds else MISSED
+def _too_wide(claim: Claim, metric: str, fresh: Estimate) -> str:
+    """Why an interval says nothing of a value that lies in it; empty where it does, and for other classes of claims."""
+    if claim.tolerance != "interval":
+        return ""
+    if not fresh.known:
+        return "one seed has no interval"
+    margin = claim.margin.of(metric) if claim.margin else None
+    half = (fresh.high - fresh.low) / 2
+    if margin is None or half <= float(margin) / 2:
+        return ""
+    return f"half of the interval, {half:.2f}, is more than half the margin of {margin}"
 
 
 def estimate(selector: Selector, metric: str, records: Records, drawn: bool = True) -> Estimate:
@@ -254,9 +198,14 @@ def _trained(records: Records, selector: Selector) -> bool:
     return records.once(f"trained {selector.key}", lambda: holds_training(curves.loc[curves["run"].isin(runs)]))
 
 
-def _few_seeds(records: Records, selector: Selector) -> bool:
-    """Whether these are trainings of fewer seeds than a verdict on an ordering needs."""
-    return _trained(records, selector) and len(set(select_rows(records, selector)["seed"])) < SEEDS_FOR_A_VERDICT
+def _few_seeds(records: Records, *selectors: Selector) -> int:
+    """The least number of seeds of those that are trainings, where it is less than a verdict needs; else 0."""
+    seeds = [len(set(select_rows(records, each)["seed"])) for each in selectors if _trained(records, each)]
+    return min(seeds) if seeds and min(seeds) < SEEDS_FOR_A_VERDICT else 0
+
+
+def _seeds_say(seeds: int) -> str:
+    return "one seed says" if seeds == 1 else f"{seeds} seeds say"
 
 
 def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str]:
@@ -267,7 +216,7 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
     value = claim.expected[metric]
     if claim.tolerance == "interval":
         ends = f"[{fresh.low:.2f}, {fresh.high:.2f}]" if fresh.known else f"{fresh.value:.2f}, one seed"
-        told = f"{metric} {value} against {ends}"
+        told = f"{metric} here {ends}, {claim.against} {value}"
         if claim.episodes and metric == "success":
             agrees = agrees_with_share(fresh, float(value), claim.episodes)
             return agrees, f"{told}, the printed share being of {claim.episodes} episodes"
@@ -275,9 +224,9 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
     if claim.tolerance == "numeric" and metric in claim.within:
         width = claim.within[metric]
         distance = abs(Decimal(repr(round(fresh.value, 9))) - value)
-        return distance <= width, f"{metric} {fresh.value:.2f} against {value}, at most {width} apart"
+        return distance <= width, f"{metric} here {fresh.value:.2f}, {claim.against} {value}, at most {width} apart"
     rounded = round_as(fresh.value, value)
-    return rounded == value, f"{metric} {rounded} against {value}"
+    return rounded == value, f"{metric} here {rounded}, {claim.against} {value}"
 
 
 def round_as(value: float, like: Decimal) -> Decimal:
@@ -298,58 +247,62 @@ def _listed(layouts: list[int]) -> str:
 
 
 def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
-    fresh, parts, reasons = {}, {}, []
+    fresh, parts, reasons, levels = {}, {}, [], {}
+    names = short_names(claim.paper)
     for each in claim.compare:
-        name = _comparison_name(each, _short_names(claim.paper))
+        sides = [(side.short(names), side) for side in (each.of, each.than)]
+        name = f"{metric_name(each)}{claim.where(each)}: {' - '.join(label for label, _ in sides)}"
+        ours, theirs, paired = _sides(each, records)
         if each.measure == "permutation":
-            fresh[name], word = _permuted(each, records, 1 - confidence)
+            fresh[name], word = _permuted(each, ours, theirs, 1 - confidence)
         else:
-            fresh[name] = difference(each, records, confidence)
-            word = outcome(each, fresh[name], claim.margin)
-        few = any(_few_seeds(records, side) for side in (each.of, each.than))
-        parts[name] = SHAPE if few and word in (HOLDS, EQUIVALENT) else word
-        reasons.append(f"{name} {_interval_text(each, fresh[name])}, must be {_requirement(each, claim.margin)}")
+            fresh[name] = _difference(each, records, ours, theirs, paired, confidence)
+            word = outcome(each, fresh[name], claim.margin_of(each))
+        beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}
+        shown = {sides[0][0]: ours.mean(), sides[1][0]: theirs.mean(), **beside}
+        levels[name] = {label: float(level) for label, level in shown.items()}
+        few = _few_seeds(records, each.of, each.than)
+        told = _WORD[claim.tolerance] if word == EQUIVALENT else word
+        parts[name] = _by_few_seeds(each, word, ours, theirs) if few else told
+        doubt = f"; {_seeds_say(few)} nothing here" if parts[name] == CANNOT_TELL else ""
+        reasons.append(f"{name} must {_requirement(each, claim.margin_of(each))}{doubt}")
     if confidence > CONFIDENCE:
-        reasons.append(f"at {_percent(confidence)}, one of several comparisons ({claim.family})")
-    return replace(_conclude(claim, records, fresh, parts, reasons), confidence=confidence)
+        reasons.append(f"{level_text(confidence).removeprefix('; ')}, one of several comparisons ({claim.family})")
+    found = _conclude(claim, records, fresh, parts, reasons)
+    return replace(found, confidence=confidence, levels=levels)
 
 
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.4g} %"
+def _by_few_seeds(comparison: Comparison, word: str, ours: np.ndarray, theirs: np.ndarray) -> str:
+    """What trainings of few seeds show: an ordering, where every seed of one side is beyond every seed of the other."""
+    if comparison.direction not in ("lower", "higher"):
+        return CANNOT_TELL
+    above, below = sorted((ours.mean(axis=1), theirs.mean(axis=1)), key=np.mean, reverse=True)
+    apart = above.min() > below.max()
+    return {HOLDS: SEEN, MISSED: OPPOSITE}.get(word, CANNOT_TELL) if apart else CANNOT_TELL
 
 
-def _permuted(comparison: Comparison, records: Records, level: float) -> tuple[Estimate, str]:
+def _permuted(comparison: Comparison, ours: np.ndarray, theirs: np.ndarray, level: float) -> tuple[Estimate, str]:
     """The p of a permutation of seeds, and what it says; the opposite has a p of its own."""
-    ours, theirs = (_values(records, side, comparison.metric).mean(axis=1) for side in (comparison.of, comparison.than))
-    if comparison.direction.endswith("lower"):
-        ours, theirs = theirs, ours
-    p, opposite = permutation_p(ours, theirs), permutation_p(theirs, ours)
-    shown, reverse = (MISSED, HOLDS) if comparison.direction.startswith("not") else (HOLDS, MISSED)
-    return Estimate(p, np.nan, np.nan), shown if p <= level else reverse if opposite <= level else NOT_TOLD
+    first, second = ours.mean(axis=1), theirs.mean(axis=1)
+    if comparison.direction == "lower":
+        first, second = second, first
+    p, opposite = permutation_p(first, second), permutation_p(second, first)
+    return Estimate(p, np.nan, np.nan), HOLDS if p <= level else MISSED if opposite <= level else NOT_TOLD
 
 
-def _short_names(paper: str) -> Mapping[str, str]:
-    return plugins.load(plugins.PAPERS)[paper].short_names
-
-
-def _comparison_name(comparison: Comparison, names: Mapping[str, str]) -> str:
-    """`success: mediator - random`, or `success: knowledge above phi = 0, permutation of seeds`."""
-    of, than = comparison.of.short(names), comparison.than.short(names)
-    if comparison.measure == "permutation":
-        side = "below" if comparison.direction.endswith("lower") else "above"
-        return f"{comparison.metric}: {of} {side} {than}, permutation of seeds"
-    return f"{comparison.metric}: {of} - {than}"
-
-
-def difference(comparison: Comparison, records: Records, confidence: float = CONFIDENCE) -> Estimate:
-    """`of` minus `than` with its interval, paired on the layouts that both played."""
+def _sides(comparison: Comparison, records: Records) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(`of` [seeds, layouts], `than`, whether they are paired on the layouts that both played)."""
     sides = comparison.of, comparison.than
     if all(side.when == "end" for side in sides):
-        rows = select_rows(records, comparison.of), select_rows(records, comparison.than)
-        ours, theirs, paired = tables_of_both(*rows, comparison.metric)
-    else:
-        ours, theirs = (_values(records, side, comparison.metric) for side in sides)
-        paired = False
+        return tables_of_both(select_rows(records, sides[0]), select_rows(records, sides[1]), comparison.metric)
+    ours, theirs = (_values(records, side, comparison.metric) for side in sides)
+    return ours, theirs, False
+
+
+def _difference(
+    comparison: Comparison, records: Records, ours: np.ndarray, theirs: np.ndarray, paired: bool, confidence: float
+) -> Estimate:
+    """`of` minus `than` with its interval."""
     return difference_interval(
         ours,
         theirs,
@@ -362,25 +315,31 @@ def difference(comparison: Comparison, records: Records, confidence: float = CON
 
 def _requirement(comparison: Comparison, margin: Margin | None) -> str:
     if margin is not None:
-        worse = "lose less than" if comparison.direction == "not lower" else "differ by less than"
-        return f"{worse} {margin.points} ({' '.join(margin.source.split())})"
-    return comparison.direction + (f" by {comparison.by} at least" if comparison.by else "")
+        worse = {"not lower": "not be lower by", "not higher": "not be higher by"}
+        verb = worse.get(comparison.direction, "not differ by")
+        return f"{verb} {margin.of(comparison.metric)} or more ({' '.join(margin.source.split())})"
+    return f"be {comparison.direction}" + (f" by {comparison.by} at least" if comparison.by else "")
 
 
 def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None) -> str:
     """What a difference with its interval says about a comparison.
 
-    `lower` and `higher` need all of the interval on their side, beyond `by` where it is set; without a margin the `not`
-    forms are only told apart where the difference itself is shown.
+    `lower` and `higher` need all of the interval on their side, beyond `by` where it is set. With a margin it must lie
+    within that, for `not lower` and `not higher` on the stated side only. `not significantly higher` (or lower) finds
+    none where no such difference is shown, and holds as an ordering where the opposite is.
     """
     if not gap.known:
         return NOT_TOLD
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
     low, high = round(gap.low, 9), round(gap.high, 9)
+    if comparison.direction.startswith("not significantly"):
+        shown = "lower" if high < 0 else "higher" if low > 0 else ""
+        refuted = comparison.direction.endswith((shown, "different"))
+        return NONE_FOUND if not shown else MISSED if refuted else HOLDS
     if comparison.direction not in ("higher", "not lower"):
         low, high = -high, -low
     if margin is not None:
-        points, both = float(margin.points), not comparison.direction.startswith("not")
+        points, both = float(margin.of(comparison.metric) or 0), not comparison.direction.startswith("not")
         if low > -points and (high < points or not both):
             return EQUIVALENT
         return MISSED if high < -points or (both and low > points) else NOT_TOLD
@@ -390,62 +349,51 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None)
     return HOLDS if low > 0 and low >= by else NOT_TOLD
 
 
-def _interval_text(comparison: Comparison, gap: Estimate) -> str:
-    """A difference with its signs, or a p."""
-    if comparison.measure == "permutation":
-        return f"p = {gap.value:.3f}"
-    if not gap.known:
-        return f"{gap.value:+.2f} (one seed)"
-    digits = 2 if comparison.metric != "return" else DECIMALS["return"]
-    ends = (round(each, digits) + 0.0 for each in (gap.value, gap.low, gap.high))  # + 0.0: no -0.00 is printed
-    value, low, high = (f"{each:+.{digits}f}" for each in ends)
-    return f"{value} [{low}, {high}]"
-
-
 def _conclude(
     claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
 ) -> Verdict:
-    verdict = next((word for word in _WORST_FIRST if word in parts.values()), _WORD[claim.tolerance])
-    seeds = len(set(select_rows(records, claim.selectors[0])["seed"]))
-    return Verdict(claim, verdict, "; ".join(reasons), fresh, parts, seeds, _seconds(claim, records))
+    best = NONE_FOUND if NONE_FOUND in parts.values() else _WORD[claim.tolerance]
+    verdict = next((word for word in WORST_FIRST if word in parts.values()), best)
+    if split := [each.short(short_names(claim.paper)) for each in claim.selectors if _splits(claim, records, each)]:
+        reasons.append(
+            f"seeds of {', '.join(dict.fromkeys(split))} fall into two groups, far apart: intervals are too narrow"
+        )
+    runs = _runs_behind(claim, records)
+    return Verdict(
+        claim,
+        verdict,
+        "; ".join(reasons),
+        fresh,
+        parts,
+        seeds=len(set(select_rows(records, claim.selectors[0])["seed"])),
+        runs=len(runs),
+        missing=sum(entry["status"] != "finished" for entry in _entries_behind(claim, records)),
+        seconds=round(sum(runs.values()), 2),
+    )
 
 
-def _seconds(claim: Claim, records: Records) -> float:
-    """Wall time of the runs behind a claim, summed."""
+def _splits(claim: Claim, records: Records, selector: Selector) -> bool:
+    """Whether the seeds of trained agents either learn or do not."""
+    metrics = {each.metric for each in claim.compare} | set(claim.expected) | set(claim.range)
+    if "success" not in metrics or not _trained(records, selector):
+        return False
+    return in_two_groups(_values(records, selector, "success").mean(axis=1))
+
+
+def _runs_behind(claim: Claim, records: Records) -> dict[str, float]:
+    """The finished runs that a claim is judged by, with their wall time in seconds."""
     chosen: dict[str, float] = {}
     for each in claim.selectors:
         runs = select(records.runs, method=each.method, world=each.world, settings=each.settings)
         chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
-    return round(sum(chosen.values()), 2)
+    return chosen
 
 
-def readable_row(verdict: Verdict) -> dict[str, str]:
-    """A claim as people read it: what the paper prints, the original code's re-run, here with interval, verdict."""
-    claim = verdict.claim
-    failed = "" if claim.failed_layouts is None else f"fails on {', '.join(map(str, claim.failed_layouts))}"
-    return {
-        "claim": claim.locus,
-        "statement": claim.statement,
-        "paper": _numbers(claim.published, claim.error_bar),
-        "original re-run": failed or _numbers(claim.original),
-        "here": _fresh(verdict),
-        "seeds": str(verdict.seeds) if verdict.judged else "–",
-        "verdict": f"{SIGNS[verdict.verdict]} {verdict.verdict} ({claim.tolerance})",
-    }
-
-
-def _numbers(values: dict[Any, Decimal], errors: dict[Any, Decimal] | None = None) -> str:
-    bars = {metric: f" ± {error}" for metric, error in (errors or {}).items()}
-    parts = [(metric, f"{value}{bars.get(metric, '')}") for metric, value in values.items()]
-    return "; ".join(f"{metric} {text}{' %' if metric == 'success' else ''}" for metric, text in parts) or "–"
-
-
-def _fresh(verdict: Verdict) -> str:
-    if verdict.claim.compare:
-        pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
-        told = "; ".join(f"{name} {_interval_text(each, gap)}" for each, (name, gap) in pairs) or "–"
-        return told + (f"; at {_percent(verdict.confidence)}" if verdict.confidence > CONFIDENCE else "")
-    parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
-    if "failed layouts" in verdict.by_metric:
-        parts.append(verdict.reason)
-    return "; ".join(parts) or "–"
+def _entries_behind(claim: Claim, records: Records) -> list[dict[str, Any]]:
+    """What the version's manifest says of the runs that it planned for a claim."""
+    return [
+        run
+        for run in records.manifest.get("runs", [])
+        if run["paper"] == claim.paper
+        and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
+    ]

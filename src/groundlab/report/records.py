@@ -212,6 +212,16 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
     return np.array(means)
 
 
+def falls(curves: pd.DataFrame, metric: str) -> np.ndarray:
+    """[seeds, 1]: how far the last record of a metric lies below the best one; 0 where training ends at its best.
+
+    Raises GroundlabError when one seed was run twice with other settings.
+    """
+    _refuse_duplicates(curves, "iteration")
+    recorded = curves.loc[curves[metric].notna()].sort_values("iteration").groupby("seed")[metric]
+    return (recorded.max() - recorded.last()).to_numpy(dtype=float)[:, None]
+
+
 def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """(frames, success in percent), both [points], of one run: a point an update, over the last `WINDOW` episodes.
 

@@ -10,21 +10,23 @@ Layout: review.html.j2.
 
 import base64
 import html
-import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from groundlab.core import storage
-from groundlab.core.manifests import find_published
+from groundlab.core import git, plugins, storage
+from groundlab.core.manifests import find_published, seal_pages
 from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
-from groundlab.report.judging import SIGNS, VERDICTS, Verdict, Verdicts, judge, readable_row
+from groundlab.report.judging import judge
 from groundlab.report.records import Records, load, select
+from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
+from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts, readable_row
 
-_CLASSES = dict(zip(VERDICTS, ("good", "good", "good", "good", "open", "open", "bad", "none"), strict=True))
+_CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,45 @@ def review(folder: str | Path) -> Review:
     page, claims = records.folder / "review.html", [each.as_json() for each in verdicts]
     storage.write_json(records.folder / "claims.json", claims)
     storage.write_atomic(page, _render(records, verdicts, exhibits, _beside_published(records, claims)))
+    storage.write_json(records.folder / "reporting.json", _reporting(records, verdicts))
+    seal_pages(records.folder)
     return Review(page, verdicts, exhibits, records.left_out)
+
+
+def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
+    """What a version declares of its scores, as rollout cards do (arXiv 2605.12131): views, rules and drops.
+
+    Every count is there where it is 0, too.
+    """
+    listed = records.manifest.get("runs", [])
+    dropped = [run for run in listed if run["status"] != "finished"]
+    return {
+        "views": {
+            "end": "the final evaluation: every layout of the run's list, played to its end or its time limit",
+            "first-finished": "episodes as they finish, until so many have: short ones are over-counted",
+            "training": "the episodes of a training, averaged over all of its frames",
+            "worst test": "each seed's test during training with the least success",
+            "tenths": "the first and the last tenth of a training's updates",
+            "at": "the last 100 episodes of a training before so many frames",
+            "fall": "each seed's best test during training, minus its last",
+        },
+        "rules": {
+            "success": "in percent of episodes; an episode cut off by its time limit is none",
+            "intervals": f"{CONFIDENCE:.0%}, over seeds, and over layouts where these stand for all (docs/artifact.md)",
+            "seeds": f"trained agents of fewer than {SEEDS_FOR_A_VERDICT} seeds get no verdict, only orderings seen",
+            "families": "of several comparisons one is primary, the others share its level (Bonferroni)",
+            "verdicts": MEANINGS,
+        },
+        "drops": {
+            "runs planned": len(listed),
+            "runs failed": sum(run["status"] == "failed" for run in dropped),
+            "runs missing": sum(run["status"] == "missing" for run in dropped),
+            "runs left out with their paper": records.left_out,
+            "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
+            "claims not run": sum(not each.judged for each in verdicts),
+            "claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
+        },
+    }
 
 
 def left_out_lines(papers: dict[str, int]) -> list[str]:
@@ -74,6 +114,8 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
         version=records.version,
         scale=records.scale,
         counts=[(SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
+        meanings=[(SIGNS[word], _CLASSES[word], word, MEANINGS[word]) for word in verdicts.counts()],
+        missed=[_claim(each, records, set()) for each in verdicts if each.verdict == MISSED],
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
         kinds=sorted({each.claim.kind for each in verdicts}),
@@ -94,11 +136,13 @@ def _paper(
     mine = [each for each in exhibits if each.exhibit.paper == paper]
     ours = Verdicts(each for each in verdicts if each.claim.paper == paper)
     drawn = {each.exhibit.id for each in mine if not each.skipped}
-    own = records.of_paper(paper)
+    own, offered = records.of_paper(paper), plugins.load(plugins.PAPERS)[paper]
     return {
         "name": paper,
+        "title": offered.title,
+        "url": offered.url,
         "counts": ours.counts(),
-        "claims": [_claim(each, own, drawn) for each in ours],
+        "claims": [_claim(each, own, drawn) for each in sorted(ours, key=lambda each: not each.judged)],
         "reference_note": note,
         "figures": [_figure(each, image, reference) for each in mine if (image := each.path("png"))],
         "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
@@ -114,16 +158,18 @@ def _pages(folder: Path, paper: str) -> list[tuple[str, str]]:
 
 def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
     seconds = verdict.seconds
-    figure = re.search(r"--figure (\S+)", verdict.claim.command or "")
     return {
         **readable_row(verdict),
         "id": verdict.claim.id,
         "kind": verdict.claim.kind,
-        "figure": figure.group(1) if figure and figure.group(1) in drawn else None,
+        "figure": verdict.claim.exhibit if verdict.claim.exhibit in drawn else None,
         "runs": _run_links(verdict, records) if verdict.judged else [],
         "tolerance": verdict.claim.tolerance,
         "source": verdict.claim.source,
-        "command": verdict.claim.command,
+        "command": verdict.claim.redo(records.scale),
+        "missing": verdict.missing,
+        "why": verdict.claim.why if verdict.verdict == MISSED else "",
+        "section": f"../../docs/papers/{verdict.claim.page}" if verdict.claim.page else "",
         "reason": verdict.reason,
         "word": verdict.verdict,
         "sign": SIGNS[verdict.verdict],
@@ -191,7 +237,7 @@ def _beside_published(records: Records, claims: list[dict[str, Any]]) -> dict[st
 
 
 def _origin(records: Records) -> dict[str, Any]:
-    """Commit, hardware and versions: from the manifest, or from the runs' while the folder is being assembled."""
+    """Commits, hardware and versions: from the manifest, or from the runs' while the folder is being assembled."""
     first = records.runs["manifest"].iloc[0]
     facts = records.manifest or first
     return {
@@ -199,6 +245,10 @@ def _origin(records: Records) -> dict[str, Any]:
         "created": records.manifest.get("created", ""),
         "whole": bool(records.manifest),
         "git": facts.get("git") or {"commit": None, "dirty": False},
+        "commits": Counter((each.get("git") or {}).get("commit") or "no commit" for each in records.runs["manifest"]),
+        "dirty": sum(bool((each.get("git") or {}).get("dirty")) for each in records.runs["manifest"]),
+        "drawn_by": (commit, git.date_of(commit)) if (commit := git.last_change("src/groundlab", "configs")) else None,
+        "machines": Counter(each.get("hardware", {}).get("cpu", "unknown") for each in records.runs["manifest"]),
         "python": facts.get("python", ""),
         "platform": facts.get("platform", ""),
         "hardware": facts.get("hardware") or {},
@@ -207,15 +257,15 @@ def _origin(records: Records) -> dict[str, Any]:
 
 
 def _runs(records: Records) -> dict[str, Any]:
-    """Every run with its times, failed ones included, and the totals."""
+    """Every run with its times, failed and missing ones included, and the totals."""
     stored = records.runs.to_dict("records")
     listed = records.manifest.get("runs") or [{**run, "folder": None, "status": "finished"} for run in stored]
     entries = [each for each in listed if not each["folder"] or (records.folder / each["folder"]).is_dir()]
-    seconds = sum(entry["wall_seconds"] for entry in entries)
     return {
         "entries": entries,
+        "counts": {word: sum(each["status"] == word for each in entries) for word in ("finished", "failed", "missing")},
         "failed": [entry for entry in entries if entry["status"] == "failed"],
-        "seconds": seconds,
+        "seconds": sum(entry["wall_seconds"] for entry in entries),
         "cpu_seconds": sum(entry["cpu_seconds"] for entry in entries),
         "peak": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
     }

@@ -23,6 +23,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
@@ -106,9 +107,17 @@ def plain_log(axes: Axes, which: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write `<name>.png` and `<name>.pdf`, the same bytes for the same data; returns the two paths."""
+def save(figure: Figure, folder: Path, name: str, corner: str = "") -> list[Path]:
+    """Write `<name>.png` and `<name>.pdf`, the same bytes for the same data; returns the two paths.
+
+    corner: what stands in the lower right corner, in a strip of its own, such as the scale.
+    """
     with house_style():
+        if corner:
+            strip, height = 0.14, figure.get_figheight()  # inches
+            if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+                engine.set(rect=(0, strip / height, 1, 1 - strip / height))
+            figure.text(0.995, 0.02 / height, corner, ha="right", va="bottom", size=6.5, color="#666666")
         return [_write(figure, folder / f"{name}.{kind}", kind) for kind in KINDS]
 
 

@@ -15,7 +15,8 @@ from groundlab.core import storage
 from groundlab.report.statistics import Estimate
 
 KINDS = ("csv", "md")
-DECIMALS = {"success": 0, "return": 3}  # two for every other metric
+DECIMALS = {"success": 0, "test_success": 0, "return": 3}  # two for every other metric
+PERCENT = ("success", "test_success")
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Table:
 def number(value: float, metric: str) -> str:
     """A value in the precision of its metric, percent with its sign: `25.78`, `59 %`."""
     decimals = DECIMALS.get(metric, 2)
-    if metric == "success" and f"{value:.1f}" != f"{value:.0f}.0":
+    if metric in PERCENT and f"{value:.1f}" != f"{value:.0f}.0":
         decimals = 1
-    return f"{round(value, decimals) + 0.0:.{decimals}f}" + (" %" if metric == "success" else "")  # + 0.0: no -0.00
+    return f"{round(value, decimals) + 0.0:.{decimals}f}" + (" %" if metric in PERCENT else "")  # + 0.0: no -0.00
 
 
 def measured(estimate: Estimate | None, metric: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import manifests, storage
-from groundlab.report.judging import NOT_RUN
+from groundlab.report.verdicts import NOT_RUN, Verdict, readable_row
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,17 @@ def verdict_lines(fresh: Sequence[dict[str, Any]], there: Sequence[dict[str, Any
     if not changes:
         return [f"all {judged} verdicts are the same"] if judged else []
     return [f"{len(changes)} of {judged} verdicts differ:", *(f"  {change}" for change in changes)]
+
+
+def story(verdict: Verdict, published: dict[str, Any] | None) -> list[str]:
+    """A claim with its verdict in lines: what it says, what was measured here, and what is published of it."""
+    row = readable_row(verdict)
+    found = [
+        f"{verdict.claim.id}: {row['verdict']}",
+        f"  {row['claim']}: {verdict.claim.statement}",
+        f"  paper: {row['paper']}",
+        f"  here: {row['here']}, {row['seeds']} seeds",
+        f"  rule: {verdict.reason}",
+    ]
+    there = f"{published['readable']['verdict']}, {published['readable']['here']}" if published else "nothing"
+    return [*found, f"  published at this scale: {there}"]

@@ -35,7 +35,7 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
     assert json.loads((version / "manifest.json").read_text())["command"] == "groundlab reproduce --scale smoke"
     page = (version / "mediator" / "executed" / "02_mediator.ipynb").read_text()
     assert str(laboratory.root) not in page, "a page that others open names no folder of this machine"
-    assert f'folder = \\"{version.relative_to(laboratory.root)}\\"' in page
+    assert json.loads(page)["cells"][1]["source"][1:] == ['scale = "smoke"\n', "seeds = None\n", "folder = None\n"]
     code, out, _ = laboratory.reproduce()
     assert (code, laboratory.versions()) == (0, [version])
     assert f"nothing to do: {version}" in out
@@ -44,8 +44,6 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_
 def test_a_published_version_never_stands_for_ones_own_and_is_what_that_is_compared_with(laboratory, rule_entry):
     """What a clone brings, at the default scale: the command executes every run all the same."""
     laboratory.write_config([rule_entry], scale="quick")
-    line = "Path(folder, 'claims.json').write_text('[]')"
-    laboratory.write_notebook("07_review.ipynb", "folder = None", ["from pathlib import Path", line])
     laboratory.commit()
     assert laboratory.reproduce(scale="quick")[0] == 0
     (published,) = laboratory.versions("quick")
@@ -134,11 +132,20 @@ def test_a_failed_run_is_in_the_manifest_and_in_the_exit_code_and_the_others_are
 
 
 def test_an_exact_claim_that_does_not_hold_makes_the_exit_code_1(laboratory):
-    claims = [{"id": "a", "tolerance": "exact", "verdict": "not reproduced"}]
-    line = f"Path(folder, 'claims.json').write_text({json.dumps(claims)!r})"
+    """Whatever a file beside the records says."""
+    claim = {"id": "a", "paper": "mediator", "locus": "l", "statement": "s", "tolerance": "exact", "source": "t"}
+    claim |= {
+        "scales": ["smoke"],
+        "published": {"steps": "1"},
+        "select": {"method": "always", "world": "SimpleDoorKey"},
+    }
+    claims = {"claims": [claim]}
+    (laboratory.root / "configs" / "mediator" / "claims.yaml").write_text(yaml.safe_dump(claims))
+    said = json.dumps([{"id": "a", "tolerance": "exact", "verdict": "reproduced"}])
+    line = f"Path(folder, 'claims.json').write_text({said!r})"
     laboratory.write_notebook("07_review.ipynb", "folder = None", ["from pathlib import Path", line])
     code, out, _ = laboratory.reproduce()
-    assert code == 1 and "1 not reproduced" in out
+    assert code == 1 and "claims: 1 not reproduced" in out
 
 
 @pytest.fixture

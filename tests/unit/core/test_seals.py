@@ -46,4 +46,4 @@ def test_a_file_that_was_just_written_is_read_each_time(tmp_path):
 def test_a_record_that_came_later_is_told(tmp_path):
     digests = seals.digests_of(tmp_path)
     (tmp_path / "evaluation.json").write_text("[]")
-    assert seals.damaged(tmp_path, digests) == {"evaluation.json": "was not there when the run finished"}
+    assert seals.damaged(tmp_path, digests) == {"evaluation.json": "was not there when this was sealed"}

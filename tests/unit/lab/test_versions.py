@@ -14,21 +14,26 @@ import pytest
 
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
 from groundlab.lab import comparison, results, run_store
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.report import judging
+from groundlab.report.claims import Claim
 
 reproduce = sys.modules["groundlab.lab.reproduce"]  # its name in the package is the function
 SEEDS = 3
+CLEAN = {"commit": "a" * 40, "dirty": False}
 
 
 @pytest.fixture(scope="module")
 def store(laboratory, tmp_path_factory) -> Path:
-    """A results folder whose store holds three finished runs."""
+    """A results folder whose store holds three finished runs, of committed code."""
     home = tmp_path_factory.mktemp("store")
     for seed in range(SEEDS):
         laboratory.spec = laboratory.spec.model_copy(update={"seed": seed})
-        laboratory.run(run_store.run_folder(home, f"{seed:016x}"))
+        facts = laboratory.run(folder := run_store.run_folder(home, f"{seed:016x}"))
+        storage.write_json(folder / "manifest.json", seals.sealed({**facts, "git": CLEAN}))
     return home
 
 
@@ -113,7 +118,7 @@ def test_a_damaged_run_of_the_store_is_neither_collected_nor_counted_as_finished
 
 def test_a_damaged_version_is_not_published(plan):
     version = assemble(plan)
-    facts = {**manifests.read_version(version), "git": {"commit": "a" * 40, "dirty": False}}
+    facts = {**manifests.read_version(version), "git": CLEAN}
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     hurt(version)
     with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
@@ -121,10 +126,28 @@ def test_a_damaged_version_is_not_published(plan):
     assert not (plan.results / "reference.json").exists()
 
 
+def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
+    """Whatever the version's own commit says."""
+    file = plan.folder_of(plan.runs[1]) / "manifest.json"
+    storage.write_json(file, seals.sealed({**storage.read_json(file), "git": {**CLEAN, "dirty": True}}))
+    version = assemble(plan)
+    facts = {**manifests.read_version(version), "git": CLEAN}
+    storage.write_json(version / "manifest.json", seals.sealed(facts))
+    with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
+        results.publish(version.name, plan.results)
+
+
+def test_a_run_names_the_rules_that_it_will_be_judged_by(plan):
+    facts = storage.read_json(plan.folder_of(plan.runs[0]) / "manifest.json")["rules"]
+    file = repository_root() / "configs" / "mediator" / "claims.yaml"
+    assert facts["claims"] == storage.digest_bytes(file.read_bytes())
+    assert facts["commit"] is None or len(facts["commit"]) == 40
+
+
 @pytest.mark.parametrize("home", ["results", "results/.scratch"])
 def test_a_version_of_some_methods_is_not_published(home, plan):
     version = assemble(dataclasses.replace(plan, part=True))
-    facts = {**manifests.read_version(version), "git": {"commit": "a" * 40, "dirty": False}}
+    facts = {**manifests.read_version(version), "git": CLEAN}
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     with pytest.raises(GroundlabError, match="holds a part of its paper"):
         results.publish(version.name, plan.results.parent / home)
@@ -189,35 +212,39 @@ def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
     assert "1 of these are trained" in causes[0], "the counting learner logs its steps as a training does"
 
 
-def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, tmp_path, capsys):
+A_CLAIM = Claim.model_validate(
+    {
+        **{"id": "a", "paper": "mediator", "locus": "Table 1", "statement": "s", "source": "t", "tolerance": "exact"},
+        **{"published": {"steps": "4"}, "select": {"method": "always", "world": "SimpleDoorKey"}},
+    }
+)
+
+
+def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys, monkeypatch):
     published = assemble(plan)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     assert comparison.beside_published(published, ["mediator"], "quick") is None, "the published one itself"
     version = assemble(plan)
-    claim = {"id": "a", "paper": "mediator", "tolerance": "exact", "readable": {"here": "success 12 %"}}
-    storage.write_json(published / "claims.json", [{**claim, "verdict": "reproduced"}])
-    storage.write_json(
-        version / "claims.json", [{**claim, "verdict": "shape only", "readable": {"here": "success 9 %"}}]
-    )
+    claim = {"id": "a", "paper": "mediator", "verdict": "reproduced", "readable": {"here": "steps 3.00"}}
+    storage.write_json(published / "claims.json", [claim])
+    manifests.seal_pages(published)
+    monkeypatch.setattr(judging, "load_claims", lambda paper=None: (A_CLAIM,))
     found = comparison.beside_published(version, ["mediator"], "quick")
     assert len(found.equal) == SEEDS and not found.differing and found.reference == [published.name]
-    storage.write_json(version / comparison.FILE, found.as_json())
     assert reproduce._verdict("results", version) == 0
     *_, title, runs, verdicts, change = capsys.readouterr().out.splitlines()
     assert title == f"beside {published.name}:" and runs == "3 runs are equal to the byte, 0 differ"
     assert verdicts == "1 of 1 verdicts differ:"
-    assert change == "  a: shape only (success 9 %), there reproduced (success 12 %)"
+    assert change == "  a: cannot tell (steps 3.00 [3.00, 3.00]), there reproduced (steps 3.00)"
     assert comparison.beside_published(version, ["mediator"], "smoke") is None, "nothing is published at that scale"
 
 
-def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys):
+def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys, monkeypatch):
     published = assemble(plan)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     reseal(plan.folder_of(plan.runs[0]))
     version = assemble(plan)
-    found = comparison.beside_published(version, ["mediator"], "quick")
-    storage.write_json(version / comparison.FILE, found.as_json())
-    storage.write_json(version / "claims.json", [])
+    monkeypatch.setattr(judging, "load_claims", lambda paper=None: ())
     assert reproduce._verdict("results", version) == 1
     assert "their numbers must not be trusted" in capsys.readouterr().out
 
@@ -269,8 +296,8 @@ def _killed_at(number: int):
     return rename
 
 
-# 3 runs of 4 files, the manifest twice, the folder: 15 renames
-@pytest.mark.parametrize("number", [1, 2, 4, 5, 8, 12, 13, 14, 15])
+# 3 runs of 4 files, the manifest three times, the folder: 16 renames
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 8, 12, 13, 14, 15, 16])
 def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(number, plan, in_a_child, monkeypatch):
     with monkeypatch.context() as patch:
         rename = _killed_at(number)
@@ -308,18 +335,40 @@ def test_a_version_that_another_process_puts_together_is_left_alone_until_that_h
     assert results.begin_version(plan) == first and not any(first.iterdir()), "what it left is cleared"
 
 
-@pytest.mark.parametrize("content", ["{}", "[1]", '[{"verdict": "reproduced"}]', "3"])
-def test_a_version_with_damaged_verdicts_says_how_they_are_written_anew(content, plan):
+@pytest.mark.parametrize("name", ["claims.json", "review.html", "mediator/tables/t.csv", "mediator/executed/n.ipynb"])
+@pytest.mark.parametrize("harm", [lambda file: file.write_text("other"), Path.unlink], ids=["changed", "gone"])
+def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, capsys):
+    """reproduce makes another version, compare, verify and publish refuse it, each naming the file."""
+    folder = results.begin_version(plan)
+    results.collect(plan, folder)
+    for page in ("claims.json", "review.html", "mediator/tables/t.csv", "mediator/executed/n.ipynb"):
+        storage.write_atomic(folder / page, "[]")
+    version = results.finish_version(plan, folder, {}, "groundlab reproduce")
+    assert results.find_version(plan) == version and manifests.damaged_pages(version) == {}
+    harm(version / name)
+    assert results.find_version(plan) is None
+    assert f"{version / name} " in capsys.readouterr().err
+    for words in (("compare", plan.results, version), ("verify", version)):
+        code, _, error = groundlab(*words)
+        assert code == 2 and f"{version / name} " in error and error.count("\n") == 1
+    with pytest.raises(GroundlabError, match=name):
+        facts = {**manifests.read_version(version), "git": CLEAN}
+        storage.write_json(version / "manifest.json", seals.sealed(facts))
+        results.publish(version.name, plan.results)
+
+
+def test_a_page_that_was_added_is_noticed_and_seals_can_be_made_anew(plan):
     version = assemble(plan)
-    (version / "claims.json").write_text(content)
-    with pytest.raises(GroundlabError, match=f"write it anew: groundlab review --results {version}"):
-        reproduce._verdict("results", version)
+    (version / "claims.json").write_text("[]")
+    assert manifests.damaged_pages(version) == {"claims.json": "was not there when this was sealed"}
+    manifests.seal_pages(version)
+    assert manifests.damaged_pages(version) == {} and len(manifests.check_runs(version)) == SEEDS
 
 
 @pytest.mark.parametrize("content", ["[]", '{"mediator": []}', '{"mediator": {"quick": 3}}', "{"])
 def test_a_damaged_list_of_published_versions_is_one_line(content, plan):
     version = assemble(plan)
-    facts = {**manifests.read_version(version), "git": {"commit": "a" * 40, "dirty": False}}
+    facts = {**manifests.read_version(version), "git": CLEAN}
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     (plan.results / "reference.json").write_text(content)
     with pytest.raises(GroundlabError, match=r"reference\.json"):

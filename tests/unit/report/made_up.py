@@ -241,6 +241,12 @@ def _zero_shot(spec: Record, rng: Random) -> Made:
     return played_once([*_glam_evaluations(spec, rng), *hotter])
 
 
+def _turns(spec: Record, rng: Random) -> Made:
+    return played_once(
+        [evaluation("turns", [{"layout": k, "success": bool(rng.random() < 0.9)} for k in range(EPISODES)])]
+    )
+
+
 def _cloning(spec: Record, rng: Random) -> Made:
     metrics = [{**first, **numbers(rng, "loss", "accuracy")} for _, first in _frames(spec)]
     return _glam_evaluations(spec, rng), metrics
@@ -389,5 +395,6 @@ _METHODS: dict[str, Callable[[Record, Random], Made]] = {
     "drrn": _tuned("loss", "remembered"),
     "symbolic": _tuned(*_LOSSES),
     "zero-shot": _zero_shot,
+    "turns": _turns,
     "cloning": _cloning,
 }

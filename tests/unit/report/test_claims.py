@@ -3,22 +3,25 @@
 import shutil
 from decimal import Decimal
 
+import made_up
+import numpy as np
 import pytest
 import yaml
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims, published_cells, read_claims
-from groundlab.report.judging import judge, judge_claim, outcome, round_as
+from groundlab.report.judging import _by_few_seeds, judge, judge_claim, outcome, round_as
 from groundlab.report.records import load
-from groundlab.report.statistics import Estimate
+from groundlab.report.statistics import Estimate, in_two_groups
+from groundlab.report.verdicts import readable_row
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
 
 
 def claim(tolerance: str, **given) -> Claim:
-    facts = {"id": "a", "paper": "mediator", "locus": "Table 1, x, y", "statement": "s", "source": "t", "command": "c"}
+    facts = {"id": "a", "paper": "mediator", "locus": "Table 1, x, y", "statement": "s", "source": "t"}
     return Claim.model_validate({**facts, "tolerance": tolerance, **given})
 
 
@@ -51,24 +54,59 @@ def test_a_range_is_kept_or_missed(results):
     assert verdict(results, "numeric", range=missed, select=OURS).verdict == "not reproduced"
 
 
+WIDE = {"points": "5", "source": "chosen for this test"}
+
+
 def test_an_interval_claim_needs_the_published_value_inside(results):
-    assert verdict(results, "interval", published={"interactions": "3.5"}, select=OURS).verdict == "within interval"
-    assert verdict(results, "interval", published={"interactions": "4.2"}, select=OURS).verdict == "not reproduced"
+    given = {"select": OURS, "margin": WIDE}
+    assert verdict(results, "interval", published={"interactions": "3.5"}, **given).verdict == "within interval"
+    assert verdict(results, "interval", published={"interactions": "4.2"}, **given).verdict == "not reproduced"
+
+
+def test_an_interval_that_is_wide_for_its_margin_cannot_tell_and_one_beside_the_value_can(results):
+    """Half of the interval here is about 0.1."""
+    narrow = {"points": {"interactions": "0.05"}, "source": "chosen for this test"}
+    inside = verdict(results, "interval", published={"interactions": "3.5"}, select=OURS, margin=narrow)
+    assert inside.verdict == "cannot tell" and "is more than half the margin of 0.05" in inside.reason
+    outside = verdict(results, "interval", published={"interactions": "9"}, select=OURS, margin=narrow)
+    assert outside.verdict == "not reproduced"
+    with pytest.raises(ValueError, match="is an interval and needs a margin of steps"):
+        claim("interval", published={"interactions": "3.5", "steps": "30"}, select=OURS, margin=narrow)
 
 
 @pytest.mark.parametrize(
     ("metric", "direction", "expected"),
     [
         ("interactions", "lower", "ordering holds"),
-        ("interactions", "not higher", "ordering holds"),
         ("interactions", "higher", "not reproduced"),
-        ("interactions", "not lower", "not reproduced"),
-        ("success", "not lower", "not told apart"),  # nothing is shown, so nothing holds
-        ("success", "higher", "not told apart"),
+        ("success", "higher", "not told apart"),  # nothing is shown, so nothing holds
+        ("interactions", "not significantly higher", "ordering holds"),
+        ("interactions", "not significantly lower", "not reproduced"),
+        ("interactions", "not significantly different", "not reproduced"),
+        ("success", "not significantly different", "no difference found"),
     ],
 )
 def test_an_ordering_needs_the_whole_interval_on_its_side_of_zero(results, metric, direction, expected):
     compare = [{"metric": metric, "direction": direction, "of": OURS, "than": ALWAYS}]
+    assert verdict(results, "ordering", compare=compare).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "points", "expected"),
+    [
+        ("interactions", "not higher", "1", "ordering holds"),
+        ("interactions", "not lower", "30", "ordering holds"),
+        ("interactions", "not lower", "20", "not reproduced"),
+        ("success", "not lower", "3", "ordering holds"),
+        ("success", "not lower", "0.5", "not told apart"),
+    ],
+)
+def test_not_lower_and_not_higher_mean_by_less_than_a_margin(results, metric, direction, points, expected):
+    """Interactions are 26.5 lower; success is 100 % on both sides, with an interval of some two points."""
+    compare = [{"metric": metric, "direction": direction, "of": OURS, "than": ALWAYS}]
+    with pytest.raises(ValueError, match="not lower and not higher need a margin"):
+        claim("ordering", compare=compare)
+    compare[0]["margin"] = {"points": points, "source": "chosen for this test"}
     assert verdict(results, "ordering", compare=compare).verdict == expected
 
 
@@ -79,17 +117,40 @@ def without_seeds(results, seeds):
     return results
 
 
-def test_fewer_than_five_trainings_show_a_shape_at_best(results):
+def test_fewer_than_five_trainings_show_an_ordering_at_best(results):
     lower = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
     higher = [{**lower[0], "direction": "higher"}]
-    inside = {"published": {"interactions": "3.5"}, "select": OURS}
-    assert verdict(results, "interval", **inside).verdict == "within interval"
+    values = [
+        ("interval", {"published": {"interactions": "3.5"}, "select": OURS, "margin": WIDE}),
+        ("numeric", {"range": {"interactions": ("0", "5")}, "select": OURS}),
+        ("numeric", {"range": {"interactions": ("0", "3.2")}, "select": OURS}),
+    ]
+    no_loss = [{**lower[0], "direction": "not higher", "margin": WIDE}]
     few = without_seeds(results, "34")
-    assert verdict(few, "ordering", compare=lower).verdict == "shape only"
-    assert verdict(few, "ordering", compare=higher).verdict == "not reproduced", "three seeds may show the opposite"
-    assert verdict(few, "interval", **inside).verdict == "shape only"
+    assert verdict(few, "ordering", compare=lower).verdict == "seen with few seeds"
+    assert verdict(few, "ordering", compare=higher).verdict == "opposite seen with few seeds"
+    for tolerance, given in values:
+        found = verdict(few, tolerance, **given)
+        assert found.verdict == "cannot tell" and "3 seeds say nothing of a value" in found.reason
+    for compare in (no_loss, [{**lower[0], "direction": "not significantly higher"}]):
+        found = verdict(few, "ordering", compare=compare)
+        assert found.verdict == "cannot tell" and "3 seeds say nothing here" in found.reason
+    one = verdict(without_seeds(results, "12"), "numeric", **values[1][1])
+    assert one.verdict == "cannot tell" and "one seed says nothing of a value" in one.reason
     rules = [{**lower[0], "of": {"method": "on-change", "world": "SimpleDoorKey"}}]
     assert verdict(few, "ordering", compare=rules).verdict == "ordering holds", "rules have no training seeds"
+
+
+def test_few_seeds_show_an_ordering_only_where_none_of_one_side_is_among_the_other(results):
+    """The interval leaves 0 in both cases."""
+    few = without_seeds(results, "34")
+    given = {"direction": "lower", "of": OURS, "than": ALWAYS, "metric": "interactions"}
+    comparison, low = Comparison.model_validate(given), np.array([[3.0], [3.1], [3.2]])
+    assert _by_few_seeds(comparison, "ordering holds", low, low + 1) == "seen with few seeds"
+    assert _by_few_seeds(comparison, "ordering holds", low, low + 0.15) == "cannot tell"
+    assert _by_few_seeds(comparison, "not reproduced", low + 1, low) == "opposite seen with few seeds"
+    assert _by_few_seeds(comparison, "not told apart", low, low + 1) == "cannot tell"
+    assert verdict(few, "ordering", compare=[given]).verdict == "seen with few seeds"
 
 
 @pytest.mark.parametrize(
@@ -107,9 +168,8 @@ def test_an_equivalence_needs_the_whole_interval_within_its_margin(results, poin
 
 def test_a_permutation_of_seeds_takes_the_place_of_a_chance(results):
     training = {**OURS, "when": "first tenth"}
-    same = [
-        {"metric": "interactions", "direction": "lower", "of": training, "than": training, "measure": "permutation"}
-    ]
+    sides = {"of": training, "than": {**training, "label": "the same"}}
+    same = [{"metric": "interactions", "direction": "lower", **sides, "measure": "permutation"}]
     found = verdict(results, "ordering", compare=same)
     assert found.verdict == "not told apart" and 0.4 < next(iter(found.fresh.values())).value < 0.7
 
@@ -131,7 +191,7 @@ def test_our_own_bars_and_later_work_are_counted_apart_and_our_own_print_nothing
     with pytest.raises(ValueError, match="our own and has published values"):
         claim("exact", kind="own", published={"steps": "30"}, select=ALWAYS)
     verdicts = judge(results)
-    kinds = [verdicts.of_kind(kind) for kind in ("paper", "own", "later work")]
+    kinds = [verdicts.of_kind(kind) for kind in ("paper", "baseline", "own", "later work")]
     assert all(kinds) and sum(map(len, kinds)) == len(verdicts)
     assert claim("exact", kind="later work", published={"steps": "30"}, select=ALWAYS).expected == {"steps": 30}
 
@@ -165,6 +225,45 @@ def test_a_claim_uses_the_metrics_and_policies_of_its_paper():
         claim("exact", published={"steps": "1"}, select={**ALWAYS, "policy": "greedy"})
     with pytest.raises(ValueError, match="names the paper 'meditator'; papers are"):
         claim("exact", paper="meditator", published={"steps": "1"}, select=ALWAYS)
+
+
+def test_a_row_tells_its_sides_apart_and_shows_their_levels(results):
+    sides = [{**OURS, "label": "at the end"}, {**OURS, "when": "first tenth"}]
+    compare = {"metric": "interactions", "direction": "lower", "of": sides[0], "than": sides[1], "beside": [ALWAYS]}
+    found = verdict(results, "ordering", compare=[compare])
+    ((name, levels),) = found.levels.items()
+    assert list(levels) == ["at the end", "trained policy, first tenth", "always"] and levels[
+        "always"
+    ] == pytest.approx(30.0)
+    gap = found.fresh[name]
+    assert gap.value == pytest.approx(levels["at the end"] - levels["trained policy, first tenth"])
+    text = readable_row(found)["here"]
+    assert text.startswith(f"interactions {levels['at the end']:.2f} at the end, ") and "(difference " in text
+    with pytest.raises(ValueError, match="calls two sides 'trained policy'; give each a label"):
+        claim("ordering", compare=[{**compare, "of": OURS, "than": {**OURS, "settings": {"seed": 1}}}])
+
+
+def test_the_paper_s_numbers_of_both_sides_stand_in_the_column_of_the_paper(results):
+    sides = {"of": {**OURS, "published": "12"}, "than": {**ALWAYS, "published": "89.5"}}
+    found = verdict(results, "ordering", compare=[{"metric": "success", "direction": "lower", **sides}])
+    assert readable_row(found)["paper"] == "success 12 % trained policy, 89.5 % always"
+
+
+def test_a_claim_says_how_many_of_its_runs_are_missing(results):
+    stored = made_up.seal_version(results)["runs"]
+    lost = [{**each, "status": "missing", "folder": None, "seal": None} for each in stored if each["seed"] == 4]
+    made_up.seal_version(
+        results, runs=[*stored, *({**each, "seed": 5} for each in lost if each["method"] == "mediator")]
+    )
+    found = verdict(results, "numeric", range={"interactions": ("0", "5")}, select=OURS)
+    assert len(lost) > found.missing == 1, "one of them was planned for another world"
+    assert found.runs == found.seeds == 5
+    assert found.as_json()["missing"] == found.missing
+
+
+def test_seeds_that_learn_or_do_not_are_named(results):
+    assert in_two_groups(np.array([99.0, 97.0, 4.0])) and not in_two_groups(np.array([10.0, 45.0, 80.0, 99.0]))
+    assert not in_two_groups(np.array([60.0, 70.0, 85.0])) and not in_two_groups(np.array([50.0]))
 
 
 def test_equal_selections_have_equal_keys_however_they_were_written():
@@ -214,7 +313,6 @@ def test_claims_with_slips_are_refused_by_name(tmp_path):
         ([{**stored, "published": {"steps": 64.9}}], "quoted number"),
         ([{**stored, "select": None}], "needs select"),
         ([{**stored, "tolerance": "equivalence", "compare": [], "margin": None}], "needs compare"),
-        ([{**stored, "margin": {"points": "5", "source": "s"}}], "needs a margin, and tolerance equivalence"),
         ([{**stored, "primary": True}], "primary of no family"),
         ([{**stored, "family": "rules"}], "0 claims of family 'rules' are primary"),
     ]

@@ -4,7 +4,6 @@ The plans are the real ones of all papers. A claim that names a scale where noth
 does one whose words fit two runs of a seed: it could not be judged after weeks of training.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,22 +18,9 @@ from groundlab.report.claims import Claim, Selector, load_claims
 
 
 @cache
-def planned(scale: str, *experiments: str) -> tuple[PlannedRun, ...]:
-    """The runs of all papers at a scale, or of experiments that stand alone; the store is a folder that holds none."""
-    return lab.plan(scale=scale, results=Path("no-such-results"), experiments=experiments or None).runs
-
-
-@cache
-def alone(scale: str) -> set[str]:
-    """The experiments of a scale that are no part of its whole plan."""
-    entries = [entry for paper in config.known_papers() for entry in config.load(paper, scale).runs]
-    return {name for entry in entries if entry.alone for name in entry.experiments}
-
-
-def runs_of(claim: Claim, scale: str) -> tuple[PlannedRun, ...]:
-    """What the version holds in which a claim is judged: its command names the experiments that stand alone."""
-    named = re.findall(r"--experiment (\S+)", claim.command or "")
-    return planned(scale, *[name for name in named if name in alone(scale)])
+def planned(scale: str) -> tuple[PlannedRun, ...]:
+    """The runs of all papers at a scale, also those that stand alone; the store is a folder that holds none."""
+    return lab.plan(scale=scale, results=Path("no-such-results"), wanted=lambda paper, spec: True).runs
 
 
 def claims_at(scale: str) -> list[Claim]:
@@ -45,9 +31,8 @@ def matching(claim: Claim, selector: Selector, scale: str) -> list[PlannedRun]:
     """The runs whose rows a selector names, as `records.select` finds them."""
     return [
         run
-        for run in runs_of(claim, scale)
-        if (run.paper, run.spec.method, run.spec.world) == (claim.paper, selector.method, selector.world)
-        and all(run.spec.settings.get(key) == value for key, value in selector.settings.items())
+        for run in planned(scale)
+        if run.paper == claim.paper and selector.fits(run.spec.method, run.spec.world, run.spec.settings)
     ]
 
 

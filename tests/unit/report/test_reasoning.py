@@ -16,6 +16,7 @@ from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load
+from groundlab.report.verdicts import readable_row
 
 WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
 USUAL = {
@@ -336,11 +337,8 @@ def test_the_printed_tables_are_complete():
     assert cells(0, "Pickup", "zero-shot", False) == [(68, 0.47)] and cells(8, "GoTo", "trained", True) == []
 
 
-REASONING_CLAIMS = [claim for claim in load_claims() if claim.paper == "reasoning"]
-
-
 def test_claims_print_what_the_tables_print():
-    held = [claim for claim in REASONING_CLAIMS if claim.published and claim.select]
+    held = [claim for claim in load_claims("reasoning") if claim.published and claim.select]
     for claim in held:
         world = claim.select.policy if claim.select.policy.startswith("Reasoning-") else claim.select.world
         variant = "zero-shot" if claim.select.method in arms.UNTUNED.values() else "trained"
@@ -355,10 +353,10 @@ def test_claims_print_what_the_tables_print():
     assert len(held) == 52
 
 
-def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success") -> Claim:
-    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t", "command": "c"}
+def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success", *more: dict) -> Claim:
+    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t"}
     sides = {"metric": metric, "direction": direction, "of": of, "than": than}
-    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides]})
+    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides, *more]})
 
 
 def test_the_ends_of_training_are_compared_by_their_tenths(records):
@@ -367,7 +365,62 @@ def test_the_ends_of_training_are_compared_by_their_tenths(records):
     verdict = judge_claim(claim, records)
     (gap,) = verdict.fresh.values()
     assert gap.value == pytest.approx(-0.15 * 36), "the mean of updates 37 to 40 against 1 to 4"
-    assert verdict.verdict == "shape only" and "reasoning (last tenth)" in next(iter(verdict.fresh))
+    assert verdict.verdict == "seen with few seeds" and "thinking first, last tenth" in next(iter(verdict.fresh))
+
+
+def test_a_fall_is_how_far_the_last_test_lies_below_the_best_one(folder):
+    """The made-up agents get better to the end; one seed is made to end at its first level."""
+    file = next((folder / "reasoning" / "runs").glob("reasoning-Reasoning-GoTo-v0-s1-*")) / "metrics.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[-1]["test_success"] = lines[0]["test_success"]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made_up.seal_run(file.parent)
+    sides = [{"method": name, "world": WORLD, "settings": {"iterations": 40}, "when": "fall"} for name in arms.UNTUNED]
+    judged = judge_claim(ordering(*sides, "higher", "test_success"), load(folder))
+    levels = judged.levels["fall of test_success: thinking first - answering at once"]
+    assert levels == {"thinking first": pytest.approx(52.5 / 3), "answering at once": 0}, "73.5 - 21 in one of three"
+    assert judged.verdict == "cannot tell", "two seeds of three do not fall"
+
+
+@pytest.mark.parametrize(
+    ("direction", "verdict"),
+    [
+        ("not significantly higher", "ordering holds"),
+        ("not significantly lower", "not reproduced"),
+        ("not significantly different", "not reproduced"),
+    ],
+)
+def test_no_significant_gain_holds_as_an_ordering_where_a_loss_is_shown(folder, direction, verdict):
+    """What was shown to be lower is not "no difference found"."""
+    for seed in (3, 4):
+        store(folder, "direct", seed, {"sampled": 0.96})
+        store(folder, "reasoning", seed, {"sampled": 0.86})
+    sides = [
+        {"method": name, "world": WORLD, "policy": "sampled", "settings": {"iterations": 40}} for name in arms.UNTUNED
+    ]
+    assert judge_claim(ordering(*sides, direction), load(folder)).verdict == verdict
+
+
+def test_comparisons_of_several_worlds_are_all_judged_and_name_their_world(folder):
+    store(folder, "direct-zero-shot", 0, {"sampled": 0.9}, world="Reasoning-Pickup-v0")
+    store(folder, "reasoning-zero-shot", 0, {"sampled": 0.1}, world="Reasoning-Pickup-v0")
+    sides = {"of": "reasoning-zero-shot", "than": "direct-zero-shot"}
+    given = [
+        {"metric": "success", "direction": "higher"}
+        | {
+            side: {"method": method, "world": world, "policy": "sampled", "settings": {"num_dists": 0}}
+            for side, method in sides.items()
+        }
+        for world in ("Reasoning-Pickup-v0", WORLD)
+    ]
+    judged = judge_claim(ordering(given[0]["of"], given[0]["than"], "higher", "success", given[1]), load(folder))
+    assert judged.verdict == "not reproduced" and list(judged.by_metric.values()) == [
+        "not reproduced",
+        "ordering holds",
+    ]
+    assert "success in Reasoning-Pickup-v0 10 % thinking first untuned" in readable_row(judged)["here"]
+    with pytest.raises(ValueError, match="calls two comparisons alike"):
+        ordering(given[0]["of"], given[0]["than"], "higher", "success", given[0])
 
 
 def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(records):

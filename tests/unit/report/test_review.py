@@ -16,8 +16,9 @@ from groundlab.report.tables import cells
 
 def test_the_page_needs_nothing_from_outside(reviewed):
     page = reviewed.page.read_text()
-    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#|mediator/runs/)""", page)
-    assert "http" not in re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
+    assert not re.findall(r"""src\s*=\s*["'](?!data:)""", page)
+    links = set(re.findall(r"""href\s*=\s*["'](?!#)([^"']*)""", page))
+    assert all(link.startswith(("mediator/runs/", "../../docs/papers/", "https://arxiv.org/")) for link in links)
     assert "url(" not in page and "@import" not in page
     assert re.findall(r"<script[^>]*>", page) == ["<script>"], "one script, our own, in the page"
 
@@ -126,16 +127,20 @@ def test_a_figure_that_a_version_lacks_is_taken_from_another_one(missing, whose,
 
 
 def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):
-    stored = tuple(json.loads((reviewed.page.parent / "claims.json").read_text()))
-    mine = [Published("mediator", scale, reviewed.page.parent, stored) for scale in ("quick", "full")]
-    heading, told, table = misses_block(mine)
+    """A claim that misses at two scales is one row, which says what was measured at both, and why."""
+    stored = json.loads((reviewed.page.parent / "claims.json").read_text())
     missed = [claim["id"] for claim in stored if claim["verdict"] == "not reproduced"]
-    assert missed and heading == "## Not reproduced" and told.startswith(f"{2 * len(missed)} verdicts")
+    told = tuple(claim | {"why": "Too small.", "page": "mediator.md#results"} for claim in stored)
+    mine = [Published("mediator", scale, reviewed.page.parent, told) for scale in ("quick", "full")]
+    heading, count, table = misses_block(mine)
+    assert missed and heading == "## Not reproduced" and count.startswith(f"{len(missed)} claims")
     rows = [cells(line) for line in table.splitlines()[2:]]
-    assert sorted(row[2].partition("(`")[2].partition("`")[0] for row in rows) == sorted(2 * missed)
-    assert [row[0] for row in rows] == ["mediator, quick"] * len(missed) + ["mediator, full"] * len(missed)
-    assert claims_page(mine).index(heading) < claims_page(mine).index("\n## mediator, quick")
-    held = tuple(claim for claim in stored if claim["id"] not in missed)
+    assert sorted(row[0].partition("(`")[2].partition("`")[0] for row in rows) == sorted(missed)
+    assert all(re.match(r"quick, \d seeds?: .*; full, \d seeds?: ", row[2]) for row in rows)
+    assert all(row[3] == "Too small. ([more](papers/mediator.md#results))" for row in rows)
+    page = claims_page(mine)
+    assert page.index(heading) < page.index('\n## <a id="mediator"></a>mediator\n')
+    held = tuple(claim for claim in told if claim["id"] not in missed)
     assert misses_block([Published("mediator", "quick", reviewed.page.parent, held)]) == []
 
 
@@ -150,3 +155,17 @@ def test_smoke_results_are_never_published(results, tmp_path):
     smoke = shutil.copytree(results, tmp_path / "0.1.0-smoke-20260101-abcdef1")
     with pytest.raises(GroundlabError, match="smoke"):
         publish(smoke, tmp_path)
+
+
+def test_a_version_declares_what_it_counts_and_what_is_left_out(results):
+    """Runs that failed or are missing are counted and named; a whole version says 0."""
+    stored = made_up.seal_version(results)["runs"]
+    review(results)
+    drops = json.loads((results / "reporting.json").read_text())["drops"]
+    assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored), 0, 0)
+    gone = [{**stored[0], "seed": 7, "folder": None, "seal": None, "status": each} for each in ("failed", "missing")]
+    made_up.seal_version(results, runs=[*stored, *gone])
+    review(results)
+    drops = json.loads((results / "reporting.json").read_text())["drops"]
+    assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored) + 2, 1, 1)
+    assert [run["label"] for run in drops["runs dropped"]] == [stored[0]["label"]] * 2

@@ -12,8 +12,9 @@ import yaml
 from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import draw
-from groundlab.report.judging import judge, judge_claim, readable_row, select_rows
+from groundlab.report.judging import judge, judge_claim, select_rows
 from groundlab.report.records import load
+from groundlab.report.verdicts import readable_row
 
 RATES = {"goto": 30, "pickup": 14, "open": 1, "putnext": 2, "pick_up_seq_go_to": 10}  # successes in 100 layouts
 
@@ -115,7 +116,7 @@ def test_the_figure_is_drawn_from_the_random_agent_alone(played):
 
 def test_an_error_bar_is_shown_and_not_judged_by(played):
     select = {"method": "random", "world": "BabyAI-GoToLocal-v0", "policy": "random"}
-    facts = {"id": "a", "paper": "worlds", "locus": "x", "statement": "s", "source": "t", "command": "c"}
+    facts = {"id": "a", "paper": "worlds", "locus": "x", "statement": "s", "source": "t"}
     given = {"tolerance": "exact", "published": {"success": "33"}, "error_bar": {"success": "5"}, "select": select}
     verdict = judge_claim(Claim.model_validate({**facts, **given}), load(played))
     assert verdict.verdict == "not reproduced"

@@ -5,12 +5,12 @@ from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 _HERE = "groundlab.papers.knowledge"
 _WORLDS = ("!Crafter-Reward",)  # of Crafter, the text variants
 _PROMPTS = ("prompts/knowledge/*.txt",)
-_FORMS = ("code", "preference", "goals", "ellm", "motif", "oracle", "random", "constant")
 
 PAPER = Paper(
     name="knowledge",
     title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
     question="Does knowledge given once, before training, save samples?",
+    url="https://arxiv.org/abs/2407.03964",
     page_tables=("knowledge-efficiency", "knowledge-final", "knowledge-quirks"),
     methods=(
         Method(
@@ -35,6 +35,17 @@ PAPER = Paper(
         ),
     ),
     policies=("sampled", "argmax"),
-    short_names={"negated=True": "negated", "form=none": "phi = 0"} | {f"form={form}": form for form in _FORMS},
+    short_names={
+        "form=none": "plain PPO",
+        "form=code": "BK-Code",
+        "form=preference": "BK-Pref",
+        "form=goals": "BK-Goal",
+        "form=oracle": "oracle",
+        "form=random": "random potential",
+        "form=constant": "constant potential",
+        "form=ellm": "ELLM's style",
+        "form=motif": "Motif's style",
+        "rnd": "curiosity",
+    },
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables"),
 )

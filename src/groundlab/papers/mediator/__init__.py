@@ -21,6 +21,7 @@ PAPER = Paper(
     name="mediator",
     title="Enabling intelligent interactions between an agent and an LLM (Hu et al. 2024)",
     question="When does it pay to ask a language model for a plan?",
+    url="https://arxiv.org/abs/2306.03604",
     page_tables=("mediator-table1", "mediator-variants"),
     methods=(
         _learner("mediator", "agent", "learns by PPO when to ask the planner", "AskingSettings"),
@@ -36,6 +37,7 @@ PAPER = Paper(
         _learner("never", "options_rl", "learns by PPO which option to run", "TrainingSettings", ("SimpleDoorKey",)),
     ),
     metrics=("interactions", "steps", "success", "return", "asked"),
-    short_names={"mediator": "ours"} | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},
+    short_names={"mediator": "trained policy"}
+    | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},
     exhibits=(f"{_HERE}.exhibits", f"{_HERE}.variants"),
 )

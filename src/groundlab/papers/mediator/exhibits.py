@@ -16,11 +16,12 @@ from groundlab.papers.mediator import WORLDS
 from groundlab.report.claims import Claim, Selector, load_claims, published_cells
 from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
-from groundlab.report.judging import SIGNS, Verdict, estimate, judge_claim, select_rows
+from groundlab.report.judging import estimate, judge_claim, select_rows
 from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, bounds_of, iqm
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, measured, number
+from groundlab.report.verdicts import SIGNS, Verdict
 
 STYLES = {
     "mediator": PlotStyle("asking policy (ours)", COLOURS["orange"], "o"),
@@ -135,8 +136,9 @@ _NOTES = (
     "no language model was asked: the planner is a script; the paper's planner was Vicuna",
     "mean [95 % interval] over seeds and test layouts; layouts 0-99, for trained methods those of the scale "
     "(smoke: 0-9)",
-    "✓, ~ and ✗: the published value is met, met by fewer than five trainings, or not met, by the rule that "
-    "configs/mediator/claims.yaml states for it; the paper's layouts are ours, so only seeds vary there",
+    "✓, ✗ and ?: the published value is met, is not met, or cannot be told (fewer than five trainings, or an interval "
+    "too wide for its margin), by the rule that configs/mediator/claims.yaml states for it; the paper's layouts are "
+    "ours, so only seeds vary there",
     "interactions: every call of the planner, as the released code counts; asked: the asks of the rule or policy "
     "itself, as the first commit counted; which of the two the paper prints is not known",
     "the published hard-coded rows of KeyInBox and RandomBoxKey need the plans of the code's first commit",

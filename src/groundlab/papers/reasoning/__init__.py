@@ -49,5 +49,12 @@ PAPER = Paper(
     ),
     metrics=("success", "return", "length", "test_success", "thought_words", "echo_rate"),
     policies=("sampled", "first-finished", "thought emptied", "another's thought", "Reasoning-*", "random"),
+    short_names={
+        "reasoning": "thinking first",
+        "direct": "answering at once",
+        "reasoning-zero-shot": "thinking first untuned",
+        "direct-zero-shot": "answering at once untuned",
+        "random": "chance",
+    },
     exhibits=(f"{_HERE}.figures", f"{_HERE}.tables", f"{_HERE}.thought_figures"),
 )
