@@ -5,4 +5,8 @@ Floors, from the ground up: `core` (seeds, files, runs), `learning`, then `world
 notebooks show) beside `bench` (speed), and `cli`.
 """
 
+from groundlab.core import numerics
+
 __version__ = "1.0.0"
+
+numerics.hold()  # before anything of groundlab loads torch or numpy

@@ -42,6 +42,7 @@ for command in (
         runs.review,
         runs.seal,
         runs.bench,
+        runs.fingerprint,
     ),
     *(play.worlds, methods.methods, play.play, model.pretrain, model.label, model.ledger),
 ):

@@ -353,7 +353,7 @@ def verify(
     if found.unfinished:
         print_text("unfinished: the same command continues here")
         raise typer.Exit(UNFINISHED_EXIT_CODE)
-    raise typer.Exit(1 if found.failed or (found.differing and found.same_cpu) else 0)
+    raise typer.Exit(1 if found.failed or (found.differing and found.same_rounding) else 0)
 
 
 def seal(
@@ -387,6 +387,24 @@ def versions_in(results: Path | None) -> list[Path]:
     manifests = {folder: read_version(folder) for folder in folders}
     whole = [folder for folder in folders if not manifests[folder].get("alone")]
     return sorted(whole or folders, key=lambda folder: manifests[folder]["created"])
+
+
+def fingerprint(
+    save: Annotated[bool, typer.Option("--save", help="Keep it in benchmarks/cpu/.")] = False,
+) -> None:
+    """Say how this machine rounds, operation by operation, and which known kinds of CPU round alike."""
+    from groundlab.lab import fingerprint as measured
+    from groundlab.lab import machine
+
+    hardware, here = machine.hardware(), measured.operations()
+    print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
+    print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))
+    for kind, record in measured.known().items():
+        apart = [name for name, digest in here.items() if record["operations"].get(name) != digest]
+        told = f"; other: {', '.join(apart)}" if apart else ""
+        print_text(f"{len(here) - len(apart)} of {len(here)} operations as on {kind}{told}")
+    if save:
+        print_text(f"kept in {measured.save(hardware)}")
 
 
 def bench(

@@ -34,11 +34,13 @@ class Difference:
     """Whether code, pinned packages and inputs were the same."""
     cpus: tuple[str, str]
     """The kinds of CPU that made this run and its counterpart."""
+    same_rounding: bool
+    """Whether both were made on hardware whose operations round alike (lab/fingerprint.py)."""
 
     @property
     def fault(self) -> bool:
-        """Whether nothing accounts for it: code, inputs and kind of CPU are the same."""
-        return self.same_code and self.cpus[0] == self.cpus[1]
+        """Whether nothing accounts for it: code, inputs and rounding are the same."""
+        return self.same_code and self.same_rounding
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,15 @@ class Comparison:
             here, there = ("; ".join(sorted({each.cpus[side] for each in rounding})) for side in (0, 1))
             trained = sum(each.trained for each in rounding)
             found.append(
-                f"{len(rounding)} of them were made on another kind of CPU ({here}; there {there}), which rounds "
-                f"differently; {trained} of these are trained agents, and rounding changes a training about as much "
+                f"{len(rounding)} of them were made where numbers are rounded differently ({here}; there {there}); "
+                f"{trained} of these are trained agents, and rounding changes a training about as much "
                 "as another seed does"
             )
         if other_code:
             found.append(f"{other_code} of them were made by other code, packages or inputs")
         if self.faults:
             found.append(
-                f"{len(self.faults)} of them differ although code, inputs and kind of CPU are the same: that is a "
+                f"{len(self.faults)} of them differ although code, inputs and rounding are the same: that is a "
                 "fault, of groundlab or of this machine, and their numbers must not be trusted"
             )
         return found
@@ -191,11 +193,17 @@ def _difference(ours: Path, theirs: Path, record: str) -> Difference:
         trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
         same_code=first.get("hash") == second.get("hash"),
         cpus=(_cpu(first), _cpu(second)),
+        same_rounding=rounding_of(first) == rounding_of(second),
     )
 
 
 def _cpu(manifest: Manifest) -> str:
     return manifest.get("hardware", {}).get("cpu", "unknown")
+
+
+def rounding_of(manifest: Manifest) -> tuple[str, str]:
+    """What decides how its numbers were rounded: its fingerprint, or the kind of CPU before there was one; the GPU."""
+    return manifest.get("rounding") or _cpu(manifest), manifest.get("hardware", {}).get("gpu") or ""
 
 
 def unequal_records(first: Path, second: Path) -> list[str]:

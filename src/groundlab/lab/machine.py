@@ -19,7 +19,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from groundlab.core import git
+from groundlab.core import git, numerics
 from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.run import RunSpec
 
@@ -53,10 +53,11 @@ def _version(name: str) -> str | None:
 
 @cache
 def hardware() -> dict[str, Any]:
-    """`{cpu, vector_flags, blas, cores, memory_gib, gpu}` of this machine.
+    """`{cpu, vector_flags, blas, held_to, cores, memory_gib, gpu}` of this machine.
 
     cpu: name, family and model, since one name ("AMD EPYC") stands for several generations; vector_flags: the vector
-    instructions that kernels are chosen by; blas: library and kernel; cores = those that this process may use;
+    instructions that kernels are chosen by; blas: library and kernel; held_to: the
+    variables that choose other ones (core/numerics.py); cores = those that this process may use;
     gpu = None without one, else `gpu_driver` and `cuda` are beside it: NVIDIA's driver, and what torch was built for.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -65,6 +66,7 @@ def hardware() -> dict[str, Any]:
         "cpu": _cpu_name(entries),
         "vector_flags": sorted(word for word in entries.get("flags", "").split() if word.startswith(_VECTORS)),
         "blas": _blas_kernels(),
+        "held_to": numerics.held(),
         "cores": core_count(),
         "memory_gib": round(memory, 1),
         "gpu": ", ".join(gpu_names()) or None,

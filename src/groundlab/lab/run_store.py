@@ -24,6 +24,7 @@ from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
 from groundlab.lab import machine
 from groundlab.lab.config import Estimate
+from groundlab.lab.fingerprint import rounding
 from groundlab.lab.run_hash import input_digests
 from groundlab.papers import registry
 
@@ -152,6 +153,7 @@ class ManifestWriter:
             "inputs": input_digests(spec.method, spec.world, spec.settings),
             "rules": rules_of(registry.paper_of(spec.method, spec.world)),
             **machine.facts(),
+            "rounding": rounding(),
         }
 
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:

@@ -18,8 +18,8 @@ from scipy.stats import hypergeom
 from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
-from groundlab.lab import executor, machine
-from groundlab.lab.comparison import unequal_records
+from groundlab.lab import executor, fingerprint, machine
+from groundlab.lab.comparison import rounding_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.run_hash import hash_run
@@ -49,7 +49,8 @@ class Verification:
     """What came of running a sample again; entries are lines that begin with a run's folder."""
 
     sample: Sample
-    same_cpu: bool
+    same_rounding: bool
+    """Whether this machine rounds as those did that made the runs."""
     equal: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
     """With the evaluations of both."""
@@ -78,10 +79,10 @@ class Verification:
         """What to print."""
         total = self.sample.candidates
         found = [f"{len(self.equal)} of {len(self.sample.drawn)} drawn runs are equal to the byte"]
-        if self.same_cpu and self.equal and not self.failed:
+        if self.same_rounding and self.equal and not self.failed:
             found.append(f"so at most {self.bound()} of the {total} runs differ, at 95 % confidence")
-        if not self.same_cpu:
-            found.append("this is another kind of CPU, where rounding differs: compare the evaluations")
+        if not self.same_rounding:
+            found.append("this machine rounds differently (groundlab fingerprint): compare the evaluations")
         if self.changed and self.differing:
             found.append("some were made by other code than today's: git checkout the version's commit, verify again")
         kinds = (("differs", self.differing), ("failed", self.failed))
@@ -109,7 +110,9 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
     Raises GroundlabError for runs that want a device which is not here.
     """
     version = manifests.read_version(sample.version)
-    result = Verification(sample, same_cpu=version["hardware"]["cpu"] == machine.hardware()["cpu"])
+    here = rounding_of({"rounding": fingerprint.rounding(), "hardware": machine.hardware()})
+    there = {rounding_of(manifest) for _, manifest in sample.drawn}
+    result = Verification(sample, same_rounding=there == {here})
     planned: dict[Path, PlannedRun] = {}
     for folder, manifest in sample.drawn:
         try:

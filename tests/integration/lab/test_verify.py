@@ -66,12 +66,12 @@ def test_a_falsified_run_is_found_though_its_seals_hold(version, tmp_path):
     assert verify.draw(version, 9, 0, 999).candidates == 6, "a sample is no larger than the version"
 
 
-def test_another_kind_of_cpu_is_told_and_the_evaluations_are_shown(version, tmp_path):
-    manifest = storage.read_json(version / "manifest.json")
-    manifest["hardware"]["cpu"] = "another"
-    storage.write_json(version / "manifest.json", seals.sealed(manifest))
-    found = verify.verify(verify.draw(version, 1, 0, 999), tmp_path / "scratch", 1)
-    assert "another kind of CPU" in "\n".join(found.lines()) and "confidence" not in "\n".join(found.lines())
+def test_another_rounding_is_told_and_the_evaluations_are_shown(version, tmp_path):
+    sample = verify.draw(version, 1, 0, 999)
+    folder, manifest = sample.drawn[0]
+    sample.drawn[0] = folder, manifest | {"rounding": "0" * 16}
+    found = verify.verify(sample, tmp_path / "scratch", 1)
+    assert "rounds differently" in "\n".join(found.lines()) and "confidence" not in "\n".join(found.lines())
 
 
 def test_settings_that_this_code_does_not_know_are_a_failure_with_its_reason(version, tmp_path):

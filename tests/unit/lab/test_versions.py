@@ -196,18 +196,18 @@ def reseal(folder: Path, **facts) -> None:
 
 
 def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
-    """One cause each: another kind of CPU, another hash, and neither."""
+    """One cause each: another rounding, another hash, and neither, on another CPU or not."""
     shutil.copytree(plan.results, published := tmp_path / "published")
     rounding, other, fault = (run_store.run_folder(published, run.hash) for run in plan.runs)
     here = storage.read_json(rounding / "manifest.json")["hardware"]
-    reseal(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"})
+    reseal(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"}, rounding="0" * 16)
     reseal(other, hash="0" * 16)
-    reseal(fault)
+    reseal(fault, hardware={**here, "cpu": "A CPU that rounds alike (family 1, model 3)"})
     found = comparison.compare(plan.results, published)
     assert [each.label.partition(" ")[0] for each in found.faults] == ["always-SimpleDoorKey-s2"]
     count, *causes = found.summary()
     assert count == "0 runs are equal to the byte, 3 differ"
-    words = ("another kind of CPU", "made by other code", "that is a fault")
+    words = ("rounded differently", "made by other code", "that is a fault")
     assert all(word in cause for word, cause in zip(words, causes, strict=True)) and "there Another CPU" in causes[0]
     assert "1 of these are trained" in causes[0], "the counting learner logs its steps as a training does"
 

@@ -1,0 +1,43 @@
+"""The instruction set that the numeric libraries are held to, so that CPUs of several kinds round alike.
+
+Left alone, torch, MKL, oneDNN and OpenBLAS choose their kernels by the CPU, and kernels add in different orders. Held
+to AVX2 they choose the same ones on the kinds of CPU named in docs/artifact.md. The libraries read these variables when
+they are loaded, so groundlab sets them as soon as it is imported, where a user has not set them already.
+"""
+
+import os
+import platform
+from pathlib import Path
+from types import MappingProxyType
+
+AVX2 = MappingProxyType(
+    {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    }
+)
+"""What holds each library to AVX2. numpy has no upper bound: it is told the names of all sets beyond."""
+_NEEDED = {"avx2", "fma"}
+
+
+def hold() -> None:
+    """Hold what is loaded from now on to AVX2; nothing on a CPU without it, where some libraries would crash."""
+    if _has_avx2():
+        os.environ.update(AVX2 | os.environ)
+
+
+def held() -> dict[str, str]:
+    """The variables of this process that choose instruction sets, as a manifest names them."""
+    return {name: os.environ[name] for name in (*AVX2, "MKL_CBWR") if name in os.environ}
+
+
+def _has_avx2() -> bool:
+    listing = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not listing.is_file():
+        return False
+    with listing.open() as lines:
+        flags = next((line for line in lines if line.startswith("flags")), "")
+    return set(flags.split()) >= _NEEDED
