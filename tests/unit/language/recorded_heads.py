@@ -1,6 +1,5 @@
 """The heads of `tests/golden/lm_scores.json`: 2.2 million random numbers, drawn again from their seed."""
 
-import hashlib
 from functools import cache
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 
 _SEED = 99
 _OUTPUTS = {"value.value_head_op": 1, "policy_head.action_heads_op": 6}  # in the order in which they were drawn
-_SHA256 = "2c8539c2cd75d3e517dbb2a0ec28c578785dec67cfdfe04d10c62ccad6fc36b7"
+_SUM = 41.86486  # of all weights; their last bits depend on the CPU
 
 
 @cache
@@ -21,6 +20,6 @@ def recorded_heads() -> dict[str, Tensor]:
             for layer, sizes in ((0, (32, 1024)), (2, (1024, 1024)), (4, (1024, outputs))):
                 weights = nn.Linear(*sizes).state_dict()
                 heads |= {f"{name}.{layer}.{part}": value for part, value in weights.items()}
-    content = b"".join(heads[name].numpy().tobytes() for name in sorted(heads))
-    assert hashlib.sha256(content).hexdigest() == _SHA256, "this torch draws other weights from a seed than 2.13 does"
+    drawn = sum(weights.double().sum().item() for weights in heads.values())
+    assert abs(drawn - _SUM) < 1e-3, "this torch draws other weights from a seed than 2.13 does"
     return heads

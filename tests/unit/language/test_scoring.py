@@ -233,7 +233,8 @@ def test_three_ppo_steps_are_the_originals(record):
         found = {"loss": loss, **parts, "grad_norm": nn.utils.clip_grad_norm_(parameters, 0.5)}
         optimizer.step()
         for name, value in expected.items():
-            assert found[name].item() == pytest.approx(value, rel=1e-2 if step else 1e-4), (step, name)
+            # as in glam/test_tuning.py: sums of float32 depend on the CPU
+            assert found[name].item() == pytest.approx(value, rel=1e-2 if step else 5e-4), (step, name)
     after = torch.tensor(recorded["scores_after_three_steps"])
     torch.testing.assert_close(scorer(PROMPTS).scores, after, rtol=1e-2, atol=1e-3)
 

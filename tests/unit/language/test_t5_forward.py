@@ -64,7 +64,7 @@ def assert_alike(first, second, tolerance):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-12)])
 def test_states_and_gradients_are_those_of_transformers(kind, dtype, tolerance, monkeypatch):
     def exact(norm, states):  # transformers takes the mean square in float32 even of float64
         return norm.weight * (states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon))

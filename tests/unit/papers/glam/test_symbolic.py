@@ -1,7 +1,6 @@
 """The symbolic agent: BabyAI's network and its start, coherent experience, training that repeats and resumes."""
 
 import copy
-import hashlib
 import json
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from groundlab.papers.glam.episodes import episode_stats
 from groundlab.papers.glam.symbolic import ACModel, Settings, SymbolicLearner, SymbolicPlayer, word_numbers
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "symbolic_acmodel"
-DRAWN = "81b0c0b07aa176fcb022c9e351cf9794f399a8eaeac145d1084c9b7e0a9e5543"  # of the memory's weights
+DRAWN = 19.774086  # the sum of the memory's weights, whose last bits depend on the CPU
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 6, "recurrence": 3, "batch_size": 12, "frames": 96, "layouts": "0-4"}
 
@@ -49,9 +48,7 @@ def recorded_network(golden) -> ACModel:
         convolutions = [layer for layer in network.image_conv if isinstance(layer, nn.Conv2d)]
         for layer in (*convolutions, network.word_embedding, network.instr_rnn, network.memory_rnn):
             layer.reset_parameters()
-        drawn = hashlib.sha256(
-            b"".join(weights.detach().numpy().tobytes() for weights in network.memory_rnn.parameters())
-        )
+        drawn = sum(weights.double().sum().item() for weights in network.memory_rnn.parameters())
         for block in network.film:
             for layer in (block.conv1, block.conv2, block.weight, block.bias):
                 layer.reset_parameters()
@@ -60,7 +57,7 @@ def recorded_network(golden) -> ACModel:
             layer.reset_parameters()
         for part in (network.film, *head):
             part.apply(symbolic._unit_rows)
-    assert drawn.hexdigest() == DRAWN, "this torch draws other weights from a seed than 2.13 does"
+    assert drawn == pytest.approx(DRAWN, abs=1e-3), "this torch draws other weights from a seed than 2.13 does"
     with torch.no_grad():
         network.train()(*inputs_of(golden))
     return network

@@ -69,7 +69,7 @@ def test_goals_that_the_nearest_captions_do_not_offer_count_for_nothing(golden, 
     one = GoalPotential(GoalLibrary(library.captions, [*library.goals[:3], facts["transition_captions"]]), letters)
     other = GoalPotential(GoalLibrary(library.captions, [*library.goals[:3], []]), letters)
     recorded = recorded_windows(facts)
-    np.testing.assert_array_equal(one(recorded), other(recorded))
+    np.testing.assert_allclose(one(recorded), other(recorded), atol=1e-6)  # products with more goals, and with fewer
 
 
 def test_goals_read_views_and_captions_alike(windows, library):
