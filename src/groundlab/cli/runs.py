@@ -18,6 +18,7 @@ from rich.table import Table
 from groundlab.cli.options import (
     Deterministic,
     Method,
+    Portable,
     Results,
     Seed,
     Track,
@@ -28,7 +29,7 @@ from groundlab.cli.options import (
 )
 from groundlab.cli.printing import console, print_text
 from groundlab.cli.protocol import check_choice, play_protocol
-from groundlab.core import storage
+from groundlab.core import numerics, storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
 
@@ -67,6 +68,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan with all settings and notes.")] = False,
     deterministic: Deterministic = False,
+    portable: Portable = False,
     track: Track = None,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
@@ -75,6 +77,7 @@ def reproduce(
 
     tracking.ask_for(track)
     ask_for_determinism(deterministic)
+    numerics.ask_for_portable(portable)
     if claim:
         if only or figure or experiment or executor != "local" or hours or continue_from:
             raise GroundlabError(
@@ -115,6 +118,7 @@ def run(
     settings: dict[str, Any],
     seed: Seed = 0,
     deterministic: Deterministic = False,
+    portable: Portable = False,
     track: Track = None,
 ) -> None:
     """Train (or play) one method on one world with one seed."""
@@ -124,6 +128,7 @@ def run(
 
     tracking.ask_for(track)
     ask_for_determinism(deterministic)
+    numerics.ask_for_portable(portable)
     spec = registry.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
@@ -334,6 +339,7 @@ def verify(
         int | None, typer.Option("--workers", min=1, max=1024, help="Processes; one a core by default.")
     ] = None,
     results: Results = None,
+    portable: Portable = False,
 ) -> None:
     """Run a sample of stored runs again and compare them byte for byte; exit code 1 if one differs or fails."""
     from groundlab.core.errors import UNFINISHED_EXIT_CODE
@@ -341,6 +347,7 @@ def verify(
     from groundlab.lab.plan import results_folder
     from groundlab.lab.results import find_by_name
 
+    numerics.ask_for_portable(portable)
     home = results_folder(results)
     chosen = verification.draw(find_by_name(home, version), sample, draw, at_most)
     left_out = f"; {chosen.too_long} runs are longer than {at_most:g} CPU-s" if chosen.too_long else ""
@@ -391,11 +398,13 @@ def versions_in(results: Path | None) -> list[Path]:
 
 def fingerprint(
     save: Annotated[bool, typer.Option("--save", help="Keep it in benchmarks/cpu/.")] = False,
+    portable: Portable = False,
 ) -> None:
     """Say how this machine rounds, operation by operation, and which known kinds of CPU round alike."""
     from groundlab.lab import fingerprint as measured
     from groundlab.lab import machine
 
+    numerics.ask_for_portable(portable)
     hardware, here = machine.hardware(), measured.operations()
     print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
     print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))

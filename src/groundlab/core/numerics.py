@@ -29,6 +29,15 @@ def hold() -> None:
         os.environ.update(AVX2 | os.environ)
 
 
+def ask_for_portable(asked: bool) -> None:
+    """Hand `--portable` to this process and its workers, by the environment, before anything was multiplied.
+
+    MKL has kernels of its own for Intel's CPUs and for others' even at AVX2; COMPATIBLE names those that are the same.
+    """
+    if asked:
+        os.environ["MKL_CBWR"] = "COMPATIBLE"
+
+
 def held() -> dict[str, str]:
     """The variables of this process that choose instruction sets, as a manifest names them."""
     return {name: os.environ[name] for name in (*AVX2, "MKL_CBWR") if name in os.environ}

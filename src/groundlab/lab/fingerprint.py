@@ -42,7 +42,7 @@ def operations() -> dict[str, str]:
 
 
 def known() -> dict[str, dict[str, Any]]:
-    """What benchmarks/cpu/ holds, by kind of CPU: `{hardware, packages, rounding, operations}`. Empty outside a clone."""
+    """What benchmarks/cpu/ holds, by kind of CPU: `{hardware, packages, rounding, operations}`; nothing elsewhere."""
     root = find_root()
     files = sorted((root / "benchmarks" / "cpu").glob("*.json")) if root else []
     return {record["hardware"]["cpu"]: record for record in map(storage.read_json, files)}

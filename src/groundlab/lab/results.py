@@ -341,14 +341,14 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     folder = (scratch | versions)[version]
     manifest = manifests.read_version(folder)
     _check_publishable(folder, manifest)
+    reference = manifests.read_reference(home)
     dirty = [run.name for run, facts in manifests.check_runs(folder).items() if facts["git"]["dirty"]]
-    if dirty:
+    if dirty and not any(version in scales.values() for scales in reference.values()):  # its page tells of older ones
         count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code"
         raise GroundlabError(f"{count}; delete these from results/.runs, reproduce from a clean clone and publish that")
     manifests.check_pages(folder)
     (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
     file = home / "reference.json"
-    reference = manifests.read_reference(home)
     for paper in manifest["papers"]:
         if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}

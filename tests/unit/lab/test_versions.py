@@ -135,6 +135,8 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
         results.publish(version.name, plan.results)
+    storage.write_json(plan.results / "reference.json", {"mediator": {"quick": version.name}})
+    results.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
 
 
 def test_a_run_names_the_rules_that_it_will_be_judged_by(plan):
