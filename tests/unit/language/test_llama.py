@@ -64,7 +64,7 @@ def test_replies_are_those_of_transformers_own_layers_in_every_turn(kind):
     for ours, theirs in zip(short, turns(model), strict=True):
         assert ours.tokens == theirs.tokens and ours.ended == theirs.ended
         for left, right in zip(ours.logprobs, theirs.logprobs, strict=True):
-            assert left == pytest.approx(right, abs=2e-5)
+            assert left == pytest.approx(right, abs=1e-4)
 
 
 def test_replies_of_the_model_that_ships_differ_by_rounding_only():
@@ -74,7 +74,7 @@ def test_replies_of_the_model_that_ships_differ_by_rounding_only():
     for ours, theirs in zip(short, turns(watched(model), 16), strict=True):
         assert ours.tokens == theirs.tokens
         for left, right in zip(ours.logprobs, theirs.logprobs, strict=True):
-            assert left == pytest.approx(right, abs=1e-5)
+            assert left == pytest.approx(right, abs=1e-4)
 
 
 def test_no_layer_of_the_model_is_called():
