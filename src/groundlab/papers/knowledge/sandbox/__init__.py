@@ -8,12 +8,12 @@ Layers, from the outside in: a static gate (gate.py); an interpreter of its own 
 of root; a process that lives for one batch, with limits on processor, memory, files and processes (child.py); a filter
 in the kernel that leaves it nothing but computing (seccomp.py); and results.py, which believes nothing that comes back.
 A batch is one round trip. Equal jobs give equal bits at every start: strings hash by a fixed seed, each window meets
-the program defined anew (program.py), and no program reads memory that nobody wrote. What is left are addresses, which
-`str` of a function shows and a set that holds None is ordered by. They are the same at every start of one installation
-if the kernel lets them be (some containers do not). A program that uses addresses of its own objects is found out: the
-windows come in an order of our own, some of them twice. `Sandbox.protections` is measured, not assumed: without the
-kernel's filter (another system or processor than it knows) limits alone keep nobody from deleting files or sending
-signals; the gate has to. attacks.py attacks all of it. Source: docs/papers/knowledge.md#s3.
+the program defined anew (program.py), and no program reads memory that nobody wrote. Addresses are hidden: functions
+have no text and no hash, None and NaN hash by a constant. What is left is the order of a set of types, which is the
+same at every start if the kernel lets it be (Docker's default does not). A program that uses addresses of its own
+objects is found out: the windows come in an order of our own, some of them twice. `Sandbox.protections` is measured,
+not assumed: without the kernel's filter (another system or processor than it knows) limits alone keep nobody from
+deleting files or sending signals; the gate has to. attacks.py attacks all of it. Source: docs/papers/knowledge.md#s3.
 """
 
 import contextlib
@@ -65,6 +65,9 @@ def compute_reward(obs, past_obs, past_actions):
 """
 
 
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}  # -I would ignore it; -P and -s are the rest of -I
+
+
 class _ServerLost(Exception):
     """The server gave no answer; why."""
 
@@ -97,6 +100,7 @@ class Sandbox:
         self.repeats = 0
         self._rng = generator(seed, "sandbox")
         self._server: subprocess.Popen[bytes] | None = None
+        self._fixed_addresses = False
         self._kernel_filter = seccomp.is_available()
 
     def __enter__(self) -> "Sandbox":
@@ -113,7 +117,8 @@ class Sandbox:
 
     @property
     def protections(self) -> dict[str, bool]:
-        """What a process without the gate was refused on this machine, by trying it once."""
+        """What a process without the gate was refused on this machine, by trying it once; "addresses": whether those
+        of the interpreter are the same at every start."""
         return _protections(self.limits)
 
     def evaluate(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool = False) -> Result:
@@ -190,14 +195,14 @@ class Sandbox:
                 stdin=pipe,
                 stdout=pipe,
                 stderr=nowhere,
-                env={"PYTHONHASHSEED": "0"},  # -I would ignore it; -P and -s are the rest of -I
+                env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
             )
             weakref.finalize(self, self._end, server)
             assert server.stdout
             try:
-                _read_exactly(server.stdout.fileno(), len(child.READY), _START)
+                self._fixed_addresses = bool(_read_exactly(server.stdout.fileno(), len(child.READY) + 1, _START)[-1])
             except _ServerLost:
                 self.close()
                 raise GroundlabError(f"the sandbox does not start; try: {' '.join(command)} < /dev/null") from None
@@ -228,7 +233,8 @@ class Sandbox:
 def _protections(limits: Limits) -> dict[str, bool]:
     with Sandbox(limits, gate=False) as plain:
         result = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
-    return {name: refused == 1.0 for name, refused in (result.details or [{}])[0].items()}
+    tried = {name: refused == 1.0 for name, refused in (result.details or [{}])[0].items()}
+    return {**tried, "addresses": plain._fixed_addresses}
 
 
 def _end_of(server: subprocess.Popen[bytes], error: Exception) -> str:
