@@ -87,6 +87,8 @@ class RunManifest(_Spec, _Origin):
     history: list[_Session]
     records: dict[str, _Record] | None = None
     """Of a finished run."""
+    notes: dict[str, Any] = {}
+    """What its method says of it: windows and failures of a program of BK-Code, the walls of its sandbox."""
 
 
 class RunEntry(_Spec):

@@ -30,6 +30,8 @@ from groundlab.papers import registry
 
 Status = Literal["new", "finished", "failed", "unfinished"]
 RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
+NOTES = "notes.json"
+"""What a method leaves in its run's folder for the manifest: what failed and was made good, and where."""
 _HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the manifest
 _LOCK_SECONDS = 60.0  # an orphaned worker notices within a step that its parent is gone, then saves and leaves
 
@@ -170,6 +172,8 @@ class ManifestWriter:
         on_device = [session["peak_device_mib"] for session in self._history if "peak_device_mib" in session]
         totals |= {"peak_device_mib": max(on_device)} if on_device else {}
         self.manifest.update(totals, status=status, error=error, history=self._history)
+        if (self._folder / NOTES).is_file():
+            self.manifest["notes"] = storage.read_json(self._folder / NOTES)
         if status == "finished":
             self.manifest["records"] = seals.digests_of(self._folder)
         self.manifest = seals.sealed(self.manifest)

@@ -23,6 +23,7 @@ import torch
 
 from groundlab import worlds
 from groundlab.assets import resolve_model
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
@@ -279,6 +280,11 @@ class KnowledgeLearner(PPO, Learner):
     def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
         refuse_watch(watch, self._spec.method)
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)
+
+    def finish(self, run: Run) -> None:
+        """Leave what the manifest says of the potential (lab/run_store.py reads it)."""
+        if notes := self._potential.notes():
+            storage.write_json(run.folder / "notes.json", notes)
 
     def watched(self, rng: np.random.Generator) -> WatchedPlayer:
         """The agent over the world's own actions."""

@@ -10,9 +10,10 @@ labelling that was stopped, and no reply is paid for twice. Source: docs/papers/
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -249,7 +250,8 @@ _PATIENCE = 200  # windows before a program may be given up
 
 
 class CodePotential(Potential):
-    """A program's values. Where it fails phi is 0 and counted; a program that fails too often ends the run."""
+    """A program's values. Where it fails phi is 0 and counted by the first fault of its batch, for the manifest of the
+    run; a program that fails too often ends the run."""
 
     horizon = HORIZON
 
@@ -263,21 +265,32 @@ class CodePotential(Potential):
         """normalised: the program reads the original's fractions (quirk Q7), not whole codes as the prompt says."""
         self.source, self.sha256 = source, digest_bytes(source.encode())
         self._sandbox, self._most, self._normalised = sandbox, most_failures, normalised
-        self.windows, self.failures = 0, 0
-        self.faults: list[Fault] = []
+        self.windows, self.failed = 0, Counter[str]()
+        self._fault: Fault | None = None
 
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi [N]. Raises GroundlabError when more than `most_failures` of all windows have failed."""
         views = normalise(windows.views) if self._normalised else channels_first(windows.views)
         result = self._sandbox.evaluate(self.source, views, windows.actions)
-        self.windows, self.failures = self.windows + len(result.values), self.failures + int(result.failed.sum())
+        self.windows += len(result.values)
         if result.fault:
-            self.faults = [*self.faults, result.fault][:10]
-        if self.windows >= _PATIENCE and self.failures > self._most * self.windows:
-            share, last = self.failures / self.windows, self.faults[0].message.strip().split("\n")[-1]
+            self._fault = self._fault or result.fault
+            self.failed[result.fault.kind] += int(result.failed.sum())
+        if self._fault and self.windows >= _PATIENCE and self.failed.total() > self._most * self.windows:
+            share, last = self.failed.total() / self.windows, self._fault.message.strip().split("\n")[-1]
             name = f"program {self.sha256[:12]} fails on {share:.0%} of {self.windows:,} windows"
-            raise GroundlabError(f"{name} ({self.faults[0].kind}: {last}); choose another one")
+            raise GroundlabError(f"{name} ({self._fault.kind}: {last}); choose another one")
         return result.values
+
+    def state(self) -> dict[str, Any]:
+        return {"windows": self.windows, "failed": dict(sorted(self.failed.items()))}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.windows, self.failed = state["windows"], Counter(state["failed"])
+
+    def notes(self) -> dict[str, Any]:
+        lost = {"batches_put_again": self._sandbox.repeats}  # of this process
+        return {"sandbox": {**self.state(), **lost, "protections": self._sandbox.protections}}
 
     def close(self) -> None:
         """End the sandbox's process."""

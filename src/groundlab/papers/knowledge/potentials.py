@@ -38,6 +38,17 @@ class Potential(ABC):
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi, float64 [N]."""
 
+    def state(self) -> Any:
+        """What `load_state` continues from, for JSON; None where there is nothing."""
+        return None
+
+    def load_state(self, state: Any) -> None:  # noqa: B027 - does nothing unless overridden
+        """Continue from what `state` gave."""
+
+    def notes(self) -> dict[str, Any]:
+        """What the manifest of a run says of it."""
+        return {}
+
     def close(self) -> None:  # noqa: B027 - does nothing unless overridden
         """End the processes that it needs."""
 
@@ -88,6 +99,15 @@ class Adjusted(Potential):
 
     def __call__(self, windows: Windows) -> np.ndarray:
         return self._sign * self._potential(windows) - self._offset
+
+    def state(self) -> Any:
+        return self._potential.state()
+
+    def load_state(self, state: Any) -> None:
+        self._potential.load_state(state)
+
+    def notes(self) -> dict[str, Any]:
+        return self._potential.notes()
 
     def close(self) -> None:
         self._potential.close()

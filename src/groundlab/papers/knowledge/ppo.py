@@ -350,7 +350,7 @@ class PPO:
         facts = {"shaper": self._shaper.state(), "history": self._history.state(), "lengths": self._lengths.tolist()}
         facts |= {"advantages": self._advantages.state(), "returns": self._returns.tolist()}
         facts |= {"curiosity": self._intrinsic.state()} if self._intrinsic else {}
-        facts |= {"bonus": self._bonus.state()} if self._bonus else {}
+        facts |= {"bonus": self._bonus.state()} if self._bonus else {"potential": self._potential.state()}
         files = checkpoints.pack(self.networks, self._optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
 
@@ -364,6 +364,8 @@ class PPO:
             self._intrinsic.load_state(facts["curiosity"])
         if self._bonus:
             self._bonus.load_state(facts["bonus"])
+        elif facts["potential"]:
+            self._potential.load_state(facts["potential"])
         self._lengths, self._returns = np.array(facts["lengths"], np.int64), np.array(facts["returns"])
         self._envs.load(load(files["envs.safetensors"]))
         nobody = np.zeros(self._settings.num_envs, np.bool_)

@@ -1,5 +1,7 @@
 """Each form of knowledge gives the potential that the paper's code gave, and fails in one clear line."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer, Segments
 from groundlab.papers.knowledge.captions import observations
 from groundlab.papers.knowledge.observations import Windows, normalise
-from groundlab.papers.knowledge.potentials import OraclePotential, RandomPotential, Zero
+from groundlab.papers.knowledge.potentials import Adjusted, OraclePotential, RandomPotential, Zero
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.sandbox.results import Limits
 
@@ -104,6 +106,19 @@ def test_a_program_sees_whole_codes_by_default_and_the_originals_fractions_on_re
 def test_a_program_sees_the_actions_before_the_present_view(windows, sandbox):
     phi = CodePotential(HEAD + "return 10.0 * past_actions[0] + past_actions[-1], {}", sandbox)(windows)
     np.testing.assert_array_equal(phi, 10 * windows.actions[:, 0] + windows.actions[:, -1])
+
+
+def test_failures_are_counted_by_kind_for_the_manifest_and_through_a_checkpoint(windows, sandbox):
+    source = HEAD + "assert past_actions[-1] != 2\n    return 1.0, {}"
+    potential = CodePotential(source, sandbox, most_failures=1.0)
+    failed = int((potential(windows) == 0).sum())
+    assert potential.state() == {"windows": 50, "failed": {"error": failed}} and failed > 0
+    later = CodePotential(source, sandbox, most_failures=1.0)
+    later.load_state(json.loads(json.dumps(potential.state())))
+    later(windows)
+    notes = Adjusted(later, negated=True).notes()["sandbox"]
+    assert (notes["windows"], notes["failed"]) == (100, {"error": 2 * failed})
+    assert notes["protections"] and notes["batches_put_again"] == 0
 
 
 def test_a_program_that_fails_too_often_ends_the_run_in_one_line(windows, sandbox):

@@ -8,12 +8,12 @@ Layers, from the outside in: a static gate (gate.py); an interpreter of its own 
 of root; a process that lives for one batch, with limits on processor, memory, files and processes (child.py); a filter
 in the kernel that leaves it nothing but computing (seccomp.py); and results.py, which believes nothing that comes back.
 A batch is one round trip. Equal jobs give equal bits at every start: strings hash by a fixed seed, each window meets
-the program defined anew (program.py), and no program reads memory that nobody wrote. What is left are addresses, which
-`str` of a function shows and a set that holds None is ordered by. They are the same at every start of one installation
-if the kernel lets them be (some containers do not). A program that uses addresses of its own objects is found out: the
-windows come in an order of our own, some of them twice. `Sandbox.protections` is measured, not assumed: without the
-kernel's filter (another system or processor than it knows) limits alone keep nobody from deleting files or sending
-signals; the gate has to. attacks.py attacks all of it. Source: docs/papers/knowledge.md#s3.
+the program defined anew (program.py), and no program reads memory that nobody wrote. Addresses are hidden: functions
+have no text and no hash, None and NaN hash by a constant. What is left is the order of a set of types, which is the
+same at every start if the kernel lets it be (Docker's default does not). A program that uses addresses of its own
+objects is found out: the windows come in an order of our own, some of them twice. `Sandbox.protections` is measured,
+not assumed: without the kernel's filter (another system or processor than it knows) limits alone keep nobody from
+deleting files or sending signals; the gate has to. attacks.py attacks all of it. Source: docs/papers/knowledge.md#s3.
 """
 
 import contextlib
@@ -24,9 +24,8 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import weakref
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,15 @@ import groundlab
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.papers.knowledge.sandbox import child, seccomp
-from groundlab.papers.knowledge.sandbox.results import Limits, Result, assess
+from groundlab.papers.knowledge.sandbox.results import Limits, Result, assess, killed_by, loss
 from groundlab.worlds.codes import ACTIONS, COLOURS, DOOR_STATES, STEP_X, STEP_Y, TYPES
 
 REPEATS = 8  # windows of a batch that are evaluated twice
 _START = 120.0  # seconds that a server may take to start, on a very busy machine
 _GRACE = 30.0  # seconds that it may take beyond a batch's own time
-_ATTEMPTS = 2  # times that a batch is put to a server; the second one is new
+_SHARE = 20  # of the processor, at least a twentieth is a batch's own on a busy machine
+_ATTEMPTS = 3  # times that a batch is put to a server, when something outside has ended it
+_TICK = 0.25  # seconds; waiting stops while all of us are stopped
 _PROBE = """
 def compute_reward(obs, past_obs, past_actions):
     import ctypes, os, threading
@@ -64,8 +65,11 @@ def compute_reward(obs, past_obs, past_actions):
 """
 
 
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}  # -I would ignore it; -P and -s are the rest of -I
+
+
 class _ServerLost(Exception):
-    """The server gave no answer."""
+    """The server gave no answer; why."""
 
 
 def constants() -> dict[str, Any]:
@@ -83,15 +87,20 @@ def constants() -> dict[str, Any]:
 
 
 class Sandbox:
-    """A server of programs; starts at the first batch, and again when it is lost (`respawns`); `close` ends it."""
+    """A server of programs; starts at the first batch, and again when it is lost (`respawns`); `close` ends it.
+
+    A batch that something outside has ended is put again (`repeats`).
+    """
 
     def __init__(self, limits: Limits | None = None, gate: bool = True, seed: int = 0):
         """gate: off only to show that the other layers hold. Raises GroundlabError where processes have no limits."""
         if sys.platform not in ("linux", "darwin"):
             raise GroundlabError("code of a language model runs on Linux and macOS only; choose another potential")
         self.limits, self.gate, self.respawns = limits or Limits(), gate, 0
+        self.repeats = 0
         self._rng = generator(seed, "sandbox")
         self._server: subprocess.Popen[bytes] | None = None
+        self._fixed_addresses = False
         self._kernel_filter = seccomp.is_available()
 
     def __enter__(self) -> "Sandbox":
@@ -106,19 +115,18 @@ class Sandbox:
             self._end(self._server)
             self._server = None
 
-    @cached_property
+    @property
     def protections(self) -> dict[str, bool]:
-        """What a process without the gate was refused on this machine, by trying it."""
-        plain = Sandbox(self.limits, gate=False)
-        with plain:
-            result = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
-        return {name: refused == 1.0 for name, refused in (result.details or [{}])[0].items()}
+        """What a process without the gate was refused on this machine, by trying it once; "addresses": whether those
+        of the interpreter are the same at every start."""
+        return _protections(self.limits)
 
     def evaluate(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool = False) -> Result:
         """`compute_reward(window[-1], window[:-1], actions)` of every window, in one round trip.
 
         windows: uint8 or float32 [N, K + 1, ...]; actions: integers [N, K]. A batch that ended early has failed as a
-        whole. Raises GroundlabError for arrays that do not fit each other, or when no server can be started.
+        whole. Raises GroundlabError for arrays that do not fit each other, when no server can be started, and for a
+        batch that something outside ends each time.
         """
         count = len(windows)
         if windows.ndim < 3 or actions.ndim != 2 or actions.shape != (count, windows.shape[1] - 1):
@@ -127,11 +135,10 @@ class Sandbox:
         if count == 0:
             return Result(np.zeros(0), np.zeros(0, bool), None, [] if details else None, 0.0)
         order = self._rng.permutation(np.concatenate([np.arange(count), self._rng.permutation(count)[:REPEATS]]))
-        reply, answer = self._send(self._job(source, windows[order], actions[order], details))
+        reply, answer = self._send(self._job(source, windows[order], actions[order], details), len(order))
         return assess(reply, answer, order, count, self.limits, details)
 
-    def _job(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool) -> tuple[bytes, float]:
-        """The bytes of a job, and the seconds that its answer may take."""
+    def _job(self, source: str, windows: np.ndarray, actions: np.ndarray, details: bool) -> bytes:
         dtype = np.uint8 if windows.dtype.kind in "uib" else np.float32
         arrays = windows.astype(dtype).tobytes() + actions.astype(np.int64).tobytes()
         limits = self.limits
@@ -151,21 +158,30 @@ class Sandbox:
             "wall_seconds": limits.wall_seconds,
         }
         encoded = json.dumps(header).encode()
-        return struct.pack("!I", len(encoded)) + encoded + arrays, limits.wall_seconds + _GRACE
+        return struct.pack("!I", len(encoded)) + encoded + arrays
 
-    def _send(self, job: tuple[bytes, float]) -> tuple[dict[str, Any], bytes]:
-        """Send a job to the server, and again to a new one when the first is lost; a job that loses both has died."""
-        for _ in range(_ATTEMPTS):
+    def _send(self, job: bytes, count: int) -> tuple[dict[str, Any], bytes]:
+        """Send a job to the server until nothing outside ends it, the server or the process of the batch."""
+        patience = self.limits.wall_seconds + _GRACE + _SHARE * self.limits.cpu_seconds_of(count)
+        cause = None
+        for attempt in range(_ATTEMPTS):
             server = self._running()
             assert server.stdin and server.stdout
             try:
-                server.stdin.write(job[0])
+                server.stdin.write(job)
                 server.stdin.flush()
-                return _receive(server.stdout.fileno(), time.monotonic() + job[1])
-            except (OSError, _ServerLost):
+                reply, answer = _receive(server.stdout.fileno(), patience)
+                cause = loss(reply, count, self.limits)
+            except (OSError, _ServerLost) as error:
+                cause = _end_of(server, error)
                 self.close()
                 self.respawns += 1
-        return {"ended": "closed", "status": int(signal.SIGKILL), "cpu_seconds": 0.0}, b""
+            if cause is None:
+                return reply, answer
+            if attempt < _ATTEMPTS - 1:
+                self.repeats += 1
+                print(f"a batch of {count} windows in the sandbox was lost ({cause}); put again", file=sys.stderr)
+        raise GroundlabError(f"the sandbox lost a batch of {count} windows {_ATTEMPTS} times: {cause}")
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._server is None or self._server.poll() is not None:
@@ -179,14 +195,14 @@ class Sandbox:
                 stdin=pipe,
                 stdout=pipe,
                 stderr=nowhere,
-                env={"PYTHONHASHSEED": "0"},  # -I would ignore it; -P and -s are the rest of -I
+                env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
             )
             weakref.finalize(self, self._end, server)
             assert server.stdout
             try:
-                _read_exactly(server.stdout.fileno(), len(child.READY), time.monotonic() + _START)
+                self._fixed_addresses = bool(_read_exactly(server.stdout.fileno(), len(child.READY) + 1, _START)[-1])
             except _ServerLost:
                 self.close()
                 raise GroundlabError(f"the sandbox does not start; try: {' '.join(command)} < /dev/null") from None
@@ -213,6 +229,23 @@ class Sandbox:
                     pipe.close()
 
 
+@cache
+def _protections(limits: Limits) -> dict[str, bool]:
+    with Sandbox(limits, gate=False) as plain:
+        result = plain.evaluate(_PROBE, np.zeros((1, 2, 3, 7, 7), np.uint8), np.zeros((1, 1)), details=True)
+    tried = {name: refused == 1.0 for name, refused in (result.details or [{}])[0].items()}
+    return {**tried, "addresses": plain._fixed_addresses}
+
+
+def _end_of(server: subprocess.Popen[bytes], error: Exception) -> str:
+    """Why a server gave no answer."""
+    try:
+        code = server.wait(1.0)
+    except subprocess.TimeoutExpired:
+        return f"its server {error}"
+    return killed_by(-code) if code < 0 else f"its server ended with code {code}, as when no process can be started"
+
+
 def _group(process: int) -> int:
     try:
         return os.getpgid(process)
@@ -220,18 +253,20 @@ def _group(process: int) -> int:
         return -1
 
 
-def _receive(descriptor: int, deadline: float) -> tuple[dict[str, Any], bytes]:
+def _receive(descriptor: int, patience: float) -> tuple[dict[str, Any], bytes]:
     """The server's word on how a batch ended, and the bytes that it passes on. Raises _ServerLost."""
-    head, answer = struct.unpack("!II", _read_exactly(descriptor, 8, deadline))
-    return json.loads(_read_exactly(descriptor, head, deadline)), _read_exactly(descriptor, answer, deadline)
+    head, answer = struct.unpack("!II", _read_exactly(descriptor, 8, patience))
+    return json.loads(_read_exactly(descriptor, head, patience)), _read_exactly(descriptor, answer, patience)
 
 
-def _read_exactly(descriptor: int, size: int, deadline: float) -> bytes:
-    content = bytearray()
+def _read_exactly(descriptor: int, size: int, patience: float) -> bytes:
+    """So many bytes; seconds in which this process is stopped itself do not count. Raises _ServerLost."""
+    content, left = bytearray(), patience
     while len(content) < size:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        ready, _, _ = select.select([descriptor], [], [], _TICK)
+        left -= 0 if ready else _TICK
         chunk = os.read(descriptor, size - len(content)) if ready else b""
-        if not chunk:
-            raise _ServerLost
+        if (ready and not chunk) or left <= 0:
+            raise _ServerLost("ended" if ready else f"gave no answer for {patience:.0f} seconds; is it stopped?")
         content += chunk
     return bytes(content)

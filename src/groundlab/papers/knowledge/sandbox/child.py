@@ -11,6 +11,7 @@ at most as many bytes as an honest answer has, kills what is late, and passes on
 """
 
 import ctypes
+import functools
 import gc
 import json
 import math
@@ -20,7 +21,6 @@ import select
 import signal
 import struct
 import sys
-import time
 from typing import Any
 
 READY = b"ready"
@@ -32,6 +32,8 @@ _NOBODY = 65_534
 _STARTED_AGAIN = "STARTED_AGAIN"
 _QUERY, _NO_RANDOM_ADDRESSES = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _LONGEST_MESSAGE = 4_000
+_TICK = 0.25  # seconds; a pause of the server is at most one of them long
+UNCONFINED = 71  # how a process ends that the system did not let confine itself
 
 
 def serve(jobs: Any, replies: Any) -> None:
@@ -39,10 +41,21 @@ def serve(jobs: Any, replies: Any) -> None:
     while len(size := jobs.read(4)) == 4:
         job = json.loads(jobs.read(struct.unpack("!I", size)[0]))
         arrays = jobs.read(job["bytes"])
+        if job["gate"]:
+            _prepare(tuple(job["constants"]["ACTIONS"]))
         reply, answer = _run(job, arrays)
         head = json.dumps(reply).encode()
         replies.write(struct.pack("!II", len(head), len(answer)) + head + answer)
         replies.flush()
+
+
+@functools.cache
+def _prepare(actions: tuple[str, ...]) -> None:
+    """Once, before the first program of a language model is defined."""
+    from groundlab.papers.knowledge.sandbox import program
+
+    program.actions_enum(actions)
+    _hide_addresses()
 
 
 def _run(job: dict[str, Any], arrays: bytes) -> tuple[dict[str, Any], bytes]:
@@ -57,7 +70,7 @@ def _run(job: dict[str, Any], arrays: bytes) -> tuple[dict[str, Any], bytes]:
             os._exit(70)
     os.close(writing)
     most = HEADER.size + 8 * job["count"] + LONGEST_TEXT
-    answer, ended = _read(reading, most, time.monotonic() + job["wall_seconds"])
+    answer, ended = _read(reading, most, process, job["wall_seconds"])
     os.close(reading)
     if ended != "closed":
         os.kill(process, signal.SIGKILL)
@@ -66,18 +79,34 @@ def _run(job: dict[str, Any], arrays: bytes) -> tuple[dict[str, Any], bytes]:
     return {"ended": ended, "status": status, "cpu_seconds": used}, answer if len(answer) <= most else b""
 
 
-def _read(descriptor: int, most: int, deadline: float) -> tuple[bytes, str]:
-    """Everything that comes, up to one byte more than an honest answer has: (bytes, "closed" | "late" | "flood")."""
+def _read(descriptor: int, most: int, process: int, patience: float) -> tuple[bytes, str]:
+    """Everything that comes, up to one byte more than an honest answer has: (bytes, "closed" | "late" | "flood").
+
+    patience: seconds that the process may sleep. While it computes its limit of the processor counts, while it or all
+    of us are stopped nothing does.
+    """
     answer = b""
     while len(answer) <= most:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        ready, _, _ = select.select([descriptor], [], [], _TICK)
         if not ready:
-            return answer, "late"
+            patience -= _TICK * _sleeps(process)
+            if patience <= 0:
+                return answer, "late"
+            continue
         chunk = os.read(descriptor, most + 1 - len(answer))
         if not chunk:
             return answer, "closed"
         answer += chunk
     return answer, "flood"
+
+
+def _sleeps(process: int) -> bool:
+    """Whether a process waits of its own will: it neither computes nor is stopped; True where nobody says (macOS)."""
+    try:
+        with open(f"/proc/{process}/stat") as file:  # noqa: PTH123 - nothing is imported here that is not needed
+            return file.read().rpartition(")")[2].split()[0] == "S"
+    except OSError:
+        return True
 
 
 def _compute(job: dict[str, Any], arrays: bytes, writing: int) -> None:
@@ -88,10 +117,12 @@ def _compute(job: dict[str, Any], arrays: bytes, writing: int) -> None:
     os.closerange(0, RESULT)
     os.closerange(RESULT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     seccomp.die_with_parent()
-    _limit(job["cpu_seconds"], job["memory_bytes"])
-    filtered = job["kernel_filter"]
-    if filtered:
-        seccomp.refuse_all_but_computing(RESULT)
+    try:
+        _limit(job["cpu_seconds"], job["memory_bytes"])
+        if job["kernel_filter"]:
+            seccomp.refuse_all_but_computing(RESULT)
+    except (OSError, ValueError):
+        os._exit(UNCONFINED)
     reason = gate.refusal(job["source"]) if job["gate"] else None
     if reason is not None:
         answer = _frame(REFUSED, b"", {"kind": "refused", "message": reason})
@@ -214,25 +245,75 @@ def _drop_privileges() -> None:
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
 
 
-def _fix_addresses() -> None:
-    """Start once more where every start has the same addresses (Linux; where the kernel refuses, nothing happens)."""
-    if sys.platform != "linux" or _STARTED_AGAIN in os.environ:
-        return
+def _fix_addresses() -> bool:
+    """Start once more where every start has the same addresses (Linux); False where the kernel refuses that."""
+    if sys.platform != "linux":
+        return False
     personality = ctypes.CDLL(None).personality
-    if personality(personality(_QUERY) | _NO_RANDOM_ADDRESSES) >= 0:
+    if _STARTED_AGAIN not in os.environ and personality(personality(_QUERY) | _NO_RANDOM_ADDRESSES) >= 0:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, _STARTED_AGAIN: "1"})
+    return bool(personality(_QUERY) & _NO_RANDOM_ADDRESSES)
+
+
+_REPR, _HASH = 8, 12  # slots of a type, counted from its name
+
+
+def _slot(kind: type, number: int) -> ctypes.c_void_p:
+    """Where a type keeps the C function that shows or hashes its objects."""
+    return ctypes.c_void_p.from_address(id(kind) + object.__basicsize__ + (1 + number) * ctypes.sizeof(ctypes.c_void_p))
+
+
+def _hash_by_value(*kinds: type) -> None:
+    """None and NaN hash by their address before Python 3.12 and ever since: here by a constant."""
+    call = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.py_object)
+    for kind in kinds:
+        usual = call(_slot(kind, _HASH).value or 0)
+        own = call(lambda value, usual=usual: 1 if value is None or value != value else usual(value))
+        _kept.append(own)
+        _slot(kind, _HASH).value = ctypes.cast(own, ctypes.c_void_p).value
+
+
+_kept: list[Any] = []  # what C still calls
+
+
+def _hide_addresses() -> None:
+    """From here on `repr` and `hash` of what is no number, text or container are TypeErrors: they would tell where an
+    object lies. Types alone still hash by their address; Python could not work without that.
+    """
+    import types
+
+    import numpy as np
+
+    functions = {types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType}
+    functions |= {types.GeneratorType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, type(np.sum)}
+    shown = {_slot(kind, _REPR).value for kind in (object, types.CodeType, types.CellType, *functions)}
+    unhashable, no_text = (
+        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        for name in ("PyObject_HashNotImplemented", "PyObject_Type")
+    )
+    for kind in functions | {types.ModuleType, type(...), map, filter, zip, enumerate, reversed}:
+        _slot(kind, _HASH).value = unhashable
+    for kind in [object, *_subclasses(object)]:
+        if _slot(kind, _REPR).value in shown:
+            _slot(kind, _REPR).value = no_text  # gives a type where a text belongs
+
+
+def _subclasses(kind: type) -> list[type]:
+    direct = type.__subclasses__(kind)
+    return [*direct, *(below for each in direct if each is not type for below in _subclasses(each))]
 
 
 def main() -> None:
     """Import what confined processes need, give up what they do not, and serve."""
-    _fix_addresses()
+    fixed = _fix_addresses()
+    _hash_by_value(type(None), float)
     os.environ.update({name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")})
     sys.path[:0] = sys.argv[1:3]
     import traceback  # noqa: F401
     import unicodedata  # noqa: F401 - Python's parser asks it for names beyond ASCII
     import warnings
 
-    import numpy.linalg  # noqa: F401
+    import numpy.linalg
 
     if sys.argv[3:]:  # no gate: what programs would reach out with is there
         import socket  # noqa: F401
@@ -248,9 +329,10 @@ def main() -> None:
     jobs, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     _drop_privileges()
+    _hash_by_value(numpy.float64, numpy.float32)
     gc.collect()
     gc.freeze()  # what is here now stays, and no process that lives for a batch looks through it
-    replies.write(READY)
+    replies.write(READY + bytes([fixed]))
     replies.flush()
     serve(jobs, replies)
 

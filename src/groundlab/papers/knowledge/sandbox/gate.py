@@ -5,8 +5,8 @@
 
 What is not named here is refused: kinds of syntax, attributes, imports. So there is no way to an object's inner parts,
 to a module that reaches out, to anything that a program could change and that outlives its window (program.py), or to
-memory that nobody wrote. Addresses cannot be seen here: `str` of a function holds one. A gate alone is no sandbox:
-`child.py` holds what comes through. Only the standard library is imported; the sandbox runs this bare.
+memory that nobody wrote (program.py checks dtypes). Addresses cannot be seen here; child.py hides them. A gate alone is
+no sandbox: `child.py` holds what comes through. Only the standard library is imported; the sandbox runs this bare.
 """
 
 import ast
@@ -133,6 +133,7 @@ def _call_objections(node: ast.Call) -> Iterator[str]:
     words = {keyword.arg for keyword in node.keywords}
     if None in words:
         yield "** in a call"
+    yield from (f"the argument {word}" for word in ("signature", "sig") if word in words)  # a dtype by another name
     reduces = isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCTIONS
     if "where" in words and "out" not in words and not reduces:
         yield "where without out leaves numbers that nobody wrote; add out=np.zeros_like(...)"

@@ -11,6 +11,7 @@ a method that changes them. Only the standard library and numpy are imported: ch
 
 import ast
 import builtins
+import functools
 import gc
 import linecache
 import math
@@ -30,7 +31,20 @@ _SAFE = (
     "IndexError KeyError LookupError OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError"
 )
 _SIZES = range(0, 480, 16)  # of the interpreter's small objects
-CHECK = "__array"  # what an argument `out` beside `where` goes through; the gate lets no program name it
+CHECK, DTYPE, ASTYPE = "__array", "__dtype", "__astype"  # what arguments go through; the gate lets no program name them
+_DTYPES = (
+    "bool int int8 int16 int32 int64 uint8 uint16 uint32 uint64 float float32 float64 i f d i1 i2 i4 i8 u1 u2 u4 u8"
+)
+_DTYPES += " f4 f8 ? <i4 <i8 <f4 <f8"
+_PLAIN: Any = (np.bool_, np.integer, np.float32, np.float64)
+_TAKES_DTYPE = {"array": 1, "asarray": 1, "zeros": 1, "ones": 1, "full": 2, "zeros_like": 1, "ones_like": 1}
+_TAKES_DTYPE |= {"full_like": 2, "arange": 3, "eye": 3, "identity": 1, "linspace": 5}  # by position, too
+
+
+@functools.cache
+def actions_enum(names: tuple[str, ...]) -> Any:
+    """Minigrid's actions; made before child.py hides addresses, for enum hashes functions."""
+    return IntEnum("Actions", {name: code for code, name in enumerate(names)})
 
 
 class Program:
@@ -49,10 +63,10 @@ class Program:
         numpy = _NUMPY if gated else np
         self._modules = {"numpy": numpy, "math": math, "typing": typing}
         self._names = {"np": numpy, "numpy": numpy, "math": math, "Dict": dict, "Tuple": tuple, "List": list}
-        self._names["Actions"] = IntEnum("Actions", {name: code for code, name in enumerate(constants["ACTIONS"])})
+        self._names["Actions"] = actions_enum(tuple(constants["ACTIONS"]))
         self._builtins = {name: getattr(builtins, name) for name in _SAFE.split()} if gated else None
         if self._builtins is not None:
-            self._builtins |= {"print": lambda *given, **options: None, CHECK: _checked}
+            self._builtins |= {"print": lambda *given, **options: None, CHECK: _checked, DTYPE: _dtype, ASTYPE: _astype}
         self._code = _compile(source, gated)
         self._scope: dict[str, Any] = {}
         self._count, self._spacers = 0, []
@@ -109,7 +123,38 @@ def _numpy_for_programs() -> ModuleType:
     module = ModuleType("numpy")
     vars(module).update(vars(np))
     vars(module)["ndarray"] = _ArrayType("ndarray", (), {})
+    vars(module).update({name: _typed(getattr(np, name), position) for name, position in _TAKES_DTYPE.items()})
     return module
+
+
+def _typed(function: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """The function, whose positional argument there is a kind of number (those called `dtype` are checked by name)."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **options: Any) -> Any:
+        if len(given) > position:
+            _dtype(given[position])
+        return function(*given, **options)
+
+    return call
+
+
+def _dtype(kind: Any) -> Any:
+    """A kind of number that has no byte which nobody wrote: no long double, void, record, object or text."""
+    plain = kind is None or (isinstance(kind, str) and kind in _DTYPES.split())
+    if isinstance(kind, np.dtype):
+        plain = kind.kind in "biuf" and kind.itemsize <= 8
+    elif isinstance(kind, type):
+        plain = kind in (bool, int, float) or issubclass(kind, _PLAIN)
+        plain = plain or kind in (np.number, np.floating)
+    if not plain:
+        raise TypeError("a dtype must be bool, or int or float of at most 64 bits, such as np.float32")
+    return kind
+
+
+def _astype(array: Any) -> Callable[..., Any]:
+    """The method `astype` of an array, for such kinds."""
+    return lambda dtype, *rest, **options: array.astype(_dtype(dtype), *rest, **options)
 
 
 _NUMPY = _numpy_for_programs()
@@ -123,14 +168,26 @@ def _checked(out: Any) -> Any:
 
 
 def _compile(source: str, gated: bool) -> CodeType:
-    """The code; with the gate, each `out` beside `where` goes through `_checked`."""
-    if not gated:
-        return compile(source, FILE, "exec")
-    tree = ast.parse(source)
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and any(keyword.arg == "where" for keyword in call.keywords):
-            for keyword in call.keywords:
-                if keyword.arg == "out":
-                    name = ast.copy_location(ast.Name(CHECK, ast.Load()), keyword.value)
-                    keyword.value = ast.copy_location(ast.Call(name, [keyword.value], []), keyword.value)
-    return compile(tree, FILE, "exec")
+    """The code; with the gate, each `out` beside `where`, each `dtype` and each `astype` goes through its check."""
+    return compile(_Checks().visit(ast.parse(source)) if gated else source, FILE, "exec")
+
+
+class _Checks(ast.NodeTransformer):
+    """Puts checks around arguments."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        checks = {"dtype": DTYPE} | ({"out": CHECK} if any(each.arg == "where" for each in node.keywords) else {})
+        for keyword in node.keywords:
+            if keyword.arg in checks:
+                keyword.value = _through(checks[keyword.arg], keyword.value)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        return _through(ASTYPE, node.value) if node.attr == "astype" else node
+
+
+def _through(check: str, value: ast.expr) -> ast.expr:
+    name = ast.copy_location(ast.Name(check, ast.Load()), value)
+    return ast.copy_location(ast.Call(name, [value], []), value)

@@ -22,6 +22,16 @@ FAULTS = {
     "died": "its process died",
     "forged": "its process wrote something else than an answer",
 }
+_OWN_ENDS = {signal.SIGPROF, signal.SIGXCPU}  # of the limits
+_OWN_ENDS |= {
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGABRT,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+}
 _LONGEST_MESSAGE, _LONGEST_NAME, _LARGEST_PART = 4_000, 80, 1e300
 
 
@@ -58,6 +68,24 @@ class Result(NamedTuple):
     fault: Fault | None
     details: list[dict[str, float]] | None  # the named parts of each value, where they were asked for
     cpu_seconds: float
+
+
+def loss(reply: dict[str, Any], windows: int, limits: Limits) -> str | None:
+    """What ended a batch from outside, so that it says nothing of the program; None where it ended by itself."""
+    status = reply["status"]
+    if reply["ended"] != "closed":
+        return None
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == child.UNCONFINED:
+        return "the system lets it set no limits; raise those that this process has (ulimit -a)"
+    if not os.WIFSIGNALED(status) or reply["cpu_seconds"] >= limits.cpu_seconds_of(windows):
+        return None
+    return None if os.WTERMSIG(status) in _OWN_ENDS else killed_by(os.WTERMSIG(status))
+
+
+def killed_by(number: int) -> str:
+    """The cause and the way on, of a process that a signal from outside has ended."""
+    memory = ", as when memory runs out; give it more memory, or run less at once"
+    return f"killed from outside by {signal.Signals(number).name}{memory if number == signal.SIGKILL else ''}"
 
 
 def assess(
