@@ -289,7 +289,7 @@ def figures(
         from groundlab.pages.worlds import draw_families
 
         root = repository_root()
-        made = [*report.publish(newest, root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
+        made = [*report.publish(root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
         for path in made:
             print_text(f"published {path}")
         for line in report.prose.stale(root):

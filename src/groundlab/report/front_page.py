@@ -1,6 +1,6 @@
 """What README and docs show of the published results: a row a paper, every claim, and the tables of each paper's page.
 
-    publish("results/0.1.0-quick-20261122-ab12cd3", root)     # what `groundlab figures --publish` calls
+    publish(root)     # what `groundlab figures --publish` calls
 
 There is one judgement: `review` writes claims.json beside its page, and README and docs/claims.md are made from it.
 The tables in docs/papers/<paper>.md are copies of those in the results, between two markers.
@@ -19,7 +19,7 @@ from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import read_reference
 from groundlab.report.claims import headline
-from groundlab.report.exhibits import draw_all, exhibits
+from groundlab.report.exhibits import exhibits
 from groundlab.report.records import load
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
@@ -35,6 +35,8 @@ code* what the authors' released code gave when it was run again. The rule of ea
 `configs/<paper>/claims.yaml`; how intervals are made is told in [artifact.md](artifact.md#intervals).
 `groundlab reproduce --claim ID --scale SCALE` measures one again.
 """
+_WHOSE = {"paper": "the paper's:", "own": "ours:", "later work": "of later work:"}
+"""The kinds that README counts, and what it calls them."""
 _KINDS = {
     "paper": "Claims of the paper about its method",
     "baseline": "Its rows of random agents, rules and ceilings",
@@ -44,29 +46,30 @@ _KINDS = {
 """The kinds of claims, each counted by itself, and their headings."""
 
 
-def publish(folder: str | Path, root: Path) -> list[Path]:
+def publish(root: Path) -> list[Path]:
     """Copy figures to `<root>/figures`, renew README.md and docs; returns the files.
 
-    Figures are those of `folder`; what it has nothing to show for is taken from the other published results.
-    The claims and tables are those of all published results, which `results/reference.json` names; each version gets
-    its review page anew. Raises GroundlabError for smoke results, and for a page without its two markers.
+    All is of the published results, which `results/reference.json` names; each version gets its review page anew. A
+    figure is drawn from those of its paper's results in which most claims were judged, where these have it.
+    Raises GroundlabError for a page without its two markers.
     """
-    records = load(folder)
-    if records.scale == "smoke":
-        raise GroundlabError(f"{folder} holds smoke results, which are never published; reproduce at scale quick")
     readme, claims = root / "README.md", root / "docs" / "claims.md"
     between_markers(readme, "papers", "")  # before anything is written
-    others = [each for version in _versions(root / "results") for each in review(root / "results" / version).exhibits]
+    drawn = {
+        version: [path for each in review(root / "results" / version).exhibits for path in each.paths]
+        for version in _versions(root / "results")
+    }
     every = list(published(root / "results"))
+    papers = {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
     pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
-    for paper in {each.paper for each in every}:
+    figures = dict[str, Path]()
+    for paper, mine in papers.items():
         page = root / "docs" / "papers" / f"{paper}.md"
         if page.is_file():
-            pages[page] = between_markers(
-                page, "results", results_block([each for each in every if each.paper == paper])
-            )
-    drawn = [*others, *draw_all(records)]  # the later stands for the earlier
-    figures = {path.name: path for each in drawn for path in each.paths if path.parent.name == "figures"}
+            pages[page] = between_markers(page, "results", results_block(mine))
+        for each in (*mine, best_scale(mine)):  # the later stands for the earlier
+            home = each.folder / paper / "figures"
+            figures |= {path.name: path for path in drawn[each.folder.name] if path.parent == home}
     copies = [root / "figures" / name for name in figures]
     for path, copy in zip(figures.values(), copies, strict=True):
         storage.write_atomic(copy, path.read_bytes())
@@ -106,10 +109,6 @@ class Published:
         home = f"results/{self.folder.name}/{self.paper}/executed"
         return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
 
-    def headline(self) -> str:
-        """What came out, in a sentence: the paper's `headline`, its numbers filled in from these claims."""
-        return filled(headline(self.paper), {claim["id"]: claim for claim in self.claims}) or "–"
-
     def counts(self, kind: str) -> str:
         """`17 reproduced, 3 within interval`; a dash for none."""
         numbers = counted(claim["verdict"] for claim in self.of_kind(kind))
@@ -131,20 +130,27 @@ def published(results: Path) -> Iterator[Published]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """One row a paper, at the scale where most of its claims were judged: what came out, and where more is."""
-    rows = ["| paper | what came out | its claims | more |", "|---|---|---|---|"]
+    """One row a paper: what came out, its claims at the scale where most of them were judged, and where more is."""
+    rows = ["| paper | what came out | claims | more |", "|---|---|---|---|"]
     offered = plugins.load(plugins.PAPERS)
     for paper in dict.fromkeys(each.paper for each in every):
-        best = best_scale([each for each in every if each.paper == paper])
+        mine = [each for each in every if each.paper == paper]
+        best, latest = best_scale(mine), {name: judged[-1][1] for name, judged in _by_claim(mine).items()}
+        came_out = filled(headline(paper), latest) or "–"
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
-        rows.append(f"| {title} | {best.headline()} | at `{best.scale}`: {best.counts('paper')} | {links} |")
+        told = [f"{whose} {counts}" for kind, whose in _WHOSE.items() if (counts := best.counts(kind)) != "–"]
+        rows.append(f"| {title} | {came_out} | at `{best.scale}`, {'; '.join(told)} | {links} |")
     return "\n".join(rows)
 
 
 def best_scale(every: Sequence[Published]) -> Published:
-    """Of a paper's published results those in which most of its own claims were judged; the first of equals."""
-    return max(every, key=lambda each: sum(claim["verdict"] != NOT_RUN for claim in each.of_kind("paper")))
+    """Of a paper's published results those in which most of its claims were judged, by kinds; the first of equals."""
+    return max(every, key=lambda each: [_judged(each.of_kind(kind)) for kind in _WHOSE])
+
+
+def _judged(claims: Sequence[dict[str, Any]]) -> int:
+    return sum(claim["verdict"] != NOT_RUN for claim in claims)
 
 
 def results_block(every: Sequence[Published]) -> str:

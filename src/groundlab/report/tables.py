@@ -15,7 +15,8 @@ from groundlab.core import storage
 from groundlab.report.statistics import Estimate
 
 KINDS = ("csv", "md")
-DECIMALS = {"success": 0, "test_success": 0, "return": 3}  # two for every other metric
+_COUNTS = ("mismatches", "episodes", "successes", "replayed_episodes", "replayed_steps", "in_hand", "tried_occupied")
+DECIMALS = dict.fromkeys((*_COUNTS, "drops_occupied", "success", "test_success"), 0) | {"return": 3}  # others two
 PERCENT = ("success", "test_success")
 
 
