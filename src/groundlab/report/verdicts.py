@@ -175,8 +175,8 @@ def _published(claim: Claim) -> str:
     names, sides = short_names(claim.paper), list[str]()
     for each in claim.compare:
         shown = [side for side in (each.of, each.than, *each.beside) if side.published is not None]
-        texts = [f"{side.published}{_unit(each.metric)} {side.short(names)}" for side in shown]
-        sides += [f"{each.metric} {', '.join(texts)}"] if texts else []
+        texts = [f"{side.short(names)} {side.published}{_unit(each.metric)}" for side in shown]
+        sides += [f"{each.metric}: {', '.join(texts)}"] if texts else []
     return "; ".join(part for part in (_numbers(claim.published, claim.error_bar), *sides) if part) or "–"
 
 
@@ -201,11 +201,11 @@ def _fresh(verdict: Verdict) -> str:
 
 
 def _compared(claim: Claim, comparison: Comparison, levels: Mapping[str, float], gap: Estimate) -> str:
-    """`success 62.9 % other words, 96.9 % usual words (difference -34.00 [-42.60, -25.40])`."""
-    sides = ", ".join(f"{number(value, comparison.metric)} {name}" for name, value in levels.items())
+    """`success: other words 62.9 %, usual words 96.9 % (difference -34.00 [-42.60, -25.40])`."""
+    sides = ", ".join(f"{name} {number(value, comparison.metric)}" for name, value in levels.items())
     word = "" if comparison.measure == "permutation" else "difference "
     name = f"{metric_name(comparison)}{claim.where(comparison)}"
-    return f"{name} {sides} ({word}{interval_text(comparison, gap)})"
+    return f"{name}: {sides} ({word}{interval_text(comparison, gap)})"
 
 
 def metric_name(comparison: Comparison) -> str:

@@ -238,7 +238,7 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(results):
     gap = found.fresh[name]
     assert gap.value == pytest.approx(levels["at the end"] - levels["trained policy, first tenth"])
     text = readable_row(found)["here"]
-    assert text.startswith(f"interactions {levels['at the end']:.2f} at the end, ") and "(difference " in text
+    assert text.startswith(f"interactions: at the end {levels['at the end']:.2f}, ") and "(difference " in text
     with pytest.raises(ValueError, match="calls two sides 'trained policy'; give each a label"):
         claim("ordering", compare=[{**compare, "of": OURS, "than": {**OURS, "settings": {"seed": 1}}}])
 
@@ -246,7 +246,7 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(results):
 def test_the_paper_s_numbers_of_both_sides_stand_in_the_column_of_the_paper(results):
     sides = {"of": {**OURS, "published": "12"}, "than": {**ALWAYS, "published": "89.5"}}
     found = verdict(results, "ordering", compare=[{"metric": "success", "direction": "lower", **sides}])
-    assert readable_row(found)["paper"] == "success 12 % trained policy, 89.5 % always"
+    assert readable_row(found)["paper"] == "success: trained policy 12 %, always 89.5 %"
 
 
 def test_a_claim_says_how_many_of_its_runs_are_missing(results):
