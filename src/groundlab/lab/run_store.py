@@ -97,7 +97,7 @@ def folder_megabytes(folder: Path) -> float:
 def hold(folder: Path) -> Iterator[None]:
     """Own a run folder: two processes never write to one, the second waits for a while, then is refused."""
     with storage.clear_disk_errors(folder):
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        if folder.is_dir() and any(folder.iterdir()) and not os.path.lexists(folder / ".lock"):
             raise GroundlabError(f"{folder} holds other files and no run; choose an empty or a new folder")
         storage.make_folder(folder)
         if (folder / ".lock").is_dir():

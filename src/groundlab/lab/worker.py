@@ -140,7 +140,8 @@ def _execute(run: Run, record: run_store.ManifestWriter) -> None:
         _close_failed(run, record, str(error))
         raise
     except Exception as error:
-        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}"
+        way_out = f"; {machine.way_out(error)}" if machine.way_out(error) else ""
+        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{way_out}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 
