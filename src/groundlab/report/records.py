@@ -159,8 +159,9 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
     """
     _refuse_duplicates(rows, columns)
     pivot = rows.pivot(index="seed", columns=columns, values=metric)
-    if rows[metric].isna().any():
-        run = rows.loc[rows[metric].isna(), "run"].iloc[0]
+    without = rows[metric].isna().to_numpy()
+    if without.any():
+        run = rows.loc[without, "run"].iloc[0]
         raise GroundlabError(f"{run} has a row without a number for {metric}; delete its folder and reproduce again")
     if pivot.isna().to_numpy().any():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
