@@ -130,7 +130,7 @@ def _execute(run: Run, record: run_store.ManifestWriter) -> None:
     try:
         check_devices([run.spec])
         exact = arithmetic(bool(run.spec.settings.get("tf32")), machine.deterministic())
-        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact:
+        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact, record.counting_warnings():
             registry.execute(run)
         record.write("finished")
     except Unfinished:

@@ -204,6 +204,9 @@ def test_a_failing_exact_claim_is_exit_code_1_and_a_failing_program_is_not(damag
     monkeypatch.setattr(page, "draw_all", lambda records: 1 / 0)
     code, _, error = reviewed(damaged)
     assert code == 2 and "could not be judged (ZeroDivisionError)" in error.splitlines()[-1]
+    monkeypatch.setattr(page, "judge", lambda *given: 1 / 0)
+    monkeypatch.setattr(page, "draw_all", lambda records: {})
+    assert reviewed(damaged)[0] == 2
 
 
 SEALED_AS_IT_IS = {
