@@ -1,7 +1,7 @@
 """What fails on the way to a number is counted in the record of its run, or ends it: one of each group is planted.
 
-The list of all such places is in docs/log/2026-11.md (2026-11-23). Batches of the sandbox: test_sandbox.py; records that
-no run writes, exhibits and claims that break: test_damage.py of the report.
+The list of all such places is in docs/log/2026-11.md (2026-11-23). Batches of the sandbox are in test_sandbox.py;
+records that no run writes, and exhibits and claims that break, in the report's test_damage.py.
 """
 
 import json

@@ -34,6 +34,7 @@ WINDOW = 100  # finished training episodes in a running success rate: some 3,000
 _LARGEST = 1e18  # of a number in a record
 _NUMBERS = {"success", "test_success", "steps", "return", "interactions", "frames", "episodes", "layout", "iteration"}
 _KEYS = ("run", "paper", "method", "world", "seed")
+_SHARES, _OWN = {"success", "test_success"}, {*_KEYS, "settings"}
 
 
 @dataclass(frozen=True)
@@ -350,15 +351,18 @@ def _foreign(file: Path, error: Exception) -> GroundlabError:
 
 def _sane(row: dict[str, Any]) -> dict[str, Any]:
     """The row itself. Raises TypeError or ValueError for what no run measures."""
-    for key, value in row.items():
-        if isinstance(value, int | float) and not abs(value) < _LARGEST:  # not a number, too
-            raise ValueError(f"{key} is {shown_value(value, 40)}")
-        if key in _NUMBERS and not isinstance(value, int | float | None):
-            raise TypeError(f"{key} is {shown_value(value, 40)}, no number")
-        if key in ("success", "test_success") and not 0 <= (value or 0) <= 1:
-            raise ValueError(f"{key} is {shown_value(value, 40)}, not from 0 to 1")
-        if key in _KEYS or key == "settings":
-            raise ValueError(f"{key} belongs to the run, not to a row")
+    measured = {key: value for key, value in row.items() if type(value) is float or type(value) is int}
+    if not all(-_LARGEST < value < _LARGEST for value in measured.values()):  # not a number, too
+        key = next(key for key, value in measured.items() if not -_LARGEST < value < _LARGEST)
+        raise ValueError(f"{key} is {shown_value(measured[key], 40)}")
+    for key in _NUMBERS & (row.keys() - measured.keys()):
+        if not isinstance(row[key], bool | None):
+            raise TypeError(f"{key} is {shown_value(row[key], 40)}, no number")
+    for key in _SHARES & measured.keys():
+        if not 0 <= row[key] <= 1:
+            raise ValueError(f"{key} is {shown_value(row[key], 40)}, not from 0 to 1")
+    if own := _OWN & row.keys():
+        raise ValueError(f"{min(own)} belongs to the run, not to a row")
     return row
 
 
