@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core import manifests, storage
-from groundlab.core.errors import GroundlabError, clip, shown_value
+from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_value
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
@@ -264,7 +264,10 @@ def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
 
 def _refuse_duplicates(rows: pd.DataFrame, columns: str) -> None:
     if rows.duplicated(["seed", columns]).any():
-        raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
+        same = rows.loc[rows.duplicated(["seed", columns], keep=False)].get("run", pd.Series(dtype=str))
+        which = f" ({names_in_line(same.unique()[:2])})" if len(same) else ""
+        hint = "select by more settings, e.g. {'plans': 'head'}, or take out the run that was put there"
+        raise GroundlabError(f"two runs of one seed match{which}; {hint}")
 
 
 def iterations(rows: pd.DataFrame) -> np.ndarray:
