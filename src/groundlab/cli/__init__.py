@@ -8,16 +8,23 @@ again". The commands are in runs.py, model.py, methods.py, play.py and export.py
 What a command needs is imported when it runs, so that `--help` and the lists come at once.
 """
 
+import atexit
+import os
 import sys
+import tempfile
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from click.exceptions import Abort, ClickException, Exit
 from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
 from groundlab.cli import export, methods, model, play, runs
 from groundlab.core.errors import LONGEST_LINE, UNFINISHED_EXIT_CODE, GroundlabError, Unfinished, clip, first_line
+from groundlab.core.storage import check_writable
 
 
 class _Commands(TyperGroup):
@@ -28,6 +35,14 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Unfinished("interrupted; the same command continues") from None
+        except (GroundlabError, Unfinished, OSError, MemoryError, ClickException, Exit, Abort):
+            raise
+        except BaseException as error:
+            from groundlab.cli import packages
+
+            if problem := packages.faulty():
+                raise GroundlabError(problem) from error
+            raise
 
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -71,19 +86,40 @@ def _root(
 
 def main() -> None:
     """Entry point: turns what a user or the machine causes into one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal may know ASCII only
+            stream.reconfigure(errors="backslashreplace")
+    _keep_compiled_loops()
     try:
         app()
     except (GroundlabError, Unfinished) as error:
         _end(str(error), error.exit_code)
     except OSError as error:
+        from groundlab.lab import machine
+
         problem = error.strerror or first_line(error)
         if error.filename is None:  # a full disk behind standard output, no more processes, no network
-            _end(f"the system says: {problem}; mend that, and give the same command again", 2)
-        _end(f"{problem}: {error.filename}; mend that file, or name another", 2)
+            way_out = machine.way_out(error) or "mend that"
+            _end(f"the system says: {problem}; {way_out}, and give the same command again", 2)
+        _end(f"{problem}: {error.filename}; {machine.way_out(error) or 'mend that file, or name another'}", 2)
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:
         _end("interrupted; the same command continues", UNFINISHED_EXIT_CODE)
+
+
+def _keep_compiled_loops() -> None:
+    """Where numba's cache (core/compiled.py) cannot be written, one of this process and its workers, and a line."""
+    try:
+        usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / "numba"
+        place = Path(os.environ.get("NUMBA_CACHE_DIR") or usual)
+        check_writable(place)
+    except (GroundlabError, RuntimeError) as error:
+        folder = tempfile.TemporaryDirectory(prefix="groundlab-numba-")
+        atexit.register(folder.cleanup)
+        os.environ["NUMBA_CACHE_DIR"] = folder.name
+        advice = "this command compiles its loops anew, a minute; NUMBA_CACHE_DIR=FOLDER names a place to keep them"
+        print(clip(f"groundlab: {str(error).partition(';')[0]}; {advice}", LONGEST_LINE), file=sys.stderr)
 
 
 def _end(message: str, code: int) -> NoReturn:

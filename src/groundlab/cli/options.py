@@ -20,7 +20,17 @@ Set = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; `groundlab methods METHOD` lists a method's."),
 ]
-Results = Annotated[Path | None, typer.Option("--results", help="Results folder, or one version in it.")]
+
+
+def _named_folder(value: str) -> Path:
+    if not value:
+        raise typer.BadParameter("is empty; name a folder, or leave it out (is a shell variable not set?)")
+    return Path(value)
+
+
+Results = Annotated[
+    Path | None, typer.Option("--results", parser=_named_folder, help="Results folder, or one version in it.")
+]
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Sums in one order on GPUs too, slower: torch's and vLLM's settings.")
 ]
@@ -79,9 +89,10 @@ def method_settings(
 
 
 def parse_settings(pairs: list[str], **named: Any) -> dict[str, Any]:
-    """`["lr=0.1", "fidelity.explore_avoid=true"]` as nested settings; named options that are not None win.
+    """`["lr=0.1", "fidelity.explore_avoid=true"]` as nested settings, with the named options that are not None.
 
-    Raises GroundlabError for a pair without a value, a value that is no YAML, and a key inside a plain value.
+    Raises GroundlabError for a pair without a value, a value that is no YAML, a key inside a plain value, and one that
+    is given twice.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
@@ -103,6 +114,8 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
         settings = settings.setdefault(part, {})
         if not isinstance(settings, dict):
             raise GroundlabError(f"--set {key} reaches into {part}, which another --set gives a plain value; drop one")
+    if last in settings:
+        raise GroundlabError(f"{clip(key)} is given twice; drop one --set, or the option that sets it too")
     settings[last] = value
 
 

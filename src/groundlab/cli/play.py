@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from groundlab.cli.options import Seed
-from groundlab.cli.printing import wide_console
+from groundlab.cli.printing import PlainConsole, wide_console
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
@@ -105,7 +104,9 @@ def play(
         if world is not None or agent is not None:
             raise GroundlabError("--replay plays what was recorded; leave out the world and --agent")
         with Keys() as keys:
-            return session.replay(recording.read(replay), keys, Console())  # which looks at the terminal as it is now
+            return session.replay(
+                recording.read(replay), keys, PlainConsole()
+            )  # which looks at the terminal as it is now
     spec, watched = registry.watched(agent, seed) if agent is not None else (None, None)
     name = world or (spec.world if spec else None)
     if name is None:
@@ -115,7 +116,7 @@ def play(
         raise GroundlabError(f"{spec.method} does not play {name}; leave out the world to see it in {spec.world}")
     stage = Stage(name, seed, spec.settings.get("num_dists") if spec and name == spec.world else None)
     with Keys() as keys:
-        session.play(stage, keys, Console(), watched)
+        session.play(stage, keys, PlainConsole(), watched)
 
 
 def _check_world(world: str) -> None:

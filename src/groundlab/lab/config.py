@@ -7,7 +7,7 @@ Method settings inside it are checked later, by the method's own schema.
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
@@ -24,8 +24,14 @@ SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
 class Estimate(Strict):
     """What one run costs on the machine that the scale is for."""
 
-    seconds: float = Field(ge=0)
-    megabytes: float = Field(ge=0)
+    seconds: float = Field(ge=0, strict=True)
+    megabytes: float = Field(ge=0, strict=True)
+
+
+def _once(names: list[str]) -> list[str]:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"names {twice[0]} twice; each run is made once")
+    return names
 
 
 class Entry(Strict):
@@ -35,8 +41,8 @@ class Entry(Strict):
     """
 
     method: str
-    worlds: list[str] = Field(min_length=1)
-    seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS)
+    worlds: Annotated[list[str], AfterValidator(_once)] = Field(min_length=1)
+    seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS, strict=True)
     experiments: list[str] = Field([])
     """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
     alone: bool = False
@@ -53,7 +59,7 @@ class Experiment(Strict):
 
     paper: str
     scale: Scale
-    notebooks: list[str] = Field(min_length=1)
+    notebooks: list[Annotated[str, Field(pattern=r"^[\w-]+\.ipynb$")]] = Field(min_length=1)
     """Files in `notebooks/`, executed in this order."""
     shared: dict[str, dict[str, Any]] = Field({})
     """Settings that entries take over by YAML anchors; what a plan prints once for all of them."""

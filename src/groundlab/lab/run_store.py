@@ -7,9 +7,11 @@ holds the digests of its records (core/seals.py): one that is gone or has change
 
 import datetime
 import fcntl
+import logging
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -98,7 +100,7 @@ def folder_megabytes(folder: Path) -> float:
 def hold(folder: Path) -> Iterator[None]:
     """Own a run folder: two processes never write to one, the second waits for a while, then is refused."""
     with storage.clear_disk_errors(folder):
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        if folder.is_dir() and any(folder.iterdir()) and not os.path.lexists(folder / ".lock"):
             raise GroundlabError(f"{folder} holds other files and no run; choose an empty or a new folder")
         storage.make_folder(folder)
         if (folder / ".lock").is_dir():
@@ -143,6 +145,7 @@ class ManifestWriter:
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
         self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes, **seen}]
+        self._warned: Counter[str] = Counter()
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
 
     def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:
@@ -158,12 +161,26 @@ class ManifestWriter:
             "rounding": rounding(),
         }
 
+    @contextmanager
+    def counting_warnings(self) -> Iterator[None]:
+        """While the run goes on, count what the package warns of by kind: a fallback plan is no plan of the model's."""
+        counter = logging.StreamHandler()  # which still shows them, in the run's log
+        counter.setLevel(logging.WARNING)
+        counter.addFilter(lambda record: self._warned.update([f"{record.name}: {record.msg}"]) is None)
+        logging.getLogger("groundlab").addHandler(counter)
+        try:
+            yield
+        finally:
+            logging.getLogger("groundlab").removeHandler(counter)
+
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
         """Write the manifest as it stands."""
         self._history[-1]["deterministic"] = machine.deterministic()
         if self.manifest["settings"].get("backend") == "vllm":
             self._history[-1]["batch_invariant"] = machine.batch_invariant()
         self._history[-1].update(self._usage.so_far(), status=status)
+        if self._warned:
+            self._history[-1]["warnings"] = dict(sorted(self._warned.items()))
         totals = {
             "wall_seconds": round(sum(session["wall_seconds"] for session in self._history), 2),
             "cpu_seconds": round(sum(session["cpu_seconds"] for session in self._history), 2),

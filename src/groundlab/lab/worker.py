@@ -130,7 +130,7 @@ def _execute(run: Run, record: run_store.ManifestWriter) -> None:
     try:
         check_devices([run.spec])
         exact = arithmetic(bool(run.spec.settings.get("tf32")), machine.deterministic())
-        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact:
+        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact, record.counting_warnings():
             registry.execute(run)
         record.write("finished")
     except Unfinished:
@@ -140,7 +140,8 @@ def _execute(run: Run, record: run_store.ManifestWriter) -> None:
         _close_failed(run, record, str(error))
         raise
     except Exception as error:
-        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}"
+        way_out = f"; {machine.way_out(error)}" if machine.way_out(error) else ""
+        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{way_out}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 

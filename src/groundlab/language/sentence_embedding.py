@@ -86,7 +86,10 @@ class Embedder:
         new = sorted({text for text in texts if text not in self._known}, key=lambda text: (len(text), text))
         for start in range(0, len(new), BATCH):
             part = new[start : start + BATCH]
-            self._known.update(zip(part, self.encode(part), strict=True))
+            vectors = self.encode(part)
+            if not np.isfinite(vectors).all():
+                raise GroundlabError(f"the encoder's vector of {part[0]!r} is not finite; choose another encoder")
+            self._known.update(zip(part, vectors, strict=True))
         self.misses += len(new)
         self.hits += len(texts) - len(new)
         return np.stack([self._known[text] for text in texts])

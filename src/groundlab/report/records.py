@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core import manifests, storage
-from groundlab.core.errors import GroundlabError, clip
+from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_value
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
@@ -30,7 +31,10 @@ from groundlab.core.yaml_files import read_yaml
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
 T = TypeVar("T")
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
+_LARGEST = 1e18  # of a number in a record
+_NUMBERS = {"success", "test_success", "steps", "return", "interactions", "frames", "episodes", "layout", "iteration"}
 _KEYS = ("run", "paper", "method", "world", "seed")
+_SHARES, _OWN = {"success", "test_success"}, {*_KEYS, "settings"}
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,10 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
     """
     _refuse_duplicates(rows, columns)
     pivot = rows.pivot(index="seed", columns=columns, values=metric)
+    without = rows[metric].isna().to_numpy()
+    if without.any():
+        run = rows.loc[without, "run"].iloc[0]
+        raise GroundlabError(f"{run} has a row without a number for {metric}; delete its folder and reproduce again")
     if pivot.isna().to_numpy().any():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
     return pivot.to_numpy(dtype=float)
@@ -256,7 +264,10 @@ def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
 
 def _refuse_duplicates(rows: pd.DataFrame, columns: str) -> None:
     if rows.duplicated(["seed", columns]).any():
-        raise GroundlabError("two runs of one seed match; select by more settings, e.g. {'plans': 'head'}")
+        same = rows.loc[rows.duplicated(["seed", columns], keep=False)].get("run", pd.Series(dtype=str))
+        which = f" ({names_in_line(same.unique()[:2])})" if len(same) else ""
+        hint = "select by more settings, e.g. {'plans': 'head'}, or take out the run that was put there"
+        raise GroundlabError(f"two runs of one seed match{which}; {hint}")
 
 
 def iterations(rows: pd.DataFrame) -> np.ndarray:
@@ -272,7 +283,9 @@ class _StoredRun:
     @classmethod
     def read(cls, folder: Path, manifest: Manifest) -> "_StoredRun":
         facts = {"run": folder.name, "paper": folder.parent.parent.name, "label": manifest["label"]}
-        facts |= _read_config(folder / "config.yaml")
+        facts |= (spec := _read_config(folder / "config.yaml"))
+        if other := [name for name in spec if spec[name] != manifest[name]]:
+            raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
         return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})
 
@@ -291,8 +304,8 @@ class _StoredRun:
                 for each in stored
                 for number, row in enumerate(each["rows"])
             ]
-            return [{**self.keys, **_in_percent(row)} for row in rows]
-        except (TypeError, KeyError) as error:
+            return [{**self.keys, **_in_percent(_sane(row))} for row in rows]
+        except (TypeError, KeyError, ValueError) as error:
             raise _foreign(self.folder / "evaluation.json", error) from None
 
     @cached_property
@@ -315,6 +328,15 @@ class _StoredRun:
         for number, record in enumerate(records, start=1):
             if not isinstance(record, dict) or not isinstance(record.get("iteration"), int):
                 raise _foreign(file, TypeError(f"line {number} names no iteration"))
+            try:
+                tests = record.get("test", {})
+                for each in (record, *tests.values()):
+                    _sane(each)
+            except (TypeError, AttributeError, ValueError) as error:
+                raise _foreign(file, error) from None
+        numbers = [record["iteration"] for record in records]
+        if any(later <= before for before, later in pairwise([-1, *numbers])):
+            raise _foreign(file, ValueError("iterations do not rise"))
         return records
 
 
@@ -328,6 +350,23 @@ def _read_config(file: Path) -> dict[str, Any]:
 def _foreign(file: Path, error: Exception) -> GroundlabError:
     reason = clip(repr(error), 120)
     return GroundlabError(f"{file} is not what a run writes ({reason}); delete its folder and reproduce again")
+
+
+def _sane(row: dict[str, Any]) -> dict[str, Any]:
+    """The row itself. Raises TypeError or ValueError for what no run measures."""
+    measured = {key: value for key, value in row.items() if type(value) is float or type(value) is int}
+    if not all(-_LARGEST < value < _LARGEST for value in measured.values()):  # not a number, too
+        key = next(key for key, value in measured.items() if not -_LARGEST < value < _LARGEST)
+        raise ValueError(f"{key} is {shown_value(measured[key], 40)}")
+    for key in _NUMBERS & (row.keys() - measured.keys()):
+        if not isinstance(row[key], bool | None):
+            raise TypeError(f"{key} is {shown_value(row[key], 40)}, no number")
+    for key in _SHARES & measured.keys():
+        if not 0 <= row[key] <= 1:
+            raise ValueError(f"{key} is {shown_value(row[key], 40)}, not from 0 to 1")
+    if own := _OWN & row.keys():
+        raise ValueError(f"{min(own)} belongs to the run, not to a row")
+    return row
 
 
 def _in_percent(row: dict[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_a_model_that_never_says_anything_is_one_clear_line(ask, form, reply, sa
 def test_programs_are_written_and_the_chosen_one_is_named(ask, tmp_path):
     with chat_server.ChatServer(chat_server.answer("none"), chat_server.answer(PROGRAM)) as server:
         code, told, _ = ask(server, "code", "--set", "rounds=2")
-    assert code == 0 and "2 working programs, 0 faulty ones; code-final.py is number 1" in told
+    assert code == 0 and "2 working programs in 2 rounds, 0 faulty ones; code-final.py is number 1" in told
     assert len(server.requests) == 3 and "past_actions[-1]" in (tmp_path / "out" / "code-final.py").read_text()
 
 

@@ -395,4 +395,5 @@ def test_a_run_that_loses_a_batch_has_the_records_of_one_that_loses_none_and_say
     assert killed and disturbed["notes"]["sandbox"]["batches_put_again"] >= 1
     assert quiet["notes"]["sandbox"]["windows"] == disturbed["notes"]["sandbox"]["windows"] > 20 * 8 * 17
     assert quiet["notes"]["sandbox"]["failed"] == {}
+    assert quiet["notes"]["labels"].startswith("4 working programs in 4 rounds, 0 faulty ones")
     assert "killed from outside by SIGKILL" in (tmp_path / "killed" / "log.txt").read_text()

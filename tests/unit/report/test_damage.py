@@ -3,6 +3,7 @@
 Exit code 1 means that an exact claim fails. Here nothing fails: whatever is wrong is wrong with the files.
 """
 
+import gzip
 import json
 import os
 import random
@@ -203,6 +204,9 @@ def test_a_failing_exact_claim_is_exit_code_1_and_a_failing_program_is_not(damag
     monkeypatch.setattr(page, "draw_all", lambda records: 1 / 0)
     code, _, error = reviewed(damaged)
     assert code == 2 and "could not be judged (ZeroDivisionError)" in error.splitlines()[-1]
+    monkeypatch.setattr(page, "judge", lambda *given: 1 / 0)
+    monkeypatch.setattr(page, "draw_all", lambda records: {})
+    assert reviewed(damaged)[0] == 2
 
 
 SEALED_AS_IT_IS = {
@@ -215,14 +219,70 @@ SEALED_AS_IT_IS = {
 @pytest.mark.parametrize("damage", SEALED_AS_IT_IS)
 def test_records_that_were_sealed_broken_are_one_line_too(damage, damaged, reviewed):
     """Seals say that a file is as it was written, not that it is right: what cannot be read is still told."""
-    spec = {name: {"method": "x", "world": "y", "seed": 0, "settings": {}} for name in (RULE, TRAINED)}
     SEALED_AS_IT_IS[damage](damaged)
     for run in (RULE, TRAINED):
-        facts(run, sealed=True, records=seals.digests_of(damaged / run), **spec[run])(damaged)
+        facts(run, sealed=True, records=seals.digests_of(damaged / run))(damaged)
     made_up.seal_version(damaged)
     code, _, error = reviewed(damaged)
-    readable = damage in ("metrics half a last line", "metrics empty", "metrics flipped", "config unknown method")
+    readable = damage in ("metrics half a last line", "metrics empty", "metrics flipped")
     assert code == 0 if readable else (code, error.count("\n")) == (2, 1)
+
+
+def _row(**changes):
+    def act(home):
+        file = home / RULE / "evaluation.json"
+        stored = json.loads(file.read_text())
+        stored[0]["rows"][0].update(changes)
+        file.write_text(json.dumps(stored))
+
+    return act
+
+
+def _record(**changes):
+    def act(home):
+        file = home / TRAINED / "metrics.jsonl"
+        first, *rest = file.read_text().splitlines()
+        file.write_text("\n".join([json.dumps({**json.loads(first), **changes}), *rest]) + "\n")
+
+    return act
+
+
+NONSENSE = {
+    "success 7": (_row(success=7), "success is 7, not from 0 to 1"),
+    "success NaN": (_row(success=float("nan")), "success is nan"),
+    "steps of 400 digits": (_row(steps=10**400), "steps is 1000"),
+    "steps infinite": (_row(steps=float("-inf")), "steps is -inf"),
+    "steps in words": (_row(steps="many"), "steps is 'many', no number"),
+    "a row of another run": (_row(run="mine"), "run belongs to the run"),
+    "a success in words": (_record(success="a"), "success is 'a', no number"),
+    "tests as a list": (_record(test=[1]), "AttributeError"),
+    "a test in words": (_record(test={"a": "b"}), "AttributeError"),
+    "an iteration twice": (_record(iteration=2), "iterations do not rise"),
+    "iteration -1": (_record(iteration=-1), "iterations do not rise"),
+    "another seed": (lambda home: facts(RULE, sealed=True, seed=7)(home), "seed is not that of manifest.json"),
+}
+
+
+@pytest.mark.parametrize("damage", NONSENSE)
+def test_what_no_run_measures_is_refused_by_name_although_it_is_sealed(damage, damaged, reviewed):
+    act, reason = NONSENSE[damage]
+    act(damaged)
+    for run in (RULE, TRAINED):
+        facts(run, sealed=True, records=seals.digests_of(damaged / run))(damaged)
+    made_up.seal_version(damaged)
+    code, _, error = reviewed(damaged)
+    assert (code, error.count("\n")) == (2, 1)
+    assert reason in error and "is not what a run writes" in error and "delete its folder" in error
+
+
+def test_a_packed_record_that_unfolds_to_more_than_was_written_is_not_unfolded(damaged, reviewed, monkeypatch):
+    file = damaged / RULE / "evaluation.json"
+    file.with_name(file.name + ".gz").write_bytes(gzip.compress(bytes(30_000_000)))
+    file.unlink()
+    read, packed = storage.read_bytes, []
+    monkeypatch.setattr(storage, "read_bytes", lambda path: packed.append(storage.stored(path).suffix) or read(path))
+    code, _, error = reviewed(damaged)
+    assert code == 2 and "unfolds to 30,000,000 bytes, not the" in error and ".gz" not in packed
 
 
 def test_a_broken_manifest_beside_is_named_before_the_newest_version_is_looked_for(damaged):

@@ -271,7 +271,8 @@ def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
         final = bk_code.choose_program(programs, data, sandbox, labelling.seed, settings.normalised_view)
     bk_code.store(labelling.out, programs, final)
     faults = sum(program.faults for program in programs)
-    return f"{len(programs)} working programs, {faults} faulty ones; code-final.py is number {programs.index(final)}"
+    made = f"{len(programs)} working programs in {settings.rounds} rounds, {faults} faulty ones"
+    return f"{made}; code-final.py is number {programs.index(final)}"
 
 
 def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
