@@ -67,7 +67,7 @@ def quick_plans(monkeypatch):
     module = import_module("groundlab.lab.plan")
     monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
     monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump()))
-    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK"):
+    for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK", "MKL_CBWR"):
         monkeypatch.setitem(os.environ, name, "")
 
 
