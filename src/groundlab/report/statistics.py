@@ -19,7 +19,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 _ALL = 1_000_000  # relabellings: more than ten seeds against ten have, so a permutation test is exact
-SEEDS_FOR_A_VERDICT = 5  # below, an ordering of trained agents is a shape
+SEEDS_FOR_A_VERDICT = 5  # below, an ordering of trained agents is seen, and no verdict
 Bounds = tuple[float, float]
 
 

@@ -345,7 +345,7 @@ def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
     """docs/papers/knowledge.md#s13-23, as near as a laptop comes to it: the stored row, not trained here.
 
     It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
-    row has one seed and a tenth of the steps, with the original's network and batch, so this is the shape only.
+    row has one seed and a tenth of the steps, with the original's network and batch, so it gives no verdict.
     """
     folder = tables.original_network_version(repository_root() / "results")
     assert folder is not None, "the row is committed"

@@ -236,7 +236,7 @@ _DOSE_NOTES = (
     "names one fixed mission",
     f"frames to {LEVEL} %: ≤ where the curve begins there, so that it may have been earlier; such rows do not tell "
     "doses apart",
-    "models with one seed of PPO show the shape only",
+    "models with one seed of PPO give no verdict",
 )
 
 

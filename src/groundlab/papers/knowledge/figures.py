@@ -197,7 +197,7 @@ def label_errors(records: Records) -> Figure | None:
 def _seeds_of_labels(shown: list[KnowledgeArm]) -> str:
     """`5 seeds a column`, or that columns of one seed show no trend."""
     single = any(len(arm.seeds) == 1 for arm in shown)
-    return "columns of one seed: a shape, no trend" if single else f"{_seed_counts(shown)} a column"
+    return "columns of one seed: no trend" if single else f"{_seed_counts(shown)} a column"
 
 
 # --- Where the agents of the dataset went

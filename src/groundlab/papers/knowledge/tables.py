@@ -171,7 +171,7 @@ def quirks_table(records: Records) -> Table | None:
 _QUIRK_NOTES = (
     "area under the curve, in percent, with the quirk and without it, over the frames and seeds that both have; "
     "docs/papers/knowledge.md#s11 says what each is",
-    "one seed shows a shape: what differs may be chance. Late payment, episodes that are not kept apart and a "
+    "one seed gives no verdict: what differs may be chance. Late payment, episodes that are not kept apart and a "
     "scale that drifts break the guarantee that shaping leaves the optimal policies alone",
 )
 
@@ -220,7 +220,7 @@ def worlds_table(records: Records) -> Table | None:
 _WORLD_NOTES = (
     "area under the curve: mean success of training episodes over all frames, in percent; final: success of sampled "
     "actions on the test layouts",
-    "minus φ = 0: areas, over the frames and seeds that both have. Few seeds show a shape: no interval is given",
+    "minus φ = 0: areas, over the frames and seeds that both have. Few seeds give no verdict: no interval is given",
 )
 
 
@@ -291,7 +291,7 @@ def one_seed_table(records: Records) -> Table:
 
 
 _ONE_SEED_NOTES = (
-    "one seed an arm and a fiftieth of the paper's steps: a shape, no result",
+    "one seed an arm and a fiftieth of the paper's steps: no result",
     "quarters: success of training episodes in each quarter of the updates; area: their mean over all steps",
     "test: success and return on the test layouts, by drawn actions and by the likeliest ones; area and test need not "
     "agree: the one is about the way, the other about its end",

@@ -276,7 +276,7 @@ def estimators_figure(records: Records) -> Figure | None:
 
 @exhibit(
     "reasoning-limits",
-    "The limit of new tokens and the context window (shape only)",
+    "The limit of new tokens and the context window, with few seeds",
     methods=("direct",),
     beside=("reasoning",),
 )

@@ -135,7 +135,7 @@ _AGENT_NOTES = (
     "mean [95 % interval] over seeds and layouts, each layout played to its end; success in percent; return: the "
     "world's reward, 0 without success; replies and invalid ones per episode",
     "report's: what it prints for Llama-3.2-3B-Instruct, 50 episodes a cell (a value a trial): another model, trained "
-    "in two worlds at once, its episodes counted as they finished. Not the same model, so a comparison of shape only",
+    "in two worlds at once, its episodes counted as they finished. Not the same model, so compare orders, not values",
     "thinking minus not: the difference, paired by layout; it differs from 0 where its interval does not hold 0",
     "held-out: the mission names a red key, a yellow box or a green ball, which no training mission does",
     "first finished: the first 50 episodes that end among environments that restart, as the report counts (among 6; "
@@ -273,7 +273,7 @@ def estimators_table(records: Records) -> Table | None:
 
 @exhibit(
     "reasoning-limits-table",
-    "The limit of new tokens and the context window: what is reached (shape only)",
+    "The limit of new tokens and the context window: what is reached with few seeds",
     methods=("direct",),
     beside=("reasoning", *_UNTUNED),
 )
@@ -295,7 +295,7 @@ def study_table(records: Records, *studies: Study) -> Table | None:
 
 
 _STUDY_NOTES = (
-    "shape only: one seed, unless the row has more; an interval of one seed is over its layouts and says nothing "
+    "no verdict: one seed, unless the row has more; an interval of one seed is over its layouts and says nothing "
     "about other seeds",
     "before: success in the test before the first update; by then: the mean of the last two tests before the shortest "
     "arm of the study stops; both on fixed layouts",
