@@ -24,8 +24,11 @@ from groundlab.core.manifests import read_reference
 
 _NUMBER = re.compile(r"(?<![\w#§.,/-])[-−+]?(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?![\w/]|-\w|[.,]\d)")
 _NAMED = r"[Ff]ig\.|[Tt]ables?|[Ss]ections?|§|[Qq]uirks?|[Ee]q\.|[Pp]ages?|family|model|Python|version|layouts?|seeds?"
-_NOT_PROSE = re.compile(rf"`[^`]*`|\]\([^)]*\)|<[^>]+>|\d{{4}}-\d\d-\d\d|(?:\b(?:{_NAMED})) ?\d[\d.]*(?:[-–]\d+)?")
+_NOT_PROSE = re.compile(
+    rf"`[^`]*`|\[[\d.]+\]\([^)]*\)|\]\([^)]*\)|<[^>]+>|\d{{4}}-\d\d-\d\d|(?:\b(?:{_NAMED})) ?\d[\d.]*(?:[-–]\d+)?"
+)
 _FROM = re.compile(r"<!-- from: (.*?) -->", re.DOTALL)
+_UNIT = re.compile(r"\s*(?:%|points?\b)")
 _ITEM = re.compile(r"(\w+)/([\w.-]+)(?:\[([^\]]*)\])?(?: = (.+))?")
 
 
@@ -81,6 +84,24 @@ def stale(root: Path) -> list[str]:
     """What does not hold in the prose of README and docs, by the results that are published there."""
     pages = [page for page, _ in pages_of_results(root)]
     return [line for page in pages for each in paragraphs(page) for line in problems(each, root / "results")]
+
+
+def unsourced(root: Path) -> list[str]:
+    """The paragraphs of results that hold a percentage, points or decimals and name no sources, each in a line."""
+    return [
+        f"{page.name}:{each.line}: no comment says where {', '.join(measured)} is from"
+        for page, after in pages_of_results(root)
+        for each in paragraphs(page, after)
+        if each.sources is None and (measured := list(_measured(each.text)))
+    ]
+
+
+def _measured(text: str) -> Iterator[str]:
+    """The numbers of a text that look like measurements: with decimals, or of percent or points."""
+    prose = _NOT_PROSE.sub(" ", text)
+    for match in _NUMBER.finditer(prose):
+        if match[2] or _UNIT.match(prose, match.end()):
+            yield match.group()
 
 
 def problems(paragraph: Paragraph, results: Path) -> list[str]:

@@ -70,3 +70,23 @@ def test_each_item_of_a_list_has_sources_of_its_own_and_code_has_none(root):
 def test_a_source_that_is_none_is_refused(sources, root):
     with pytest.raises(GroundlabError, match=r"neither a claim nor a table|names no source"):
         told(root, f"1.8 points\n<!-- from: {sources} -->\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("It loses 1.8 points.", "1.8"),
+        ("Of its missions 97 % succeed, in 100 layouts.", "97"),
+        ("It is 4 points ahead.", "4"),
+        ("Ten seeds, 100 layouts, rate 1.5e-4, GPT-3.5, `1.5`, Fig. 3 and [4.5](a-4.5.md).", None),
+        ("It loses 1.8 points.\n<!-- from: full/a-claim -->", None),
+    ],
+)
+def test_a_measured_number_below_the_results_needs_sources_and_any_other_does_not(text, missing, root):
+    page = root / "docs" / "papers" / "glam.md"
+    page.parent.mkdir(parents=True)
+    for each in (root / "README.md", root / "docs" / "artifact.md"):
+        each.write_text("")
+    page.write_text(f"Above 3.3 %.\n\n<!-- results:end -->\n\n{text}\n")
+    expected = [f"glam.md:5: no comment says where {missing} is from"] if missing else []
+    assert prose.unsourced(root) == expected
