@@ -25,7 +25,8 @@ from groundlab.core.manifests import read_reference
 _NUMBER = re.compile(r"(?<![\w#§.,/-])[-−+]?(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?![\w/]|-\w|[.,]\d)")
 _NAMED = r"[Ff]ig\.|[Tt]ables?|[Ss]ections?|§|[Qq]uirks?|[Ee]q\.|[Pp]ages?|family|model|Python|version|layouts?|seeds?"
 _NOT_PROSE = re.compile(
-    rf"`[^`]*`|\[[\d.]+\]\([^)]*\)|\]\([^)]*\)|<[^>]+>|\d{{4}}-\d\d-\d\d|(?:\b(?:{_NAMED})) ?\d[\d.]*(?:[-–]\d+)?"
+    rf"95 % (?:t )?intervals?|`[^`]*`|"
+    rf"\[[\d.]+\]\([^)]*\)|\]\([^)]*\)|<[^>]+>|\d{{4}}-\d\d-\d\d|(?:\b(?:{_NAMED})) ?\d[\d.]*(?:[-–]\d+)?"
 )
 _FROM = re.compile(r"<!-- from: (.*?) -->", re.DOTALL)
 _UNIT = re.compile(r"\s*(?:%|points?\b)")
