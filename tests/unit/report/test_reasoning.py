@@ -418,7 +418,7 @@ def test_comparisons_of_several_worlds_are_all_judged_and_name_their_world(folde
         "not reproduced",
         "ordering holds",
     ]
-    assert "success in Reasoning-Pickup-v0 10 % thinking first untuned" in readable_row(judged)["here"]
+    assert "success in Reasoning-Pickup-v0: thinking first untuned 10 %" in readable_row(judged)["here"]
     with pytest.raises(ValueError, match="calls two comparisons alike"):
         ordering(given[0]["of"], given[0]["than"], "higher", "success", given[0])
 
