@@ -398,7 +398,7 @@ def test_five_seeds_are_enough_for_a_verdict(folder):
 
 def test_a_permutation_is_told_by_its_p(folder):
     told = readable_row(judge_claim(claim("preference"), load(folder)))["here"]
-    assert told == "success while learning 60 % BK-Pref, 30 % plain PPO (permutation of seeds, p = 0.050)"
+    assert told == "success while learning: BK-Pref 60 %, plain PPO 30 % (permutation of seeds, p = 0.050)"
 
 
 def test_permutations_are_of_seeds_and_not_of_layouts(folder):
