@@ -165,6 +165,7 @@ HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("pretrain", "HOLE", "--out", "OUT"), never),
     (("pretrain", "smoke-t5", "--out", "OUT", "--seed", "HOLE"), whole(0, 2**31 - 1)),
     (("ledger", "HOLE"), never),
+    (("fingerprint", "HOLE"), never),
     (("model", "HOLE"), never),
     (("model", "memory", "HOLE"), never),
     (("model", "memory", "quick-llama-chat-s0", "--context", "HOLE"), whole(1, 10**12)),

@@ -138,7 +138,11 @@ def check_review(review: Review, scale: str) -> None:
         for claim in load_claims()
         if scale in claim.scales and claim.not_run is None
         if all(
-            any(each.fits(run.spec.method, run.spec.world, run.spec.settings) for run in runs)
+            any(
+                each.fits(run.spec.method, run.spec.world, run.spec.settings)
+                and (each.policy != "first-finished" or run.spec.settings.get("first_finished"))
+                for run in runs
+            )
             for each in claim.selectors
         )
     }

@@ -88,7 +88,7 @@ def test_the_manifest_says_where_every_number_came_from(finished_plan):
     assert manifest["totals"]["runs"] == 1 and manifest["totals"]["failed"] == 0
     assert "configs/mediator/quick.yaml" in manifest["inputs"]
     assert {"numpy", "groundlab"} <= manifest["packages"].keys()
-    assert {"cpu", "vector_flags", "blas", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
+    assert {"cpu", "vector_flags", "blas", "held_to", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
     run = manifest["runs"][0]
     assert (run["label"], run["status"], run["error"]) == ("always-SimpleDoorKey-s0", "finished", None)
     assert run["cpu_seconds"] > 0 and run["peak_memory_mib"] > 0
