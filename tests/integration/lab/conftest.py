@@ -13,7 +13,7 @@ import yaml
 from groundlab.core import git
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
-from groundlab.lab import machine
+from groundlab.lab import machine, worker
 from groundlab.papers import registry
 
 REAL_ROOT = Path(__file__).resolve().parents[3]
@@ -113,7 +113,7 @@ class Laboratory:
 def laboratory(tmp_path, monkeypatch):
     lab = Laboratory(tmp_path / "clone")
     monkeypatch.setenv("GROUNDLAB_ROOT", str(lab.root))
-    caches = (find_root, git.facts, machine.facts)
+    caches = (find_root, git.facts, machine.facts, worker._loaded_code)  # the last holds the pins of another root
     for cached in caches:
         cached.cache_clear()
     yield lab
