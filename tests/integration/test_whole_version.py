@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from groundlab import lab, report
 from groundlab.core import storage
 from groundlab.core.paths import repository_root
-from groundlab.lab import results
+from groundlab.lab import versions
 from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
@@ -209,7 +209,7 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
-    results.describe_version(plan, whole, {}, "groundlab reproduce")
+    versions.describe_version(plan, whole, {}, "groundlab reproduce")
     for experiment in plan.experiments:
         for page in experiment.notebooks:
             run_cells(page, {"scale": "quick", "seeds": None, "folder": str(whole)})

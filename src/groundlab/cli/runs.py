@@ -345,7 +345,7 @@ def verify(
     from groundlab.core.errors import UNFINISHED_EXIT_CODE
     from groundlab.lab import verify as verification
     from groundlab.lab.plan import results_folder
-    from groundlab.lab.results import find_by_name
+    from groundlab.lab.versions import find_by_name
 
     numerics.ask_for_portable(portable)
     home = results_folder(results)
@@ -367,7 +367,7 @@ def seal(
     version: Annotated[Path, typer.Argument(help="The folder of a version of the results.")],
 ) -> None:
     """Seal a version that was made before results were sealed: manifests change, records do not."""
-    from groundlab.lab.results import seal_version
+    from groundlab.lab.versions import seal_version
 
     count = seal_version(version)
     said = f"sealed {count} runs of {version}" if count else f"{version} is sealed, and all of it is as it was written"

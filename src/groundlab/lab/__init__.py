@@ -14,10 +14,10 @@ A plan is made without torch; what executes runs is imported when it is first us
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from groundlab.lab.page_records import load_agent, published, records
 from groundlab.lab.plan import Plan, plan
 from groundlab.lab.reproduce import reproduce, reproduce_claims
-from groundlab.lab.results import collect, publish, write_crates
-from groundlab.lab.stored_results import load_agent, published, records
+from groundlab.lab.versions import collect, publish, write_crates
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome, run, run_one

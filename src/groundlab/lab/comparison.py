@@ -16,7 +16,7 @@ from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
 from groundlab.core.yaml_files import read_yaml
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 from groundlab.papers import registry
 
 FILE = "comparison.json"
@@ -153,8 +153,8 @@ def _runs(folder: Path, paper: str | None) -> dict[str, Path]:
 
 def _check_sealed(folder: Path) -> None:
     """Raises GroundlabError for a sealed run that is damaged; older ones are taken as they are."""
-    manifest = run_store.read_manifest(folder)
-    damage = run_store.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
+    manifest = run_folder.read_manifest(folder)
+    damage = run_folder.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
     for name, problem in damage.items():
         raise GroundlabError(f"{folder / name} {problem}; delete {folder} and make it again, or git checkout it")
 
@@ -186,7 +186,7 @@ def _label(folder: Path) -> str:
 
 
 def _difference(ours: Path, theirs: Path, record: str) -> Difference:
-    first, second = (run_store.read_manifest(folder) or {} for folder in (ours, theirs))
+    first, second = (run_folder.read_manifest(folder) or {} for folder in (ours, theirs))
     return Difference(
         label=_label(theirs),
         record=record,

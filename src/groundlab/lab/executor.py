@@ -23,7 +23,7 @@ from numba.core.caching import _CacheLocator
 from groundlab.core import compiled  # names numba's cache folder, for which these words do not count as a source
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab import machine, run_store, worker
+from groundlab.lab import machine, run_folder, worker
 from groundlab.lab.config import Estimate
 from groundlab.lab.machine import check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
@@ -90,7 +90,7 @@ def compile_worlds() -> None:
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
 
 
-def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
+def run_one(spec: RunSpec, folder: Path) -> run_folder.Manifest | None:
     """One run outside any plan, in this process and in a folder of the caller's, with the same view as a plan's runs.
 
     Returns its manifest, or None where a launcher started several processes and this is not the first (worker.py).
@@ -103,7 +103,7 @@ def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
     _tell_damage(spec.label, folder)
     compile_worlds()
     paper = registry.paper_of(spec.method, spec.world)
-    lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_store.status_of(folder))
+    lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_folder.status_of(folder))
     with progress_view([lone], estimated=False) as view:
         view.started(lone)
         manifest = execute_run(spec, folder, report=lambda news: view.progressed(lone, news), group=group)
@@ -113,7 +113,7 @@ def run_one(spec: RunSpec, folder: Path) -> run_store.Manifest | None:
 
 def _tell_damage(label: str, folder: Path) -> None:
     """Say why a run that had finished is run again."""
-    damaged = run_store.damage_of(folder, run_store.read_manifest(folder))
+    damaged = run_folder.damage_of(folder, run_folder.read_manifest(folder))
     for name, problem in list(damaged.items())[:1]:
         say(f"{label} is run again: {folder / name} {problem}")
 
@@ -126,9 +126,9 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[
     """
     outcome = Outcome()
     for each in plan.runs:
-        manifest = run_store.read_manifest(plan.folder_of(each)) or {"error": None}
+        manifest = run_folder.read_manifest(plan.folder_of(each)) or {"error": None}
         error = failed_now.get(each.hash, manifest["error"])
-        if run_store.status_of(plan.folder_of(each)) == "finished":
+        if run_folder.status_of(plan.folder_of(each)) == "finished":
             outcome.finished += 1
         elif error and each.hash not in still_queued:
             outcome.failed[each.hash] = error
@@ -268,9 +268,9 @@ class Pool:
         if self._stop_sent:
             return self._end(run, "unfinished", "")
         self._end(run, "failed", f"{run.label} failed: {cause}")
-        run_store.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
+        run_folder.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
 
-    def _end(self, run: PlannedRun, status: run_store.Status, line: str) -> None:
+    def _end(self, run: PlannedRun, status: run_folder.Status, line: str) -> None:
         if status == "failed":
             self.failed[run.hash] = line
         self._view.ended(run, status, line)

@@ -17,7 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalToken
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 from groundlab.papers.reasoning.ppo import MODEL
 from groundlab.papers.reasoning.settings import ADAPTER
 from groundlab.report.statistics import mean_interval
@@ -30,7 +30,7 @@ def model_files(folder: Path) -> list[Path]:
 
     Raises GroundlabError for a folder without a finished run that left a model.
     """
-    if run_store.status_of(folder) != "finished":
+    if run_folder.status_of(folder) != "finished":
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
@@ -40,7 +40,7 @@ def model_files(folder: Path) -> list[Path]:
 
 def card(folder: Path) -> str:
     """The model's card, in Markdown with the hub's header, from the manifest and the evaluation of its run."""
-    manifest = run_store.read_manifest(folder)
+    manifest = run_folder.read_manifest(folder)
     if manifest is None:
         raise GroundlabError(f"{folder} holds no run; give the folder that `groundlab run --out` was given")
     evaluations = storage.read_json(folder / "evaluation.json")
@@ -112,7 +112,7 @@ def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = Non
     operations.append(CommitOperationAdd(CARD, card(folder).encode()))
     try:
         api.create_repo(repo, private=private, exist_ok=True)
-        api.create_commit(repo, operations, commit_message=f"groundlab run {run_store.read_manifest(folder)['hash']}")  # type: ignore[index]
+        api.create_commit(repo, operations, commit_message=f"groundlab run {run_folder.read_manifest(folder)['hash']}")  # type: ignore[index]
     except OfflineModeIsEnabled:
         raise GroundlabError("HF_HUB_OFFLINE is set; unset it to upload") from None
     except LocalTokenNotFoundError:

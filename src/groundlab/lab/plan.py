@@ -23,7 +23,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
-from groundlab.lab import config, machine, run_store
+from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.machine import needs_gpu
 from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
@@ -44,12 +44,12 @@ class PlannedRun:
     paper: str
     hash: str
     estimate: Estimate
-    status: run_store.Status
+    status: run_folder.Status
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    """What versions hold of it beside its records (stored_results.py)."""
+    """What versions hold of it beside its records (run_copy.py)."""
 
     @property
     def label(self) -> str:
@@ -87,11 +87,11 @@ class Plan:
 
     def folder_of(self, run: PlannedRun) -> Path:
         """Where the store keeps a run."""
-        return run_store.run_folder(self.results, run.hash)
+        return run_folder.path_of(self.results, run.hash)
 
     def pending(self) -> list[PlannedRun]:
         """The runs that the store does not hold finished at this moment."""
-        return [run for run in self.runs if run_store.status_of(self.folder_of(run)) != "finished"]
+        return [run for run in self.runs if run_folder.status_of(self.folder_of(run)) != "finished"]
 
     def estimated_seconds(self) -> float:
         """Wall time of what is pending, with a worker a core.
@@ -140,7 +140,7 @@ class Plan:
 def results_folder(given: str | Path | None = None) -> Path:
     """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository or, outside, here."""
     default = (find_root() or Path.cwd()) / "results"
-    return Path(given or os.environ.get(run_store.RESULTS_VARIABLE) or default).absolute()
+    return Path(given or os.environ.get(run_folder.RESULTS_VARIABLE) or default).absolute()
 
 
 def plan(
@@ -165,7 +165,7 @@ def plan(
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
     device = device or os.environ.get(DEVICE_VARIABLE) or None
-    measured, code = run_store.measured_costs(folder), cache(digest_of_modules)
+    measured, code = run_folder.measured_costs(folder), cache(digest_of_modules)
     planned = [
         _planned_run(file, entry, spec, folder, measured, code(modules_of(spec.method, spec.world)))
         for file, entry in chosen
@@ -230,8 +230,8 @@ def _planned_run(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
-        estimate=measured.get(run_store.cost_key(spec.model_dump()), entry.estimate),
-        status=run_store.status_of(run_store.run_folder(results, run_hash)),
+        estimate=measured.get(run_folder.cost_key(spec.model_dump()), entry.estimate),
+        status=run_folder.status_of(run_folder.path_of(results, run_hash)),
         given=_named_settings(own_settings),
         note=entry.note,
         experiments=tuple(entry.experiments),

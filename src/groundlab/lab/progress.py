@@ -18,7 +18,7 @@ from rich.console import Console
 
 from groundlab.core.run import Progress
 from groundlab.lab.plan import PlannedRun, duration
-from groundlab.lab.run_store import Status
+from groundlab.lab.run_folder import Status
 
 _PLAIN_SECONDS = 30.0  # between two overall lines of the plain view
 _FIGURES_SHOWN = 3

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -32,7 +33,8 @@ from groundlab.lab.plan import (
     results_folder,
 )
 from groundlab.lab.progress import is_over
-from groundlab.lab.results import (
+from groundlab.lab.run_folder import RESULTS_VARIABLE
+from groundlab.lab.versions import (
     begin_version,
     collect,
     describe_version,
@@ -42,7 +44,6 @@ from groundlab.lab.results import (
     review_notebook,
     take_finished,
 )
-from groundlab.lab.run_store import RESULTS_VARIABLE
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome
@@ -297,8 +298,8 @@ def _run_all(the_plan: Plan, execution: _Execution, request: _Request, pages: bo
         return outcome.exit_code
     from groundlab.lab.slurm.executor import make_pages
 
-    arguments = {**vars(request), "results": str(the_plan.results)}
-    return make_pages(the_plan, execution.cluster, arguments, execution.wait)
+    make = partial(reproduce, **vars(request), results=str(the_plan.results), executor="none")
+    return make_pages(the_plan, execution.cluster, make, execution.wait)
 
 
 def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int:

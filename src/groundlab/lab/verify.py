@@ -22,8 +22,8 @@ from groundlab.lab import executor, fingerprint, machine
 from groundlab.lab.comparison import rounding_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.run_folder import status_of
 from groundlab.lab.run_hash import hash_run
-from groundlab.lab.run_store import status_of
 from groundlab.papers import registry
 
 CONFIDENCE = 0.95

@@ -34,7 +34,7 @@ import torch
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
-from groundlab.lab import machine, run_store, tracking
+from groundlab.lab import machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.learning import distributed
@@ -60,7 +60,7 @@ def execute_run(
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
     group: Group = SINGLE_PROCESS,
-) -> run_store.Manifest:
+) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
     expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT; group: the
@@ -68,12 +68,12 @@ def execute_run(
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected_hash)
-    with run_store.hold(folder):
-        record = run_store.ManifestWriter(folder, spec, run_hash, group.size)
+    with run_folder.hold(folder):
+        record = run_folder.ManifestWriter(folder, spec, run_hash, group.size)
         group.broadcast(None if record.finished else run_hash)
         if record.finished:
             return record.manifest
-        run_store.discard(folder, record.damaged)
+        run_folder.discard(folder, record.damaged)
         record.write()
         with (
             _stop_source(stop) as stopping,
@@ -126,7 +126,7 @@ def _loaded_code(method: str, world: str) -> str:
     return code_digest(method, world)
 
 
-def _execute(run: Run, record: run_store.ManifestWriter) -> None:
+def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
     try:
         check_devices([run.spec])
         exact = arithmetic(bool(run.spec.settings.get("tf32")), machine.deterministic())
@@ -146,7 +146,7 @@ def _execute(run: Run, record: run_store.ManifestWriter) -> None:
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 
 
-def _close_failed(run: Run, record: run_store.ManifestWriter, line: str) -> None:
+def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> None:
     """Write down a failure; where even that is impossible (a full disk), the failure itself is what counts."""
     try:
         run.say(traceback.format_exc().rstrip())
@@ -264,7 +264,7 @@ def serve(descriptor: int) -> None:
 
 def _outcome(
     spec: RunSpec, folder: Path, expected: str, report: Callable[[Progress], None], stop: threading.Event
-) -> tuple[run_store.Status, str]:
+) -> tuple[run_folder.Status, str]:
     try:
         execute_run(spec, folder, expected_hash=expected, report=report, stop=stop.is_set)
     except Unfinished as end:
@@ -276,7 +276,7 @@ def _outcome(
     return "finished", ""
 
 
-def _answer(pipe: Connection, status: run_store.Status, line: str) -> None:
+def _answer(pipe: Connection, status: run_folder.Status, line: str) -> None:
     try:
         pipe.send((status, line))
     except OSError:

@@ -22,7 +22,7 @@ import torch
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
-from groundlab.lab.stored_results import Agent, load_agent
+from groundlab.lab.page_records import Agent, load_agent
 from groundlab.pages.worlds import Page
 from groundlab.papers.glam.policy import CachedPolicy, Reader
 from groundlab.papers.knowledge.captions import observations as captions

@@ -14,7 +14,7 @@ import torch
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import executor, machine, run_store
+from groundlab.lab import executor, machine, run_folder
 from groundlab.lab.reproduce import _chosen_device
 
 NVIDIA_SMI = """#!/bin/sh
@@ -68,7 +68,7 @@ def mixed_plan(laboratory, rule_entry):
 
 def _seen(plan, outcome) -> tuple[list[str], list[str]]:
     """What the workers of GPU runs and of CPU runs could see, as they wrote it down."""
-    manifests = [(run, run_store.read_manifest(plan.folder_of(run))) for run in plan.runs]
+    manifests = [(run, run_folder.read_manifest(plan.folder_of(run))) for run in plan.runs]
     seen = [(run.needs_gpu, manifest["history"][-1].get("gpus")) for run, manifest in manifests if manifest]
     assert len(seen) == len(plan.runs) == outcome.finished + len(outcome.failed)
     return sorted(gpus for wanted, gpus in seen if wanted), [gpus for wanted, gpus in seen if not wanted]

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 
 COMPARED = ("metrics.jsonl", "evaluation.json")
 SLOWEST_START = 60.0
@@ -70,7 +70,7 @@ def test_a_run_killed_and_started_again_ends_with_the_same_bytes(moment, laborat
     _wait_for(MOMENTS[moment](folder), process)
     process.kill()
     assert laboratory.finish(process)[0] == -signal.SIGKILL
-    assert run_store.status_of(folder) == "unfinished"
+    assert run_folder.status_of(folder) == "unfinished"
     code, _, error = laboratory.finish(laboratory.start_run(training_spec, folder))
     assert code == 0, error
     assert {name: (folder / name).read_bytes() for name in COMPARED} == expected
@@ -122,4 +122,4 @@ def test_a_corrupt_checkpoint_fails_the_run_with_a_line_that_names_it(laboratory
     code, _, error = laboratory.finish(laboratory.start_run(training_spec, folder))
     assert code == 2
     assert str(newest) in error and error.count("\n") == 1
-    assert run_store.status_of(folder) == "failed"
+    assert run_folder.status_of(folder) == "failed"

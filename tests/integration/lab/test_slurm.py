@@ -5,6 +5,7 @@ A one-node Slurm on a laptop is enough (Debian: slurm-wlm, munge). Without one, 
 
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,12 @@ import pytest
 from groundlab import lab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 from groundlab.lab.slurm import executor, queue
 from groundlab.lab.slurm.settings import Block, SlurmSettings, load_settings
-from groundlab.lab.slurm.task import Task
+from groundlab.lab.slurm.task import PagesTask, Task
 
+no_pages = int  # pages that nobody makes here: `sbatch` is a stand-in
 COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
@@ -271,7 +274,7 @@ def test_a_task_of_several_runs_ends_all_but_the_failed_one(laboratory, rule_ent
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert [run_store.status_of(plan.folder_of(run)) for run in plan.runs] == ["finished", "new", "finished"]
+    assert [run_folder.status_of(plan.folder_of(run)) for run in plan.runs] == ["finished", "new", "finished"]
 
 
 def _closed(plan, state: str, begun: bool = False, **note) -> str:
@@ -312,16 +315,22 @@ def test_a_run_that_saved_where_a_site_forbids_requeueing_is_left_to_do(long_pla
     assert _closed(long_plan, "FAILED", begun=True, saved=True) == ""
 
 
+def test_what_makes_the_pages_travels_to_the_job_which_keeps_its_exit_code(tmp_path, capsys):
+    make = partial(lab.reproduce, ["mediatr"], results=str(tmp_path / "results"), executor="none")
+    pickle.loads(pickle.dumps(PagesTask(make, str(tmp_path / "code"))))()
+    assert storage.read_json(tmp_path / "code") == {"code": 1} and "did you mean 'mediator'" in capsys.readouterr().out
+
+
 def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, stand_ins, capsys):
     pytest.importorskip("submitit")
     stand_ins(squeue='echo "7|RUNNING"', srun="", scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7')
-    assert executor.make_pages(long_plan, SlurmSettings(pages=Block(minutes=20)), {}, wait=False) == 75
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75, "still running"
-    home = run_store.run_folder(long_plan.results, ".slurm")
+    assert executor.make_pages(long_plan, SlurmSettings(pages=Block(minutes=20)), no_pages, wait=False) == 75
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75, "still running"
+    home = run_folder.path_of(long_plan.results, ".slurm")
     note = next(home.glob("pages-*.json"))
     Path(storage.read_json(note)["log"]).write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
     storage.write_json(note.with_suffix(".code"), {"code": 1})
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 1
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 1
     assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
 
 
@@ -330,12 +339,12 @@ def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(lab
     laboratory.write_config([rule_entry])
     plan = lab.plan("mediator", scale="smoke")
     stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(plan, SlurmSettings(), {}, wait=False) == 75
-    note = next(run_store.run_folder(plan.results, ".slurm").glob("pages-*.json"))
+    assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
+    note = next(run_folder.path_of(plan.results, ".slurm").glob("pages-*.json"))
     storage.write_json(note.with_suffix(".code"), {"code": 1})
     lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
     stand_ins(squeue="echo '8|PENDING'", srun="", scontrol="", sbatch="echo Submitted batch job 8")
-    assert executor.make_pages(plan, SlurmSettings(), {}, wait=False) == 75
+    assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
     assert storage.read_json(note)["job"] == "8"
 
 
@@ -343,30 +352,30 @@ def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(lab
 def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, stand_ins):
     pytest.importorskip("submitit")
     stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
     traces = stand_ins(squeue=answer, sbatch="echo Submitted batch job 8")
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
-    note = next(run_store.run_folder(long_plan.results, ".slurm").glob("pages-*.json"))
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
+    note = next(run_folder.path_of(long_plan.results, ".slurm").glob("pages-*.json"))
     assert storage.read_json(note)["job"] == "8" and len((traces / "sbatch.calls").read_text().splitlines()) == 2
 
 
 def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, stand_ins):
     pytest.importorskip("submitit")
     traces = stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
-    note = next(run_store.run_folder(long_plan.results, ".slurm").glob("pages-*.json"))
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
+    note = next(run_folder.path_of(long_plan.results, ".slurm").glob("pages-*.json"))
     (traces / "squeue.calls").unlink(missing_ok=True)
     threading.Timer(0.5, storage.write_json, (note.with_suffix(".code"), {"code": 0})).start()
-    assert executor.make_pages(long_plan, SlurmSettings(), {}) == 0
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages) == 0
     assert not (traces / "squeue.calls").exists()
 
 
 def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
     pytest.importorskip("submitit")
     stand_ins(squeue='echo "7|TIMEOUT"', srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), {}, wait=False) == 75
+    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
     with pytest.raises(GroundlabError, match="job 7 ended as TIMEOUT"):
-        executor.make_pages(long_plan, SlurmSettings(), {}, wait=False)
+        executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
@@ -429,7 +438,7 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
     _once(lambda: _steps(long_plan) >= 4, interrupt)
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     folder = long_plan.folder_of(long_plan.runs[0])
-    manifest = run_store.read_manifest(folder)
+    manifest = run_folder.read_manifest(folder)
     assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
     assert _records(long_plan) == _without_slurm(long_plan, laboratory)
 

@@ -9,7 +9,7 @@ import groundlab
 from groundlab import lab
 from groundlab.core import git, seals
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import machine, results
+from groundlab.lab import machine, versions
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def finished_plan(laboratory, rule_entry):
 
 
 def _make_version(plan, failed=None):
-    folder = results.begin_version(plan)
-    results.collect(plan, folder)
-    return results.finish_version(plan, folder, failed or {}, "groundlab reproduce")
+    folder = versions.begin_version(plan)
+    versions.collect(plan, folder)
+    return versions.finish_version(plan, folder, failed or {}, "groundlab reproduce")
 
 
 def test_collecting_copies_records_never_checkpoints_and_twice_is_once(finished_plan, tmp_path):
@@ -57,14 +57,14 @@ def test_a_version_is_never_written_over(finished_plan):
 
 
 def test_a_complete_version_of_the_same_plan_is_found_and_an_incomplete_one_is_not(finished_plan):
-    assert results.find_version(finished_plan) is None
+    assert versions.find_version(finished_plan) is None
     version = _make_version(finished_plan)
-    assert results.find_version(finished_plan) == version
+    assert versions.find_version(finished_plan) == version
     run = json.loads((version / "manifest.json").read_text())["runs"][0]
     for file in (version / run["folder"]).iterdir():
         file.unlink()
     (version / run["folder"]).rmdir()
-    assert results.find_version(finished_plan) is None
+    assert versions.find_version(finished_plan) is None
 
 
 def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_again(laboratory, tmp_path, monkeypatch):
@@ -74,11 +74,11 @@ def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_a
     for part in Path(groundlab.__file__).parent.iterdir():  # the package as it is, but for what ships with it
         if part.name != "assets":
             (tmp_path / "groundlab" / part.name).symlink_to(part)
-    monkeypatch.setattr(results, "package_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(versions, "package_folder", lambda name: tmp_path / name)
     digests = set()
     for accuracy in (0.5, 0.6):
         recipe.write_text(json.dumps({"probes": {"places": accuracy}}))
-        digests.add(results.version_digest(plan))
+        digests.add(versions.version_digest(plan))
     assert len(digests) == 2
 
 

@@ -8,7 +8,7 @@ from scipy.stats import hypergeom
 from groundlab import lab
 from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import results, verify
+from groundlab.lab import verify, versions
 
 RULES = ("always", "hard-coded", "on-change", "nothing-changed", "new-object", "random")
 
@@ -20,9 +20,9 @@ def version(laboratory, rule_entry):
     laboratory.commit()
     plan = lab.plan("mediator", scale="quick", results=laboratory.results)
     assert lab.run(plan, workers=1).exit_code == 0
-    folder = results.begin_version(plan)
-    results.collect(plan, folder)
-    return results.finish_version(plan, folder, {}, "groundlab reproduce")
+    folder = versions.begin_version(plan)
+    versions.collect(plan, folder)
+    return versions.finish_version(plan, folder, {}, "groundlab reproduce")
 
 
 def _falsified(folder):
@@ -51,7 +51,7 @@ def test_a_number_draws_the_same_runs_each_time_and_another_number_others(versio
 
 
 def test_an_honest_version_is_equal_to_the_byte_packed_or_not_and_a_falsified_run_is_found(version, tmp_path):
-    results.pack_records(version)
+    versions.pack_records(version)
     honest = verify.verify(verify.draw(version, 2, 1, 999), tmp_path / "scratch", 1)
     assert (len(honest.equal), honest.differing, honest.failed, honest.changed) == (2, [], [], 0)
     assert honest.lines()[0] == "2 of 2 drawn runs are equal to the byte"

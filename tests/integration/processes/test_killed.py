@@ -12,7 +12,7 @@ import time
 
 from groundlab import lab
 from groundlab.core.run import RunSpec
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 from groundlab.papers import registry
 
 WORLD = "Reasoning-GoTo-v0"
@@ -45,7 +45,7 @@ def test_an_agent_killed_and_started_again_ends_with_the_same_bytes(tiny_chat_ll
     process.kill()
     _, error = process.communicate()
     assert process.returncode == -signal.SIGKILL, error.decode()
-    assert run_store.status_of(killed) == "unfinished"
+    assert run_folder.status_of(killed) == "unfinished"
     lab.execute_run(spec, killed)
     lab.execute_run(spec, whole)
     for name in ("metrics.jsonl", "evaluation.json"):

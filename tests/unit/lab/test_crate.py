@@ -9,7 +9,7 @@ import pytest
 from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import digest_bytes
-from groundlab.lab import crate, results
+from groundlab.lab import crate, versions
 
 STORED = Path(__file__).parents[3] / "results"
 
@@ -82,7 +82,7 @@ def test_the_crate_of_every_published_version_is_what_it_holds():
 def test_published_versions_that_were_judged_again_are_described_again(version):
     storage.write_json(version.parent / "reference.json", {"mediator": {"full": version.name, "quick": version.name}})
     (version / "claims.json").write_text("[]")
-    assert results.write_crates(version.parent) == [version / crate.CRATE]
+    assert versions.write_crates(version.parent) == [version / crate.CRATE]
     crate.check(version)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 
 BINARY = b"\x89PNG\r\n\xff\xfe\x00" * 9
 
@@ -146,9 +146,9 @@ def test_a_finished_run_with_a_damaged_record_is_run_again(name, damage, laborat
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     ANY_FILE[damage](folder / name)
-    assert run_store.status_of(folder) == "unfinished"
+    assert run_folder.status_of(folder) == "unfinished"
     laboratory.run(folder)
-    assert records(folder) == records(finished) and run_store.status_of(folder) == "finished"
+    assert records(folder) == records(finished) and run_folder.status_of(folder) == "finished"
     assert f"run again: {name} " in (folder / "log.txt").read_text()
 
 
@@ -158,7 +158,7 @@ def test_what_is_whole_is_not_made_again(laboratory, finished, tmp_path):
     shutil.copytree(finished, folder)
     (folder / "evaluation.json").unlink()
     laboratory.run(folder, {step: lambda: pytest.fail("trained again") for step in range(1, 9)})
-    assert run_store.status_of(folder) == "finished"
+    assert run_folder.status_of(folder) == "finished"
 
 
 @pytest.mark.parametrize("damage", [name for name in ANY_FILE if name != "missing"])
@@ -166,7 +166,7 @@ def test_a_finished_run_with_a_damaged_manifest_says_what_to_delete(damage, labo
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     ANY_FILE[damage](folder / "manifest.json")
-    for look in (run_store.status_of, laboratory.run):
+    for look in (run_folder.status_of, laboratory.run):
         with pytest.raises(GroundlabError, match=r"manifest\.json") as error:
             look(folder)
         assert advice(str(error.value)) == folder and len(str(error.value)) < 500
@@ -182,7 +182,7 @@ def test_a_manifest_that_lost_its_seals_vouches_for_nothing(laboratory, finished
     for lost in ("seal", "records"):
         rest = {key: value for key, value in manifest.items() if key != lost}
         storage.write_json(folder / "manifest.json", rest if lost == "seal" else seals.sealed(rest))
-        assert run_store.status_of(folder) == "unfinished"
+        assert run_folder.status_of(folder) == "unfinished"
     laboratory.run(folder)
     assert records(folder) == records(finished)
 
@@ -198,7 +198,7 @@ def test_every_sealed_byte_of_a_finished_run_is_watched(laboratory, finished, tm
         changed[place] ^= 1
         (folder / "manifest.json").write_bytes(changed)
         try:
-            assert run_store.status_of(folder) != "finished", whole[place - 20 : place + 20]
+            assert run_folder.status_of(folder) != "finished", whole[place - 20 : place + 20]
         except GroundlabError as error:
             assert "manifest.json" in str(error)
 
@@ -208,5 +208,5 @@ def test_a_file_is_hashed_once_while_it_stays_as_it_is(finished, monkeypatch):
     monkeypatch.setattr(seals, "_SETTLED_NS", 0)
     monkeypatch.setattr(seals, "digest_bytes", lambda data: counted.append(data) or storage.digest_bytes(data))
     for _ in range(5):
-        assert run_store.status_of(finished) == "finished"
+        assert run_folder.status_of(finished) == "finished"
     assert len(counted) <= len(seals.RECORDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.lab import run_store, worker
+from groundlab.lab import run_folder, worker
 from groundlab.lab.worker import stop_on_signals
 
 STEPS = 8
@@ -35,7 +35,7 @@ def test_a_stop_in_the_last_update_or_in_the_evaluation_ends_the_run_at_once_and
     with pytest.raises(Unfinished, match="stopped before its evaluation was done; the same command continues it"):
         laboratory.run(tmp_path / "run", {moment: act[moment]})
     assert signal.getsignal(number) is before
-    assert run_store.status_of(tmp_path / "run") == "unfinished"
+    assert run_folder.status_of(tmp_path / "run") == "unfinished"
     assert not (tmp_path / "run" / "evaluation.json").exists()
     laboratory.run(tmp_path / "run", dict.fromkeys(range(1, STEPS + 1), lambda: pytest.fail("trained again")))
     assert records(tmp_path / "run") == records(finished)
@@ -54,7 +54,7 @@ def test_a_library_that_a_stop_cuts_short_makes_no_failed_run(laboratory, tmp_pa
         laboratory.run(
             tmp_path / "run", {"evaluation": lambda: _an_evaluation_whose_compiler_is_cut_short(signal.SIGTERM)}
         )
-    assert run_store.status_of(tmp_path / "run") == "unfinished"
+    assert run_folder.status_of(tmp_path / "run") == "unfinished"
 
 
 def test_the_command_answers_a_stop_in_the_evaluation_with_75_and_one_line(
@@ -125,9 +125,9 @@ def test_a_run_killed_while_it_is_sealed_continues_to_equal_bytes(
         patch.setattr(Path, "replace", _killed_at(text, after))
         assert in_a_child(lambda: laboratory.run(folder)) == signal.SIGKILL
     sealed = text == '"records"' and after
-    assert (run_store.status_of(folder) == "finished") == sealed
+    assert (run_folder.status_of(folder) == "finished") == sealed
     laboratory.run(folder)
-    assert records(folder) == records(finished) and run_store.status_of(folder) == "finished"
+    assert records(folder) == records(finished) and run_folder.status_of(folder) == "finished"
 
 
 def test_two_processes_on_one_folder_give_one_run(laboratory, finished, records, tmp_path):
@@ -145,11 +145,11 @@ def test_two_processes_on_one_folder_give_one_run(laboratory, finished, records,
         children.append(pid)
     assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0]
     assert records(folder) == records(finished)
-    history = run_store.read_manifest(folder)["history"]  # type: ignore[index]
+    history = run_folder.read_manifest(folder)["history"]  # type: ignore[index]
     assert [session["status"] for session in history] == ["finished"], "the second found it done"
 
 
 def test_a_folder_that_stays_in_use_is_refused_in_one_line(laboratory, finished, monkeypatch):
-    monkeypatch.setattr(run_store, "_LOCK_SECONDS", 0.2)
-    with run_store.hold(finished), pytest.raises(GroundlabError, match="in use by another process; wait for it"):
+    monkeypatch.setattr(run_folder, "_LOCK_SECONDS", 0.2)
+    with run_folder.hold(finished), pytest.raises(GroundlabError, match="in use by another process; wait for it"):
         laboratory.run(finished)

@@ -13,7 +13,7 @@ import pytest
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 
 CASES = int(os.environ.get("GROUNDLAB_CASES", "60"))
 
@@ -60,6 +60,6 @@ def test_random_damage_never_changes_a_result(which, laboratory, finished, recor
                 told += 1
                 follow_advice(str(error), folder)
         assert records(folder) == records(finished), (seed, what)
-        assert run_store.status_of(folder) == "finished", (seed, what)
+        assert run_folder.status_of(folder) == "finished", (seed, what)
         assert storage.read_json(folder / "manifest.json")["records"], (seed, what)
     assert told > CASES // 20

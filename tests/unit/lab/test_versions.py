@@ -15,7 +15,7 @@ import pytest
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
-from groundlab.lab import comparison, results, run_store
+from groundlab.lab import comparison, run_copy, run_folder, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.report import judging
@@ -32,7 +32,7 @@ def store(laboratory, tmp_path_factory) -> Path:
     home = tmp_path_factory.mktemp("store")
     for seed in range(SEEDS):
         laboratory.spec = laboratory.spec.model_copy(update={"seed": seed})
-        facts = laboratory.run(folder := run_store.run_folder(home, f"{seed:016x}"))
+        facts = laboratory.run(folder := run_folder.path_of(home, f"{seed:016x}"))
         storage.write_json(folder / "manifest.json", seals.sealed({**facts, "git": CLEAN}))
     return home
 
@@ -41,8 +41,8 @@ def store(laboratory, tmp_path_factory) -> Path:
 def plan(laboratory, store, tmp_path, monkeypatch) -> Plan:
     """A plan of these runs, in a copy of that store."""
     shutil.copytree(store, tmp_path / "results")
-    monkeypatch.setattr(results, "version_digest", lambda plan: "d" * 64)
-    monkeypatch.setattr(results, "_inputs", lambda plan: {})
+    monkeypatch.setattr(versions, "version_digest", lambda plan: "d" * 64)
+    monkeypatch.setattr(versions, "_inputs", lambda plan: {})
     specs = [laboratory.spec.model_copy(update={"seed": seed}) for seed in range(SEEDS)]
     cost = Estimate(seconds=1, megabytes=1)
     runs = tuple(PlannedRun(spec, "mediator", f"{spec.seed:016x}", cost, "finished") for spec in specs)
@@ -51,10 +51,10 @@ def plan(laboratory, store, tmp_path, monkeypatch) -> Plan:
 
 
 def assemble(plan: Plan) -> Path:
-    folder = results.begin_version(plan)
-    results.collect(plan, folder)
-    results.describe_version(plan, folder, {}, "groundlab reproduce")
-    return results.finish_version(plan, folder, {}, "groundlab reproduce")
+    folder = versions.begin_version(plan)
+    versions.collect(plan, folder)
+    versions.describe_version(plan, folder, {}, "groundlab reproduce")
+    return versions.finish_version(plan, folder, {}, "groundlab reproduce")
 
 
 def contents(version: Path) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ def test_an_assembled_version_is_whole_and_found_again(plan):
     version = assemble(plan)
     assert len(manifests.check_runs(version)) == SEEDS
     assert seals.seal_holds(manifests.read_version(version))
-    assert results.find_version(plan) == version
+    assert versions.find_version(plan) == version
 
 
 def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
@@ -81,38 +81,38 @@ def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
     version = assemble(plan)
     clone = dataclasses.replace(plan, results=tmp_path / "clone")
     shutil.copytree(version, clone.results / version.name)
-    assert results.find_version(clone) is None
-    results.take_finished(clone, version)
-    assert results.find_version(clone) == clone.results / version.name
+    assert versions.find_version(clone) is None
+    versions.take_finished(clone, version)
+    assert versions.find_version(clone) == clone.results / version.name
     run = clone.folder_of(clone.runs[0])
     again = {**json.loads((run / "manifest.json").read_text()), "wall_seconds": 9.0}
     storage.write_json(run / "manifest.json", seals.sealed(again))
-    assert results.find_version(clone) is None, "one of its runs was made again since"
+    assert versions.find_version(clone) is None, "one of its runs was made again since"
 
 
 def test_a_version_that_git_tracks_is_not_found(plan):
     version = assemble(plan)
     for command in (["init", "-q"], ["add", "-f", version.name]):
-        assert results.find_version(plan) == version
+        assert versions.find_version(plan) == version
         subprocess.run(["git", "-C", str(plan.results), *command], check=True)
-    assert results.find_version(plan) is None
+    assert versions.find_version(plan) is None
 
 
 def test_a_damaged_version_is_told_and_another_one_is_made(plan, capsys):
     version = assemble(plan)
     file = hurt(version)
-    assert results.find_version(plan) is None
+    assert versions.find_version(plan) is None
     assert f"{file} has changed since it was written" in capsys.readouterr().err
     second = assemble(plan)
-    assert results.find_version(plan) == second != version
+    assert versions.find_version(plan) == second != version
 
 
 def test_a_damaged_run_of_the_store_is_neither_collected_nor_counted_as_finished(plan, tmp_path):
     (plan.folder_of(plan.runs[1]) / "evaluation.json").write_text("[]")
     assert plan.pending() == [plan.runs[1]]
-    folder = results.collect(plan, tmp_path / "pages")
+    folder = versions.collect(plan, tmp_path / "pages")
     assert len(list(folder.glob("mediator/runs/*"))) == SEEDS - 1
-    manifest = results.version_manifest(plan, "v", {}, "groundlab reproduce")
+    manifest = versions.version_manifest(plan, "v", {}, "groundlab reproduce")
     assert [run["status"] for run in manifest["runs"]] == ["finished", "missing", "finished"]
 
 
@@ -122,7 +122,7 @@ def test_a_damaged_version_is_not_published(plan):
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     hurt(version)
     with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
-        results.publish(version.name, plan.results)
+        versions.publish(version.name, plan.results)
     assert not (plan.results / "reference.json").exists()
 
 
@@ -134,9 +134,9 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     facts = {**manifests.read_version(version), "git": CLEAN}
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
-        results.publish(version.name, plan.results)
+        versions.publish(version.name, plan.results)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": version.name}})
-    results.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
+    versions.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
 
 
 def test_a_run_names_the_rules_that_it_will_be_judged_by(plan):
@@ -152,17 +152,17 @@ def test_a_version_of_some_methods_is_not_published(home, plan):
     facts = {**manifests.read_version(version), "git": CLEAN}
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     with pytest.raises(GroundlabError, match="holds a part of its paper"):
-        results.publish(version.name, plan.results.parent / home)
+        versions.publish(version.name, plan.results.parent / home)
     assert not list(plan.results.rglob("reference.json"))
 
 
 def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
     version = assemble(plan)
     fresh = dataclasses.replace(plan, results=tmp_path / "elsewhere")
-    assert results.take_finished(fresh, version) == SEEDS and fresh.pending() == []
+    assert versions.take_finished(fresh, version) == SEEDS and fresh.pending() == []
     hurt(version)
     with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
-        results.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
+        versions.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
 
 
 def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, groundlab):
@@ -172,7 +172,7 @@ def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, grou
     hurt(other)
     code, out, error = groundlab("compare", plan.results, other)
     assert code == 2 and (out + error).count("\n") == 1 and "evaluation.json has changed" in error
-    store = run_store.run_folder(plan.results, plan.runs[1].hash)
+    store = run_folder.path_of(plan.results, plan.runs[1].hash)
     (store / "evaluation.json").write_text("[]")
     manifest = {**json.loads((store / "manifest.json").read_text()), "records": seals.digests_of(store)}
     storage.write_json(store / "manifest.json", seals.sealed(manifest))
@@ -181,7 +181,7 @@ def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, grou
 
 def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
     shutil.copytree(plan.results, fewer := tmp_path / "fewer")
-    shutil.rmtree(run_store.run_folder(fewer, plan.runs[1].hash))
+    shutil.rmtree(run_folder.path_of(fewer, plan.runs[1].hash))
     lines = comparison.compare(plan.results, fewer).lines()
     first = "2 runs are equal to the byte, 0 differ, 1 have no counterpart there"
     assert lines == [first, f"only fresh: {plan.runs[1].label} ({plan.runs[1].hash})"]
@@ -200,7 +200,7 @@ def reseal(folder: Path, **facts) -> None:
 def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
     """One cause each: another rounding, another hash, and neither, on another CPU or not."""
     shutil.copytree(plan.results, published := tmp_path / "published")
-    rounding, other, fault = (run_store.run_folder(published, run.hash) for run in plan.runs)
+    rounding, other, fault = (run_folder.path_of(published, run.hash) for run in plan.runs)
     here = storage.read_json(rounding / "manifest.json")["hardware"]
     reseal(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"}, rounding="0" * 16)
     reseal(other, hash="0" * 16)
@@ -266,7 +266,7 @@ def test_an_old_version_is_sealed_once_and_no_record_changes(plan, groundlab):
     before = {name: content for name, content in contents(version).items() if "manifest" not in name}
     with pytest.raises(GroundlabError, match=f"seal it once: groundlab seal {version}"):
         manifests.check_runs(version)
-    assert results.seal_version(version) == SEEDS
+    assert versions.seal_version(version) == SEEDS
     sealed = contents(version)
     assert {name: content for name, content in sealed.items() if "manifest" not in name} == before
     assert len(manifests.check_runs(version)) == SEEDS
@@ -278,11 +278,11 @@ def test_what_is_damaged_or_incomplete_is_not_sealed(plan):
     version = assemble(plan)
     file = hurt(version)
     with pytest.raises(GroundlabError, match="has changed"):
-        results.seal_version(version)
+        versions.seal_version(version)
     unsealed(version)
     file.unlink()
     with pytest.raises(GroundlabError, match="lacks records, so it cannot be sealed"):
-        results.seal_version(version)
+        versions.seal_version(version)
 
 
 def _killed_at(number: int):
@@ -306,49 +306,49 @@ def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(numb
         patch.setattr(Path, "replace", lambda source, target: rename("file", source, target))
         patch.setattr(os, "rename", lambda source, target: rename("folder", source, target))
         assert in_a_child(lambda: assemble(plan)) == signal.SIGKILL
-    assert results.find_version(plan) is None, "half a version is none"
+    assert versions.find_version(plan) is None, "half a version is none"
     version = assemble(plan)
     stored = {
-        f"{results.run_name(run)}/{name}": (plan.folder_of(run) / name).read_bytes()
+        f"{versions.run_name(run)}/{name}": (plan.folder_of(run) / name).read_bytes()
         for run in plan.runs
-        for name in results.COLLECTED
+        for name in run_copy.COLLECTED
     }
     assert contents(version) == stored and len(manifests.check_runs(version)) == SEEDS
     assert not list(plan.results.glob(".assembling-*")) and not list(version.rglob("*.tmp"))
 
 
 def test_two_versions_that_are_put_together_at_once_do_not_write_over_each_other(plan):
-    first = results.begin_version(plan)
-    results.collect(plan, first)
+    first = versions.begin_version(plan)
+    versions.collect(plan, first)
     taken = plan.results / first.name.removeprefix(manifests.ASSEMBLING)
     shutil.copytree(first, taken)
-    version = results.finish_version(plan, first, {}, "groundlab reproduce")
+    version = versions.finish_version(plan, first, {}, "groundlab reproduce")
     assert version != taken and len(manifests.check_runs(version)) == SEEDS
 
 
 def test_a_version_that_another_process_puts_together_is_left_alone_until_that_has_ended(plan):
-    first = results.begin_version(plan)
-    other = results._claims.pop(first)  # as if its lock were another process's
+    first = versions.begin_version(plan)
+    other = versions._claims.pop(first)  # as if its lock were another process's
     (first / "page").touch()
-    second = results.begin_version(plan)
+    second = versions.begin_version(plan)
     assert second != first and (first / "page").exists()
     other.close()
     shutil.rmtree(second)
-    assert results.begin_version(plan) == first and not any(first.iterdir()), "what it left is cleared"
+    assert versions.begin_version(plan) == first and not any(first.iterdir()), "what it left is cleared"
 
 
 @pytest.mark.parametrize("name", ["claims.json", "review.html", "mediator/tables/t.csv", "mediator/executed/n.ipynb"])
 @pytest.mark.parametrize("harm", [lambda file: file.write_text("other"), Path.unlink], ids=["changed", "gone"])
 def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, capsys):
     """reproduce makes another version, compare, verify and publish refuse it, each naming the file."""
-    folder = results.begin_version(plan)
-    results.collect(plan, folder)
+    folder = versions.begin_version(plan)
+    versions.collect(plan, folder)
     for page in ("claims.json", "review.html", "mediator/tables/t.csv", "mediator/executed/n.ipynb"):
         storage.write_atomic(folder / page, "[]")
-    version = results.finish_version(plan, folder, {}, "groundlab reproduce")
-    assert results.find_version(plan) == version and manifests.damaged_pages(version) == {}
+    version = versions.finish_version(plan, folder, {}, "groundlab reproduce")
+    assert versions.find_version(plan) == version and manifests.damaged_pages(version) == {}
     harm(version / name)
-    assert results.find_version(plan) is None
+    assert versions.find_version(plan) is None
     assert f"{version / name} " in capsys.readouterr().err
     for words in (("compare", plan.results, version), ("verify", version)):
         code, _, error = groundlab(*words)
@@ -356,7 +356,7 @@ def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, cap
     with pytest.raises(GroundlabError, match=name):
         facts = {**manifests.read_version(version), "git": CLEAN}
         storage.write_json(version / "manifest.json", seals.sealed(facts))
-        results.publish(version.name, plan.results)
+        versions.publish(version.name, plan.results)
 
 
 def test_a_page_that_was_added_is_noticed_and_seals_can_be_made_anew(plan):
@@ -374,5 +374,5 @@ def test_a_damaged_list_of_published_versions_is_one_line(content, plan):
     storage.write_json(version / "manifest.json", seals.sealed(facts))
     (plan.results / "reference.json").write_text(content)
     with pytest.raises(GroundlabError, match=r"reference\.json"):
-        results.publish(version.name, plan.results)
+        versions.publish(version.name, plan.results)
     assert (plan.results / "reference.json").read_text() == content

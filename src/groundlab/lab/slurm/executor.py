@@ -23,7 +23,7 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress
-from groundlab.lab import executor, run_store
+from groundlab.lab import executor, run_folder
 from groundlab.lab.executor import Outcome
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
 from groundlab.lab.progress import View, progress_view, say
@@ -76,7 +76,7 @@ class Jobs:
 
     def __init__(self, plan: Plan, settings: SlurmSettings):
         self._plan, self._settings = plan, settings
-        self._home = run_store.run_folder(plan.results, ".slurm")
+        self._home = run_folder.path_of(plan.results, ".slurm")
         self.waiting: list[PlannedRun] = []
 
     def find_or_submit(self, pending: list[PlannedRun]) -> tuple[list[PlannedRun], dict[str, str], dict[str, str]]:
@@ -85,7 +85,7 @@ class Jobs:
         Returns the runs that Slurm now has; by hash the errors of those that failed while nobody watched; and the
         states of all jobs, as Slurm listed them.
         """
-        with run_store.hold(self._home):  # two commands at once must not submit a run twice
+        with run_folder.hold(self._home):  # two commands at once must not submit a run twice
             states = queue.states()
             queued, failed = [], {}
             for each in pending:
@@ -101,7 +101,7 @@ class Jobs:
 
     def submit_more(self, states: dict[str, str]) -> list[PlannedRun]:
         """Submit waiting runs as far as there is room, and return them."""
-        with run_store.hold(self._home):
+        with run_folder.hold(self._home):
             return self._submit_what_fits(states)
 
     def _submit_what_fits(self, states: dict[str, str]) -> list[PlannedRun]:
@@ -131,20 +131,20 @@ class Jobs:
         say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
 
 
-def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], wait: bool = True) -> int:
+def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wait: bool = True) -> int:
     """Have the tables, figures and pages of a plan made by a job, and return its exit code; 75 while it goes on.
 
-    arguments: `reproduce`'s. What the job printed is printed. Pages that an earlier call began while other runs were
-    missing are made again, and those whose job an earlier call began and somebody cancelled. Raises GroundlabError
-    where the job died.
+    make: what the job calls for them (task.py). What the job printed is printed. Pages that an earlier call began while
+    other runs were missing are made again, and those whose job an earlier call began and somebody cancelled. Raises
+    GroundlabError where the job died.
     """
-    home, missing = run_store.run_folder(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
+    home, missing = run_folder.path_of(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
     note, code = (home / f"pages-{plan.digest[:12]}{end}" for end in (".json", ".code"))
-    with run_store.hold(home):
+    with run_folder.hold(home):
         is_ours = not note.is_file()
         if is_ours:
             code.unlink(missing_ok=True)
-            asks, task = settings.for_pages(), PagesTask(arguments, str(code))
+            asks, task = settings.for_pages(), PagesTask(make, str(code))
             (job,) = queue.sbatch(home, [task], python_command(asks, plan.results), sbatch_parameters(asks))
             storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout), "missing": missing})
             say(f"submitted the pages as job {job.job_id}")
@@ -160,10 +160,10 @@ def make_pages(plan: Plan, settings: SlurmSettings, arguments: dict[str, Any], w
     note.unlink()
     if noted["missing"] != missing:
         say(f"runs have finished since job {job} began the pages: they are made again")
-        return make_pages(plan, settings, arguments, wait)
+        return make_pages(plan, settings, make, wait)
     if not code.is_file() and not is_ours and state in (*queue.TAKEN_AWAY, queue.FORGOTTEN):
         say(f"job {job} was to make the pages and is gone: they are made again")
-        return make_pages(plan, settings, arguments, wait)
+        return make_pages(plan, settings, make, wait)
     said = Path(log).read_text(errors="replace") if Path(log).is_file() else ""
     if not code.is_file():
         raise GroundlabError(f"the pages were not made: job {job} ended as {state} (log: {log}); try the same again")
@@ -268,7 +268,7 @@ class Watch:
         since, state = self._ended.get(run.hash, (0.0, "RUNNING"))
         late = time.monotonic() - since > _SHARED_DISK_SECONDS
         begun = queue.has_begun(folder)
-        done = begun and (run_store.status_of(folder) == "finished" or queue.own_error(folder))
+        done = begun and (run_folder.status_of(folder) == "finished" or queue.own_error(folder))
         if done or (since and (late or state not in queue.GOOD_ENDS)):
             self._end(run, state)
         elif begun:
@@ -292,7 +292,7 @@ class Watch:
         line = queue.close(self._plan, run, state)
         if line:
             self.failed[run.hash] = line
-        finished = run_store.status_of(self._plan.folder_of(run)) == "finished"
+        finished = run_folder.status_of(self._plan.folder_of(run)) == "finished"
         self._view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
         self._started.discard(run.hash)
         self._ended.pop(run.hash, None)

@@ -15,7 +15,7 @@ from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import run_store
+from groundlab.lab import run_folder
 from groundlab.lab.plan import Plan, PlannedRun
 
 FORGOTTEN = "FORGOTTEN"  # our word for a job that Slurm does not list any more
@@ -136,7 +136,7 @@ def close(plan: Plan, run: PlannedRun, state: str) -> str:
     itself wrote down an error.
     """
     folder = plan.folder_of(run)
-    status, error, begun = run_store.status_of(folder), own_error(folder), has_begun(folder)
+    status, error, begun = run_folder.status_of(folder), own_error(folder), has_begun(folder)
     file = folder / JOB_FILE
     note: dict[str, Any] = storage.read_json(file) if file.is_file() else {"job": None}
     file.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ def close(plan: Plan, run: PlannedRun, state: str) -> str:
     line = (
         error or f"{run.label} failed: job {note['job']} ended as {state}{_ADVICE.get(state, '')}{last_words(folder)}"
     )
-    run_store.mark_failed(folder, line)
+    run_folder.mark_failed(folder, line)
     return line
 
 
@@ -158,7 +158,7 @@ def goes_on_elsewhere(state: str) -> bool:
 
 def own_error(folder: Path) -> str | None:
     """What the run itself wrote down since its job was submitted."""
-    manifest = run_store.read_manifest(folder)
+    manifest = run_folder.read_manifest(folder)
     return manifest["error"] if manifest and manifest["status"] == "failed" and has_begun(folder) else None
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,19 +75,18 @@ def _note_saved(folder: Path, saved: bool) -> None:
 
 @dataclass(frozen=True)
 class PagesTask:
-    """Tables, figures and pages of a plan whose runs are done; `reproduce` takes the arguments."""
+    """Tables, figures and pages of a plan whose runs are done."""
 
-    arguments: dict[str, Any]
+    make: Callable[[], int]
+    """Makes them and returns an exit code; it is pickled, so a function of a module or a partial of one."""
     code_file: str
     """Where the exit code is written."""
 
     def __call__(self) -> None:
-        """Make them. Slurm's warning before the time limit is told and else ignored: pages cannot be continued."""
-        from groundlab.lab.reproduce import reproduce
-
+        """Make them. Slurm's warning before the time limit is only printed: pages cannot be continued."""
         signal.signal(signal.SIGUSR2, lambda number, frame: print("time is nearly over: raise `minutes` of `pages`"))
         try:
-            code = reproduce(**self.arguments, executor="none")
+            code = self.make()
         except GroundlabError as error:
             print(error, flush=True)
             code = 1

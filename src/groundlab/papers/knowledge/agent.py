@@ -282,7 +282,7 @@ class KnowledgeLearner(PPO, Learner):
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)
 
     def finish(self, run: Run) -> None:
-        """Leave what the manifest says of the potential and its labels (lab/run_store.py reads it)."""
+        """Leave what the manifest says of the potential and its labels (lab/run_folder.py reads it)."""
         account = run.folder / "knowledge" / "account.json"
         labels = {"labels": storage.read_json(account)["made"]} if account.is_file() else {}
         if notes := {**self._potential.notes(), **labels}:

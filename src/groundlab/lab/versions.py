@@ -1,4 +1,4 @@
-"""Result folders: finished runs collected per paper, and a whole version of the results with its manifest.
+"""Versions of the results: finished runs collected per paper, with pages and a manifest, renamed into place at the end.
 
 A version is put together in `results/.assembling-<version>` and renamed into place once, at the end, so a folder
 without the prefix is complete; nothing published is ever written over. `smoke` results live under `results/.scratch`.
@@ -21,15 +21,14 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.paths import find_root
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.lab import comparison, crate, import_closure, machine, run_store
+from groundlab.lab import comparison, crate, import_closure, machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
+from groundlab.lab.run_copy import copy_files, copy_kept, copy_records
 from groundlab.lab.run_hash import package_folder
-from groundlab.lab.stored_results import copy_files, copy_kept
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
-COLLECTED = (*seals.RECORDS, MANIFEST)  # no checkpoints; stored_results.py says what else
 
 
 def collect(plan: Plan, folder: str | Path | None = None) -> Path:
@@ -41,8 +40,8 @@ def collect(plan: Plan, folder: str | Path | None = None) -> Path:
     target = Path(folder) if folder else plan.results / ".scratch" / f"notebook-{plan.scale}"
     storage.make_folder(target)
     for run in plan.runs:
-        if run_store.status_of(plan.folder_of(run)) == "finished":
-            _copy_records(plan.folder_of(run), target / run_name(run))
+        if run_folder.status_of(plan.folder_of(run)) == "finished":
+            copy_records(plan.folder_of(run), target / run_name(run))
             copy_kept(run, plan.folder_of(run), target / run_name(run))
     return target
 
@@ -55,7 +54,7 @@ def copy_version(version: Path, paper: str, target: Path) -> None:
     for folder in manifests.check_runs(version):
         if folder.parent.parent.name == paper:
             copy = target / folder.relative_to(version)
-            _copy_records(folder, copy)
+            copy_records(folder, copy)
             for part in (each for each in folder.iterdir() if each.is_dir()):
                 copy_files(part, copy / part.name)
 
@@ -72,8 +71,8 @@ def take_finished(plan: Plan, version: str | Path) -> int:
     missing = [run for run in plan.pending() if run.hash in held]
     for run in missing:
         target = plan.folder_of(run)
-        with run_store.hold(target):
-            _copy_records(held[run.hash], target)  # the manifest comes last, and says `finished`
+        with run_folder.hold(target):
+            copy_records(held[run.hash], target)  # the manifest comes last, and says `finished`
     return len(missing)
 
 
@@ -92,15 +91,6 @@ def find_by_name(home: Path, version: str | Path) -> Path:
 def run_name(run: PlannedRun) -> str:
     """The place of a run in a version: `mediator/runs/always-KeyInBox-s0-1f2e3d4c`."""
     return f"{run.paper}/runs/{run.label}-{run.hash[:8]}"
-
-
-def _copy_records(source: Path, target: Path) -> None:
-    for name in COLLECTED:
-        if not storage.stored(source / name).is_file():
-            continue  # an evaluation-only run logs no metrics
-        content = storage.read_bytes(source / name)
-        if not (target / name).is_file() or (target / name).read_bytes() != content:
-            storage.write_atomic(target / name, content)
 
 
 def home_of(plan: Plan) -> Path:
@@ -164,7 +154,7 @@ def find_version(plan: Plan) -> Path | None:
 
 def _seals_here(plan: Plan) -> set[str]:
     """The seals of a plan's finished runs, as the store of its results folder holds them."""
-    found = (run_store.read_manifest(plan.folder_of(run)) for run in plan.runs)
+    found = (run_folder.read_manifest(plan.folder_of(run)) for run in plan.runs)
     return {manifest[seals.SEAL] for manifest in found if manifest}
 
 
@@ -281,7 +271,7 @@ def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: 
 
 def _run_entry(plan: Plan, run: PlannedRun, failure: str | None) -> dict[str, Any]:
     folder = plan.folder_of(run)
-    manifest, finished = run_store.read_manifest(folder) or {}, run_store.status_of(folder) == "finished"
+    manifest, finished = run_folder.read_manifest(folder) or {}, run_folder.status_of(folder) == "finished"
     error = None if finished else failure or manifest.get("error")
     return {
         "label": run.label,
@@ -318,7 +308,7 @@ def _inputs(plan: Plan) -> dict[str, str]:
     read += [root / "requirements" / "constraints.txt"] if root else []
     files = {_name(file, root): digest_bytes(file.read_bytes()) for file in read if file.is_file()}
     for run in plan.runs:
-        files.update((run_store.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
+        files.update((run_folder.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
     return files
 
 
@@ -409,7 +399,7 @@ def seal_version(folder: Path) -> int:
 
 def _seal_run(folder: Path) -> str:
     """Seal a run of an old version unless it is sealed; returns the seal."""
-    manifest = run_store.read_manifest(folder)
+    manifest = run_folder.read_manifest(folder)
     if manifest is None or not all(storage.stored(folder / name).is_file() for name in seals.COMPARED):
         raise GroundlabError(
             f"{folder} lacks records, so it cannot be sealed; restore it (git checkout) and seal again"

@@ -13,7 +13,7 @@ from groundlab import lab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.lab import results, stored_results
+from groundlab.lab import run_copy, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.learning import checkpoints
@@ -40,7 +40,7 @@ def planned(keep: tuple[str, ...], spec: RunSpec = SPEC) -> PlannedRun:
 
 def kept_in(home: Path, trained: Path) -> Path:
     run = planned(("weights", "knowledge"))
-    stored_results.copy_kept(run, trained, home / results.run_name(run))
+    run_copy.copy_kept(run, trained, home / versions.run_name(run))
     return home
 
 
@@ -61,10 +61,10 @@ def test_one_changed_byte_of_kept_weights_is_noticed(trained, tmp_path):
 
 
 def test_large_weights_are_halved_without_their_value_head_and_still_load(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_results, "FULL_PRECISION_BYTES", 0)
+    monkeypatch.setattr(run_copy, "FULL_PRECISION_BYTES", 0)
     network = torch.nn.ModuleDict({"body": torch.nn.Linear(3, 2), "value_head": torch.nn.Linear(3, 1)})
     before = {name: values.clone() for name, values in network.state_dict().items()}
-    small = stored_results._small(
+    small = run_copy._small(
         checkpoints.pack(network, torch.optim.Adam(network.parameters()), {})["network.safetensors"]
     )
     assert {name: values.dtype for name, values in load(small).items()} == {
@@ -135,4 +135,4 @@ def test_an_unknown_source_or_scale_is_one_line(published):
     with pytest.raises(GroundlabError, match="'publishd'; did you mean 'published'"):
         lab.records(published, "publishd")
     with pytest.raises(GroundlabError, match="nothing of mediator is published at scale smoke"):
-        stored_results.published("mediator", "smoke", published.results)
+        lab.published("mediator", "smoke", published.results)

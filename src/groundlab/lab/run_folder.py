@@ -38,7 +38,7 @@ _HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the manif
 _LOCK_SECONDS = 60.0  # an orphaned worker notices within a step that its parent is gone, then saves and leaves
 
 
-def run_folder(results: Path, run_hash: str) -> Path:
+def path_of(results: Path, run_hash: str) -> Path:
     """Where a run of that hash lives."""
     return results / ".runs" / run_hash
 

@@ -1,0 +1,70 @@
+"""Where a page takes its records and its agent from: what is published, or this machine's own runs.
+
+folder = records(lab.plan("glam"), "published")     # the records of the reference version, in a scratch folder
+agent = load_agent("glam", folder)                  # its trained agent, ready to play
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import manifests
+from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.run import RunSpec, load_checkpoint
+from groundlab.lab.plan import Plan, results_folder
+from groundlab.lab.versions import collect, copy_version
+from groundlab.papers import registry
+
+
+def records(plan: Plan, source: str = "fresh", folder: str | Path | None = None) -> Path:
+    """The records that a page draws: the published ones, or those of this machine, trained now where they are missing.
+
+    They are copied to `folder`, by default a scratch folder. Raises GroundlabError where nothing is published.
+    """
+    if source == "fresh":
+        from groundlab.lab.executor import run
+
+        run(plan)
+        return collect(plan, folder)
+    if source != "published":
+        raise unknown_name("source", source, ("published", "fresh"))
+    versions = {paper: published(paper, plan.scale, plan.results) for paper in plan.papers}
+    names = "-".join(sorted({version.name for version in versions.values()}))
+    target = Path(folder) if folder else plan.results / ".scratch" / f"notebook-{names}"
+    for paper, version in versions.items():
+        copy_version(version, paper, target)
+    return target
+
+
+def published(paper: str, scale: str = "quick", results: str | Path | None = None) -> Path:
+    """The folder of the published version of a paper. Raises GroundlabError where there is none at that scale."""
+    version = manifests.find_published(paper, scale, results_folder(results))
+    if version is None:
+        raise GroundlabError(f'nothing of {paper} is published at scale {scale}; choose another, or source = "fresh"')
+    return version
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A trained agent: what its run was, its learner with the final weights, and the folder they came from."""
+
+    spec: RunSpec
+    learner: Any
+    folder: Path
+
+
+def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick") -> Agent:
+    """The trained agent that a version keeps of a paper; without a folder, the published one.
+
+    folder: a version, or a folder of collected records. Raises GroundlabError where none is kept.
+    """
+    home = Path(folder) if folder else published(paper, scale)
+    checkpoints = sorted((home / paper / "runs").glob("*/checkpoint/*/checkpoint.json"))
+    if not checkpoints:
+        line = f"{home} keeps no weights of {paper}; train them: groundlab reproduce --only {paper} --scale {scale}"
+        raise GroundlabError(line)
+    run_folder = checkpoints[0].parents[2]
+    checkpoint = load_checkpoint(run_folder)
+    learner = registry.load(checkpoint.spec.method, checkpoint.spec.world).make_learner(checkpoint.spec)
+    learner.load_weights(checkpoint.files)
+    return Agent(checkpoint.spec, learner, run_folder)
