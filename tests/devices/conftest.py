@@ -1,13 +1,13 @@
-"""Runs of device_runs.py on tiny models, and the stand-in for a GPU (bench/second_device.py)."""
+"""Runs of device_runs.py on tiny models, and the stand-in for a GPU (second_device.py)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from device_runs import REASONING, RUNS
+from second_device import Traffic, second_device
 from tiny_models import write_chat_llama, write_t5
 
-from groundlab.bench.second_device import Traffic, second_device
 from groundlab.core.run import RunSpec
 from groundlab.papers import registry
 from groundlab.papers.glam import settings as glam_settings

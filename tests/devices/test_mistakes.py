@@ -5,9 +5,9 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from second_device import second_device
 from torch.utils._device import _device_constructors
 
-from groundlab.bench.second_device import second_device
 from groundlab.core.run import Run
 from groundlab.language import models as language_models
 from groundlab.language import pretraining, token_policy

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from device_runs import RUNS
+from second_device import second_device
 
-from groundlab.bench.second_device import second_device
 from groundlab.core.run import Run
 from groundlab.papers import registry
 

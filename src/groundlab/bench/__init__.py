@@ -1,4 +1,4 @@
-"""How fast the hot paths are, on this machine, now: worlds, scoring, training, devices. A benchmark, never a test.
+"""How fast the hot paths are, on this machine, now: worlds, scoring, training. A benchmark, never a test.
 
     groundlab bench worlds
     groundlab bench training --only mediator --json speed.json
@@ -9,7 +9,7 @@ Each number is taken in the same run as the thing it is compared with; quote rat
 from groundlab.bench.measurement import Measurement
 from groundlab.core.errors import unknown_name
 
-SUBJECTS = ("worlds", "scoring", "training", "devices")
+SUBJECTS = ("worlds", "scoring", "training")
 PAPERS = ("mediator", "glam", "reasoning", "knowledge")  # whose training is timed
 
 
@@ -33,10 +33,6 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
         from groundlab.bench.scoring import bench_scoring
 
         measured += bench_scoring()
-    if subject in ("devices", "all"):
-        from groundlab.bench.traffic import bench_traffic
-
-        measured += bench_traffic()
     if subject in ("training", "all"):
         from groundlab.bench import generation, training, updates
 

@@ -1,4 +1,4 @@
-"""A GPU that is none: tensors on "cuda" whose numbers lie on the CPU, for machines where nobody lends one.
+"""A fake CUDA device: tensors on "cuda" whose numbers lie on the CPU, for machines without a GPU.
 
     with second_device() as traffic:
         learner = make_learner(spec)        # its settings say device=cuda
@@ -9,7 +9,7 @@ Inside, a tensor that is moved to "cuda" says that it is there, and what is made
 computed, by the CPU, so that real updates run; and what CUDA would refuse is refused with its words: tensors of two
 devices in one operation, `numpy()` of a tensor on the device, a generator of another device, a sum kept on the wrong
 side. Where a storage is, and not a tensor, is remembered: views and gradients follow. Operations are watched below
-autograd (TorchDispatchMode), so that the way back is seen as well.
+autograd (TorchDispatchMode), so that the backward pass is seen as well.
 
 What it cannot show: speed, memory, streams, kernels that CUDA lacks, rounding. Two devices are known, the CPU and
 cuda:0. Not for several threads: operations of another thread are not watched.
