@@ -8,7 +8,6 @@ groundlab review
 """
 
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,35 +185,15 @@ def evaluate(
 def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
     """The evaluations of a request, its episodes shown and recorded where that is wanted."""
     from groundlab.papers import recording, registry
-    from groundlab.worlds import family_of
 
     if not show and record is None:
         return registry.evaluate(request)
-    if family_of(request.world).name == "door-key":
-        return _with_dialogue(request, show, record)
     with recording.recorded() as kept:
         results = registry.evaluate(request)
+    episodes = recording.by_policy(kept, results, request.method)
     if show:
-        lines = recording.transcript(recording.by_policy(kept, results, request.method))
-        print_text("\n".join(lines))
-    for gif in recording.write(record, recording.by_policy(kept, results, request.method)) if record else []:
-        print_text(f"recorded {gif}")
-    return results
-
-
-def _with_dialogue(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
-    """The evaluations of an agent that asks a planner, with their dialogue."""
-    from groundlab.papers import registry
-    from groundlab.papers.mediator.recording import Dialogue, Recorder
-
-    dialogue, recorder = Dialogue() if show else None, Recorder(record) if record else None
-    watchers = [watcher.watch for watcher in (dialogue, recorder) if watcher]
-    results = registry.evaluate(
-        replace(request, watch=lambda policy, episodes: [each(policy, episodes) for each in watchers])
-    )
-    if dialogue:
-        print_text("\n".join(dialogue.lines()))
-    for gif in recorder.write() if recorder else []:
+        print_text("\n".join(recording.transcript(episodes)))
+    for gif in recording.write(record, episodes) if record else []:
         print_text(f"recorded {gif}")
     return results
 
@@ -417,7 +396,7 @@ def fingerprint(
 
 
 def bench(
-    subject: Annotated[str, typer.Argument(help="worlds, scoring, training, devices or all.")] = "all",
+    subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
     only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
     first_use: Annotated[
         bool, typer.Option("--first-use", help="Also compile all worlds afresh, a minute or less.")

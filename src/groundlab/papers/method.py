@@ -7,7 +7,7 @@ A method's module offers
     Settings                                     its pydantic schema, unless its row names another (`Method.settings`)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Request:
-    """An evaluation that was asked for: `settings` are resolved, `watch` follows episodes (recordings, dialogue)."""
+    """An evaluation that was asked for: `settings` are resolved."""
 
     method: str
     world: str
     seed: int
     settings: dict[str, Any]
     checkpoint: Checkpoint | None = None
-    watch: Callable[[str, list], Any] | None = field(default=None)
-    """Called with (policy, active episodes) before each step."""

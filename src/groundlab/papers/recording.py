@@ -39,7 +39,11 @@ class Episode(Strict):
     """Distractors, where they are not the world's own."""
     actions: list[str] = Field(max_length=_LONGEST)
     replies: list[str] = Field([], max_length=_LONGEST)
-    """What an agent said to each, where it answers in words."""
+    """What an agent said to each, where it answers in words; or its question to a planner and the reply."""
+    captions: list[str] = Field([], max_length=_LONGEST)
+    """What was going on at each step of an agent that asks a planner."""
+    prompt: str = ""
+    """The planner's system prompt."""
     method: str = ""
     policy: str = ""
     steps: int = 0
@@ -74,31 +78,28 @@ def keep(
     actions: Iterable[int],
     num_dists: int | None = None,
     replies: Sequence[str] = (),
+    success: bool | None = None,
+    **asked: Any,
 ) -> None:
-    """Keep an episode that has ended, if somebody records. row: its own in the evaluation; names: of the actions."""
+    """Keep an episode that has ended, if somebody records.
+
+    row: its own in the evaluation; names: of the actions; success: the world's, where the row counts otherwise;
+    asked: `captions` and `prompt` of Episode.
+    """
     kept = _OPEN.get()
-    if kept is not None:
-        kept.append((row, episode_of(row, world, names, actions, num_dists, replies)))
-
-
-def episode_of(
-    row: dict[str, Any],
-    world: str,
-    names: Sequence[str],
-    actions: Iterable[int],
-    num_dists: int | None = None,
-    replies: Sequence[str] = (),
-) -> Episode:
-    """The episode of a row of an evaluation."""
-    return Episode(
+    if kept is None:
+        return
+    episode = Episode(
         world=world,
         layout=int(row["layout"]),
         num_dists=num_dists,
         actions=[names[action] for action in actions],
-        replies=list(replies),
         steps=int(row["steps"]),
-        success=bool(row["success"]),
+        success=bool(row["success"] if success is None else success),
+        replies=list(replies),
+        **asked,
     )
+    kept.append((row, episode))
 
 
 def by_policy(kept: Kept, results: list[dict[str, Any]], method: str) -> list[Episode]:
@@ -123,10 +124,20 @@ def transcript(episodes: Iterable[Episode]) -> list[str]:
     """What was read, said and done in episodes, line by line."""
     lines = []
     for episode in episodes:
+        if episode.prompt:
+            asked = [part for step, said in _exchanges(episode) for part in (f"step {step}", said)]
+            end = "door opened" if episode.success else "door not opened"
+            lines += [f"--- layout {episode.layout}, {episode.policy} ---", episode.prompt, *asked, end]
+            continue
         lines += transcript_head(episode)
         for stage, action, reply in replay(episode):
             lines += turn(stage, action, reply)
     return lines
+
+
+def _exchanges(episode: Episode) -> list[tuple[int, str]]:
+    """(step, question and reply) of each time a planner was asked."""
+    return [(step, said) for step, said in enumerate(episode.replies) if said]
 
 
 def write_episode(folder: Path, episode: Episode) -> Path:
@@ -134,8 +145,13 @@ def write_episode(folder: Path, episode: Episode) -> Path:
     stem = folder / f"{episode.layout}-{episode.policy or 'hand'}".replace(" ", "-")
     frames, lines = [], transcript_head(episode)
     for stage, action, reply in replay(episode):
-        frames.append(captioned(stage, action))
+        if not episode.captions:
+            frames.append(captioned(stage, action))
+        elif action:
+            frames.append(subtitled(stage, f"{stage.steps} {episode.captions[stage.steps]}"))
         lines += turn(stage, action, reply)
+    if episode.prompt:
+        lines = "\n\n".join(f"step:{step}\n{said}" for step, said in _exchanges(episode)).splitlines()
     storage.write_atomic(stem.with_suffix(".txt"), "\n".join(lines) + "\n")
     save(stem.with_suffix(".json"), episode)
     write_gif(stem.with_suffix(".gif"), frames)
@@ -213,6 +229,15 @@ def captioned(stage: Stage, action: str) -> Image.Image:
     words = f"{stage.mission}\n{stage.steps} {action or stage.outcome}"
     font = ImageFont.load_default(size=_CAPTION_SIZE)
     ImageDraw.Draw(frame).multiline_text((4, picture.height + 2), words, "white", font, spacing=4)
+    return frame.quantize(_COLOURS)
+
+
+def subtitled(stage: Stage, words: str) -> Image.Image:
+    """The stage's picture with words written on its lower edge."""
+    frame = Image.fromarray(stage.picture())
+    font = ImageFont.load_default(size=_CAPTION_SIZE)
+    place = (10, frame.height - 22)
+    ImageDraw.Draw(frame).text(place, words, "white", font, stroke_width=1, stroke_fill="black")
     return frame.quantize(_COLOURS)
 
 

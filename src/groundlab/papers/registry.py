@@ -128,7 +128,7 @@ def evaluate(request: Request) -> list[Evaluation]:
     try:
         if request.checkpoint is not None:
             learner.load_weights(request.checkpoint.files)
-        return learner.evaluate(request.watch)
+        return learner.evaluate()
     finally:
         learner.close()
 

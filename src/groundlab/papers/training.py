@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run
 from groundlab.papers.method import Request
 
@@ -50,7 +49,7 @@ class Learner(ABC):
         """Take from a checkpoint what playing needs, and nothing else."""
 
     @abstractmethod
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
+    def evaluate(self) -> list[Evaluation]:
         """Play the test layouts, one evaluation for each way of playing."""
 
     def watched(self, rng: np.random.Generator) -> "Watched | None":
@@ -72,12 +71,6 @@ class Learner(ABC):
 
     def close(self) -> None:  # noqa: B027 - does nothing unless overridden
         """Let go of processes and files that the learner holds."""
-
-
-def refuse_watch(watch: Any, method: str, instead: str = "leave out --show and --record") -> None:
-    """For agents that ask nobody. Raises GroundlabError when somebody wants to watch a dialogue all the same."""
-    if watch:
-        raise GroundlabError(f"{method} asks nobody, so there is no dialogue; {instead}")
 
 
 def fit(run: Run, learner: Learner) -> None:

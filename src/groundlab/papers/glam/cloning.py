@@ -15,7 +15,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,9 +166,8 @@ class CloningLearner(training.Learner):
         """The pair's action in the language of the world."""
         return self._translation.get(pair.action, pair.action)
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
-        """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
-        training.refuse_watch(watch, self._spec.method)
+    def evaluate(self) -> list[training.Evaluation]:
+        """Evaluations on the test layouts."""
         return evaluate_scorer(self.scorer, self._spec.world, self._spec.seed, self.settings)
 
     def watched(self, rng: np.random.Generator) -> WatchedPlayer:

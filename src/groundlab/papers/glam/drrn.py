@@ -14,7 +14,7 @@ after an end is the next episode's first; its value is never used.
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -186,9 +186,8 @@ class DRRNLearner(training.Learner):
         self._replay.push(rows, step.rewards > 0)
         return next_states
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
-        """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
-        training.refuse_watch(watch, self._spec.method)
+    def evaluate(self) -> list[training.Evaluation]:
+        """Evaluations on the test layouts."""
         settings = self.settings
 
         def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None):

@@ -14,7 +14,6 @@ Source: docs/papers/glam.md#agents-4 and #env-7-2.
 
 import math
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -285,9 +284,8 @@ class SymbolicLearner(training.Learner):
         own_log_probs = log_probs.gather(1, actions[:, None])[:, 0]
         return images, missions, memory, mask, actions, own_log_probs, values, rewards, done
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
-        """Evaluations on the test layouts. Raises GroundlabError for somebody who wants to watch a dialogue."""
-        training.refuse_watch(watch, self._spec.method)
+    def evaluate(self) -> list[training.Evaluation]:
+        """Evaluations on the test layouts."""
 
         def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None):
             return SymbolicPlayer(self.network, num_envs, alteration.mission, rng)

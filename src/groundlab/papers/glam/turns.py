@@ -18,7 +18,7 @@ from groundlab.language.probes import random_prompts
 from groundlab.papers.glam.policy import VARIANTS, build_scorer
 from groundlab.papers.glam.settings import ModelSettings
 from groundlab.papers.method import Request
-from groundlab.papers.training import Evaluation, refuse_watch
+from groundlab.papers.training import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -38,7 +38,6 @@ def side_of(prompt: str) -> str | None:
 @torch.no_grad()
 def evaluate(request: Request) -> list[Evaluation]:
     """The answers as an evaluation: policy "turns", success where the turn to the named thing's side is likelier."""
-    refuse_watch(request.watch, request.method)
     drawn = random_prompts(generator(request.seed, "scenes with a side"), PROMPTS)
     sides = {prompt: side for prompt in drawn if (side := side_of(prompt))}
     scorer = build_scorer(VARIANTS["glam"], ModelSettings(**request.settings), tuple(TURNS.values()), request.seed)

@@ -12,7 +12,7 @@ from groundlab.papers.glam.episodes import SAMPLED, evaluate_scorer
 from groundlab.papers.glam.policy import VARIANTS, build_scorer, temperature
 from groundlab.papers.glam.settings import ModelSettings
 from groundlab.papers.method import Request
-from groundlab.papers.training import Evaluation, refuse_watch
+from groundlab.papers.training import Evaluation
 from groundlab.worlds.text_env.prompts import text_actions
 
 __all__ = ["Settings", "evaluate"]
@@ -22,7 +22,6 @@ Settings = ModelSettings
 
 def evaluate(request: Request) -> list[Evaluation]:
     """All tests at the stored temperature, then the world and the control, sampled, at temperature 1."""
-    refuse_watch(request.watch, request.method)
     settings = ModelSettings(**request.settings)
     actions = text_actions(settings.action_space, worlds.find(request.world).language)
     scorer = build_scorer(VARIANTS["glam"], settings, actions, request.seed)

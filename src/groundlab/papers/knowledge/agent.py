@@ -14,7 +14,7 @@ Source: docs/papers/knowledge.md#s6.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ from groundlab.papers.knowledge.potentials import (
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
-from groundlab.papers.training import Evaluation, Learner, refuse_watch
+from groundlab.papers.training import Evaluation, Learner
 from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
@@ -277,8 +277,7 @@ class KnowledgeLearner(PPO, Learner):
             facts["strength"] = self._strength
         return {**facts, **super().train_step(number)}
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
-        refuse_watch(watch, self._spec.method)
+    def evaluate(self) -> list[Evaluation]:
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)
 
     def finish(self, run: Run) -> None:

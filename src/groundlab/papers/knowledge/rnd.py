@@ -8,7 +8,6 @@ chance (docs/papers/knowledge.md#s2). Each snapshot's episodes are on disk befor
 killed continues.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from groundlab.papers.knowledge.observations import (
 )
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import CollectionSettings
-from groundlab.papers.training import Evaluation, Learner, refuse_watch
+from groundlab.papers.training import Evaluation, Learner
 
 Settings = CollectionSettings
 
@@ -79,8 +78,7 @@ class CollectionLearner(PPO, Learner):
         episodes = record_episodes(self.agent, self._spec.world, layouts, record["frames"], rng)
         write(run.folder / "snapshots" / str(number), episodes, self._about())
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[Evaluation]:
-        refuse_watch(watch, self._spec.method)
+    def evaluate(self) -> list[Evaluation]:
         return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._collection.layouts)
 
     def finish(self, run: Run) -> None:

@@ -12,8 +12,6 @@
 Sources: paper section 4 and appendix A; docs/papers/mediator.md#s5.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -139,14 +137,14 @@ class AskingLearner(PPOLearner):
         episodes = play(self._envs, layouts, agent, self._rules(iteration))
         return agent.trajectories(episodes)[:-1], episodes[-1]
 
-    def evaluate(self, watch=None) -> list[Evaluation]:
+    def evaluate(self) -> list[Evaluation]:
         """Both policies on the test layouts, with p(ask) beside the means."""
         layouts = parse_layouts(self._settings.layouts)
         self._test_envs = self._test_envs or make_envs(self._world, len(layouts))
         results = []
         for policy in POLICIES:
             agent = AskingAgent(self.network, self._asking, np.full(len(layouts), policy == "argmax"))
-            episodes = play(self._test_envs, layouts, agent, self._rules(0), partial(watch, policy) if watch else None)
+            episodes = play(self._test_envs, layouts, agent, self._rules(0))
             result = evaluation(policy, episodes)
             results.append({**result, "mean": result["mean"] | agent.ask_statistics()})
         return results

@@ -20,7 +20,6 @@ There is nothing to train: a run plays the test layouts once and stores the rows
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -114,6 +113,5 @@ def evaluate(request: Request) -> list[dict]:
         seed=request.seed,
     )
     agent = agent_for(request.method, settings, request.seed, len(layouts))
-    watch = partial(request.watch, "rule") if request.watch else None
-    episodes = play(make_envs(request.world, len(layouts)), layouts, agent, rules, watch)
+    episodes = play(make_envs(request.world, len(layouts)), layouts, agent, rules)
     return [evaluation("rule", episodes)]

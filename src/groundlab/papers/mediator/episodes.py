@@ -7,7 +7,7 @@ All environments step together in one compiled call; a finished one stands still
 planner replies depends on the episode alone, never on its neighbours in the batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -15,10 +15,12 @@ import numpy as np
 
 from groundlab import worlds
 from groundlab.core.seeding import generator
+from groundlab.papers import recording
 from groundlab.papers.mediator.planner import Planner
 from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.settings import Fidelity
-from groundlab.papers.mediator.skills import Plan, PlanExecutor, SkillSettings, SweepMemory
+from groundlab.papers.mediator.skills import OPTION_NAMES, Option, Plan, PlanExecutor, SkillSettings, SweepMemory
+from groundlab.worlds.codes import ACTIONS, TYPES
 
 EPISODE_LIMIT = 100  # steps; an episode that reaches it counts as failed even if the door opens then (Q16)
 
@@ -58,6 +60,7 @@ class Episode:
     rules: Rules
     image: np.ndarray  # the present observation, uint8 [10, 10, 4]
     actions: list[int] = field(default_factory=list)
+    options: list[Option | None] = field(default_factory=list)  # that was carried out at each step
     rewards: list[float] = field(default_factory=list)  # communication penalty included
     exchanges: list[Exchange] = field(default_factory=list)
     game_return: float = 0.0
@@ -97,6 +100,7 @@ class Episode:
         assert self._executor is not None
         action, self._plan_done = self._executor.act(self.image)
         self.actions.append(action)
+        self.options.append(self._executor.option)
         return action
 
     def _replan(self) -> None:
@@ -164,21 +168,15 @@ class Agent(Protocol):
         ...
 
 
-Watcher = Callable[[list[Episode]], None]
-
-
 def make_envs(world: str, size: int) -> worlds.GridVectorEnv:
     """The batch of environments that `play` needs."""
     return worlds.GridVectorEnv(worlds.find(world), size, seed=0, autoreset="disabled")
 
 
-def play(
-    env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rules, watch: Watcher | None = None
-) -> list[Episode]:
+def play(env: worlds.GridVectorEnv, layouts: list[int], agent: Agent, rules: Rules) -> list[Episode]:
     """Play one episode on each layout (reset seed); the finished episodes, in the order of `layouts`.
 
-    `env` comes from `make_envs`, one environment a layout; `watch` is called with the active episodes at every step,
-    after they have chosen their actions and before the world moves.
+    `env` comes from `make_envs`, one environment a layout.
     """
     images = env.reset(seed=layouts)[0]["image"]
     everyone = [Episode(layout, rules, image) for layout, image in zip(layouts, images, strict=True)]
@@ -188,8 +186,6 @@ def play(
         episodes = [everyone[i] for i in active]
         asks = agent.decide(episodes, active, images)
         actions[active] = [episode.act(bool(ask)) for episode, ask in zip(episodes, asks, strict=True)]
-        if watch:
-            watch(episodes)
         observations, rewards, terminated, truncated, _ = env.step(actions)
         images = observations["image"]
         for episode, i in zip(episodes, active, strict=True):
@@ -199,7 +195,32 @@ def play(
 
 
 def evaluation(policy: str, episodes: Sequence[Any]) -> dict[str, Any]:
-    """One evaluation as it is stored: {"policy", "mean", "rows"}; means over episodes of all but the layout."""
+    """One evaluation as it is stored: {"policy", "mean", "rows"}; means over episodes of all but the layout.
+
+    Where somebody records, the episodes of agents that ask are kept with their dialogue.
+    """
     rows = [episode.summary() for episode in episodes]
+    for row, episode in zip(rows, episodes, strict=True) if recording.wanted() else ():
+        if isinstance(episode, Episode):
+            _keep(row, episode)
     mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key != "layout"}
     return {"policy": policy, "mean": mean, "rows": rows}
+
+
+def _keep(row: dict[str, Any], episode: Episode) -> None:
+    """Keep an episode's questions and replies by step, and what a frame says: the option, and whether it asked."""
+    planner, said = episode.rules.planner, {ask.step: f"{ask.text}\n{ask.reply}" for ask in episode.exchanges}
+    names = [
+        "-" if option is None else f"{OPTION_NAMES.get(option.action, 'unknown')} {TYPES[option.object]}"
+        for option in episode.options
+    ]
+    recording.keep(
+        row,
+        planner.world,
+        ACTIONS,
+        episode.actions,
+        replies=[said.get(step, "") for step in range(episode.steps)],
+        captions=[f"{name.removesuffix(' empty')}{' (ask)' * (step in said)}" for step, name in enumerate(names)],
+        prompt=planner.system_prompt,
+        success=episode.finished,  # also at the last step allowed, as the world says (Q16)
+    )

@@ -36,7 +36,7 @@ from groundlab.papers.mediator.skills import (
     start_skill,
 )
 from groundlab.papers.mediator.training import POLICIES, FrameDifference, PPOLearner, Trajectory
-from groundlab.papers.training import Evaluation, refuse_watch
+from groundlab.papers.training import Evaluation
 from groundlab.worlds import GridVectorEnv
 from groundlab.worlds.codes import DOOR, EMPTY, KEY
 from groundlab.worlds.view import agent_pose
@@ -114,9 +114,8 @@ class OptionLearner(PPOLearner):
         paths = self._play(self._envs, layouts, greedy, iteration)
         return paths[:-1], paths[-1].episode
 
-    def evaluate(self, watch=None) -> list[Evaluation]:
-        """Both policies on the test layouts. Raises GroundlabError for `watch`."""
-        refuse_watch(watch, "never")
+    def evaluate(self) -> list[Evaluation]:
+        """Both policies on the test layouts."""
         layouts = parse_layouts(self._settings.layouts)
         envs, results = make_envs(self._world, len(layouts)), []
         for policy in POLICIES:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from groundlab import worlds
-from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.papers import recording
@@ -39,12 +38,6 @@ def make_env(world: str, count: int, thinks: bool, settings: ReplySettings) -> T
         worlds.find(world), count, autoreset="disabled", kinds="per-episode", num_dists=settings.num_dists
     )
     return TextEnv(envs, thinks, settings)
-
-
-def refuse_watch(method: str, watch: Any) -> None:
-    """Raises GroundlabError where episodes are to be watched: these agents write transcripts instead."""
-    if watch:
-        raise GroundlabError(f"{method} asks nobody; to read it, give --set transcripts=3, not --show")
 
 
 def evaluate(chat_policy: ChatPolicy, world: str, thinks: bool, settings: ReplySettings, seed: int) -> list[Evaluation]:

@@ -14,7 +14,6 @@ from a generator of (seed, purpose, update), so a resumed run is the uninterrupt
 model is also left in peft's format, in the run's folder `model`. Source: Gandhi et al. 2025; docs/papers/reasoning.md.
 """
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -116,9 +115,8 @@ class Learner(training.Learner):
         prompts = evaluation.initial_prompts(self._world, chat_policy, settings)
         return record | probe(self.policy, chat_policy, prompts, evaluation.probe_numbers(settings, self._seed))
 
-    def evaluate(self, watch: Callable[[str, list], Any] | None = None) -> list[training.Evaluation]:
-        """Play the test layouts; see `evaluation.py`. Raises GroundlabError where episodes are to be watched."""
-        evaluation.refuse_watch(self._method, watch)
+    def evaluate(self) -> list[training.Evaluation]:
+        """Play the test layouts; see `evaluation.py`."""
         return evaluation.evaluate(self._evaluation_policy(), self._world, self._thinks, self._settings, self._seed)
 
     def _evaluation_policy(self) -> ChatPolicy:

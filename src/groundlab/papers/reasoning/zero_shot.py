@@ -18,7 +18,6 @@ Settings = ReplySettings
 
 def evaluate(request: Request) -> list[Evaluation]:
     """The test layouts; see `evaluation.py`."""
-    evaluation.refuse_watch(request.method, request.watch)
     settings = ReplySettings(**request.settings)
     thinks = request.method.startswith("reasoning")
     return evaluation.evaluate(open_chat_policy(settings), request.world, thinks, settings, request.seed)

@@ -13,7 +13,6 @@ from groundlab.core.schema import parse_layouts
 from groundlab.papers import recording
 from groundlab.papers.episodes import summary
 from groundlab.papers.method import Request
-from groundlab.papers.training import refuse_watch
 from groundlab.papers.worlds.settings import BotSettings
 from groundlab.worlds.adapters.minigrid_bot import NO_PLAN, Bot
 from groundlab.worlds.codes import ACTIONS
@@ -50,7 +49,6 @@ def _episode(env: worlds.GridEnv, layout: int, num_dists: int | None) -> dict[st
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """The bot on the test layouts: one evaluation, policy "bot"."""
-    refuse_watch(request.watch, request.method)
     settings = BotSettings(**request.settings)
     rows = play(request.world, parse_layouts(settings.layouts), settings.num_dists)
     return [summary("bot", rows)]

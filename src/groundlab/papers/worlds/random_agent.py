@@ -15,7 +15,6 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.papers.episodes import FIRST_FINISHED, Memoryless, play_first_finished, play_layouts, summary
 from groundlab.papers.method import Request
-from groundlab.papers.training import refuse_watch
 from groundlab.papers.worlds.settings import RandomSettings
 
 __all__ = ["RandomPlayer", "evaluate"]
@@ -34,7 +33,6 @@ class RandomPlayer(Memoryless):
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
     """Policy "random" over the layouts, and "first-finished" where asked."""
-    refuse_watch(request.watch, request.method)
     settings = RandomSettings(**request.settings)
     player = RandomPlayer(settings.actions, generator(request.seed, "random actions"))
     rows = play_layouts(request.world, parse_layouts(settings.layouts), player, settings.num_dists)

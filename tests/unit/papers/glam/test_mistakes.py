@@ -34,15 +34,3 @@ def test_a_loss_that_is_no_number_names_the_rate(method, model_folder, tmp_path)
     model = {"model": str(model_folder)} if method == "cloning" else {}
     line = refused(tmp_path, method, lr=1e20, **model)
     assert "loss is n" in line and "1e+20" in line
-
-
-@pytest.mark.parametrize("method", ["glam", "drrn", "symbolic", "cloning", "zero-shot"])
-def test_an_agent_that_asks_nobody_has_no_dialogue_to_watch(method, model_folder):
-    model = {} if method in ("drrn", "symbolic") else {"model": str(model_folder)}
-    settings = registry.resolve_settings(method, WORLD, {"layouts": "0-1", **SMALL.get(method, {}), **model})
-    module, spec = registry.load(method, WORLD), RunSpec(method=method, world=WORLD, seed=0, settings=settings)
-    with pytest.raises(GroundlabError, match=f"^{method} asks nobody, .* leave out --show and --record$"):
-        if method == "zero-shot":
-            module.evaluate(registry.Request(method, WORLD, 0, settings, watch=lambda *_: None))
-        else:
-            module.make_learner(spec).evaluate(watch=lambda *_: None)

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from groundlab.papers import recording
 from groundlab.papers.mediator.baselines import agent_for
 from groundlab.papers.mediator.episodes import Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import scripted_planner
@@ -29,10 +30,10 @@ ORIGINAL_CODE = [  # as above, measured by running the original code (docs/paper
 ]
 
 
-def play_rule(method: str, world: str, layouts, fidelity=None, watch=None):
+def play_rule(method: str, world: str, layouts, fidelity=None):
     rules = Rules(scripted_planner(world), fidelity=fidelity or Fidelity(), charge_repeats=method != "hard-coded")
     agent = agent_for(method, RuleSettings(), 0, len(layouts))
-    return play(make_envs(world, len(layouts)), list(layouts), agent, rules, watch)
+    return play(make_envs(world, len(layouts)), list(layouts), agent, rules)
 
 
 def mean(method: str, world: str, **settings) -> dict[str, float]:
@@ -158,9 +159,13 @@ def test_evaluations_are_plain_data():
     assert stored["mean"]["steps"] == np.mean([row["steps"] for row in stored["rows"]])
 
 
-def test_a_watcher_sees_every_step_of_every_episode():
-    seen = []
-    episodes = play_rule(
-        "always", "SimpleDoorKey", range(3), watch=lambda active: seen.extend(e.layout for e in active)
-    )
-    assert {layout: seen.count(layout) for layout in range(3)} == {e.layout: e.steps for e in episodes}
+def test_a_recording_has_the_option_of_every_step_and_every_question():
+    episodes = play_rule("on-change", "SimpleDoorKey", range(3))
+    with recording.recorded() as kept:
+        rows = evaluation("rule", episodes)["rows"]
+    assert [row for row, _ in kept] == rows
+    for (_, recorded), episode in zip(kept, episodes, strict=True):
+        asked = [step for step, said in enumerate(recorded.replies) if said]
+        assert asked == [ask.step for ask in episode.exchanges] and len(recorded.captions) == episode.steps
+        assert [step for step, words in enumerate(recorded.captions) if words.endswith(" (ask)")] == asked
+        assert recorded.captions[0] == "explore (ask)" and "pick up key (ask)" in recorded.captions

@@ -10,11 +10,10 @@ from rooms import room_image
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.papers import registry
+from groundlab.papers import recording, registry
 from groundlab.papers.mediator.agent import build_network, make_learner
 from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.options_rl import OptionEpisode
-from groundlab.papers.mediator.recording import Dialogue
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, AskingSettings, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
 from groundlab.papers.mediator.training import (
@@ -144,14 +143,14 @@ def test_who_watches_an_evaluation_changes_nothing_and_an_untrained_agent_is_ref
     stored = json.loads((tmp_path / "evaluation.json").read_text())
     checkpoint = load_checkpoint(tmp_path)
     request = registry.Request(method, run.spec.world, 0, run.spec.settings, checkpoint)
-    dialogue = Dialogue()
-    watched = replace(request, watch=dialogue.watch)
+    with recording.recorded() as kept:
+        results = registry.evaluate(request)
+    assert results == stored
     if method == "never":
-        with pytest.raises(GroundlabError, match="asks nobody, so there is no dialogue"):
-            registry.evaluate(watched)
+        with pytest.raises(GroundlabError, match="not recorded; leave out --record and --show"):
+            recording.by_policy(kept, results, method)
     else:
-        assert registry.evaluate(watched) == stored
-        assert "--- layout 4, argmax ---" in dialogue.lines()
+        assert "--- layout 4, argmax ---" in recording.transcript(recording.by_policy(kept, results, method))
     with pytest.raises(GroundlabError, match="needs a trained agent; give --checkpoint"):
         registry.evaluate(replace(request, checkpoint=None))
 

@@ -1,14 +1,12 @@
 """The agents as runs: they learn, they resume to the same numbers, they are tested as they say."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec, load_checkpoint
+from groundlab.core.run import Run, RunSpec
 from groundlab.learning.options import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
 from groundlab.papers import registry
@@ -167,11 +165,3 @@ def test_no_reply_stops_a_run(thinks, resolved):
         policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0), chat_policy.end_token
     )
     assert np.isfinite(figures["loss"])
-
-
-def test_dialogues_are_asked_of_other_methods(resolved, tmp_path):
-    registry.execute(Run(tmp_path, spec(resolved, iterations=1)))
-    for method, checkpoint in (("direct", load_checkpoint(tmp_path)), ("direct-zero-shot", None)):
-        request = registry.Request(method, WORLD, 0, resolved(method, **({"iterations": 1} if checkpoint else {})))
-        with pytest.raises(GroundlabError, match="not --show"):
-            registry.evaluate(replace(request, checkpoint=checkpoint, watch=lambda *_: None))
