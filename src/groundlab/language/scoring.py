@@ -101,7 +101,7 @@ class ActionScorer(nn.Module):
     `forward` takes P prompts, as strings or as the token ids of `encode`, and returns (scores [P, A], values [P]).
     rule: one of RULES; temperature divides the scores. include_eos: end token on actions (and on an encoder's prompts),
     by default as the rule had it. pad_bonus: what a missing token adds, by default 1 for `logit_sum` and 0 elsewhere.
-    value_head, action_head: see `heads.py`; with an action head the scores come from it and the rule is not used.
+    value_head, action_head: whether it has such a `Head`; scores then come from the action head, and no rule is used.
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
     prompt without a token or longer than the model's window, and for models whose vocabulary head is not plain.

@@ -4,8 +4,9 @@
 
 A batch holds S responses of N tokens in all, one after the other, without padding: no masks. `backward(index, loss)`
 reads responses `index` in parts that fit the memory and adds up the gradients of `loss`; which model it reads with,
-and what the prompts are, is the caller's business (`language/tokens.py`: `TokenPolicy.backward`). Every loss is a sum
-over tokens divided by the tokens of the whole minibatch, so the parts add up to the same gradient however it is cut.
+and what the prompts are, is the caller's business (`TokenPolicy.backward` in language/token_policy.py). Every loss is a
+sum over tokens divided by the tokens of the whole minibatch, so the parts add up to the same gradient however it is
+cut.
 Source: trl 0.11.4 as described in docs/papers/reasoning.md#s3-3 to #s3-5. Credits come from `credit.py`.
 """
 

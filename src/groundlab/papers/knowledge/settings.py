@@ -48,15 +48,15 @@ class Fidelity(Strict):
     unclipped_gradients: bool = False
     """Q1: the norm of gradients is not limited."""
     late: bool = False
-    """Q2; this and the next four are explained in `learning/shaping.py`."""
+    """Q2: step t is paid the term of step t - 1, and an episode's last term is not paid in it."""
     no_boundaries: bool = False
-    """Q3."""
+    """Q3: the first term of an episode follows the episode before, and no end counts as phi = 0."""
     running_scale: bool = False
-    """Q4."""
+    """Q4: phi is divided by a deviation that keeps changing."""
     carried_twice: bool = False
-    """Q4."""
+    """Q4: the potential carried to the next rollout is divided and counted twice; needs `late` too."""
     shared_clock: bool = False
-    """Q5."""
+    """Q5: all environments get the last one's step number."""
     normalised_view: bool = False
     """Q7: programs of BK-Code read the network's fractions, where their prompt promises whole codes."""
     first_action_fills: bool = False

@@ -51,7 +51,7 @@ class Settings(Strict):
     epsilon: float = Field(0.0, ge=0, le=1)
     """Probability that the scripted planner errs."""
     planner: Literal["scripted", "recorded", "openai", "local"] = "scripted"
-    """Who answers: the tables, a ledger of past replies, a server (language/chat/reach.py), a model in this process."""
+    """Who answers: the tables, a ledger of past replies, a server (`language/chat`), a model in this process."""
     chat: ChatSettings = ChatSettings()
     """Which model, for `openai`, `local`, and for `recorded` where the ledger holds one's replies."""
     ledger: str | None = None

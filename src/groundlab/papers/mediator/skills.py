@@ -3,7 +3,7 @@
     executor = PlanExecutor(plan, image, memory, skill_settings)
     action, plan_done = executor.act(image)
 
-`image` is always the memory image [10, 10, 4] of the present step. Sections in the comments are the mediator spec's.
+`image` is always the memory image [10, 10, 4] of the present step. Source: docs/papers/mediator.md#s2.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from groundlab.worlds.codes import (
 )
 from groundlab.worlds.view import agent_pose
 
-# Option codes of the original (2.1).
+# Option codes of the original.
 EXPLORE, GO_TO, PICK_UP, DROP_OBJECT, TOGGLE_OBJECT, UNKNOWN = 0, 1, 2, 3, 4, 6
 OPTION_NAMES = {EXPLORE: "explore", GO_TO: "go to", PICK_UP: "pick up", DROP_OBJECT: "drop", TOGGLE_OBJECT: "toggle"}
 NO_OBJECT = EMPTY
@@ -70,7 +70,7 @@ class Skill(Protocol):
 
 
 class Explore:
-    """Go west, north, then sweep rows three apart until walls close a loop round seen cells (2.2)."""
+    """Go west, north, then sweep rows three apart until walls close a loop round seen cells."""
 
     _TURN_WEST = ([LEFT, LEFT], [RIGHT], [], [LEFT])  # by heading
 
@@ -115,7 +115,7 @@ class Explore:
 
 
 class GoTo:
-    """Walk a shortest seen path to a pose beside the target, facing it (2.3); plans again when something stood in
+    """Walk a shortest seen path to a pose beside the target, facing it; plans again when something stood in
     the way (MovingObstacle only: elsewhere nothing moves)."""
 
     def __init__(self, image: np.ndarray, target: tuple[int, int], settings: SkillSettings):
@@ -145,7 +145,7 @@ def _pose_after(pose: tuple[int, int, int], action: int) -> tuple[int, int, int]
 
 
 class Pickup:
-    """Pick up what is ahead; with a full hand, first put that down on a cell that blocks no door (2.4)."""
+    """Pick up what is ahead; with a full hand, first put that down on a cell that blocks no door."""
 
     _TURNS = ([], [RIGHT], [LEFT, LEFT], [LEFT])  # by quarter turns to the right
     _SEARCH_LIMIT = 30  # cells walked in search of a place, as in the original
@@ -194,7 +194,7 @@ class Pickup:
 
 
 class Toggle:
-    """One toggle of what is ahead (2.5)."""
+    """One toggle of what is ahead."""
 
     finished = False
 
@@ -204,7 +204,7 @@ class Toggle:
 
 @dataclass
 class SweepMemory:
-    """The last Explore of the episode, whose sweep the next one continues; a GoTo in between forgets it (2.1)."""
+    """The last Explore of the episode, whose sweep the next one continues; a GoTo in between forgets it."""
 
     rng: np.random.Generator
     explore: Explore | None = field(default=None)
@@ -224,7 +224,7 @@ def start_skill(option: Option, image: np.ndarray, memory: SweepMemory, settings
 
 
 class PlanExecutor:
-    """Carries out a plan, skipping options that have no skill or nothing to do (2.1)."""
+    """Carries out a plan, skipping options that have no skill or nothing to do."""
 
     def __init__(self, plan: Plan, image: np.ndarray, memory: SweepMemory, settings: SkillSettings):
         self._plan, self._memory, self._settings = plan, memory, settings

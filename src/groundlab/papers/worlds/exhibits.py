@@ -47,7 +47,7 @@ class Row:
 
     @property
     def success(self) -> Estimate:
-        """Percent of all episodes, with its 95 % Wilson interval."""
+        """Percent of all episodes, with its 95 % Clopper-Pearson interval."""
         values = table(self.episodes, "success", episode_columns(self.selector.policy))
         return mean_interval(values, trained=False, bounds=bounds_of("success"))
 

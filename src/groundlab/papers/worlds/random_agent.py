@@ -4,7 +4,7 @@ is an asker: mediator/baselines.py.)
     groundlab evaluate random --world BabyAI-GoToLocal-v0 --layouts 0-1999
 
 It is measured twice, as every agent's success was once published and once not: over a fixed list of episodes, and over
-the first episodes to finish (`playing.py`). On mixed worlds the two differ by a third, which is no skill.
+the first episodes to finish (`papers/episodes.py`). On mixed worlds the two differ by a third, which is no skill.
 """
 
 from typing import Any
