@@ -29,22 +29,13 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.pages.attacks import by_kind, run_all
 from groundlab.pages.worlds import Page, table
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.captions import observations, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Potential, random_play, targets
-from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.attacks import (
-    LIMITS,
-    Adversary,
-    Attack,
-    adversaries,
-    attack,
-    by_kind,
-    surroundings,
-)
 from groundlab.papers.knowledge.sandbox.results import FAULTS
 from groundlab.report.style import house_style, new_figure, small_png
 from groundlab.worlds.codes import COLOURS, DONE, EMPTY, FORWARD, STEP_X, STEP_Y, TYPES, WALL
@@ -210,21 +201,15 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
 
 def attacks(every: int = 1) -> Page:
     """Programs that try to do harm, each with the gate and without it, run now; `every` n-th one of them."""
-    chosen = adversaries()[::every]
     with ThreadPoolExecutor(2) as threads:  # a sandbox each: most of the time is waiting for limits
-        done = [each for half in threads.map(_attack_all, (chosen, chosen), (True, False)) for each in half]
+        done = [each for half in threads.map(run_all, (True, False), (every, every)) for each in half]
     rows = by_kind(done)
-    whole: dict[str, Any] = {"kind": "all", "programs": len(chosen)}
+    whole: dict[str, Any] = {"kind": "all", "programs": len(done) // 2}
     whole |= {"refused by the gate": sum(each.gate and each.ending == "refused" for each in done)}
     whole |= {"without the gate": "", "harmed": sum(bool(each.harms) for each in done)}
     page = table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in [*rows, whole]])
     words = "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
     return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", page.plain)
-
-
-def _attack_all(chosen: list[Adversary], gate: bool) -> list[Attack]:
-    with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
-        return [attack(each, sandbox, around) for each in chosen]
 
 
 _VIEW = 7

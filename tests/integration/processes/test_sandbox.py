@@ -15,9 +15,9 @@ import pytest
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
 from groundlab.lab import execute_run
+from groundlab.pages import attacks as adversaries
 from groundlab.papers.knowledge import sandbox as sandboxes
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox, child, seccomp
-from groundlab.papers.knowledge.sandbox import attacks as adversaries
 from groundlab.papers.knowledge.settings import KnowledgeSettings
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=30.0)

@@ -19,7 +19,7 @@ from groundlab.worlds.codes import ACTIONS
 
 
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
-    """One episode a layout (the reset seed), played by the bot: rows as `playing.play_layouts` gives them.
+    """One episode a layout (the reset seed), played by the bot: rows as `episodes.play_layouts` gives them.
 
     An episode in which minigrid's planner has no plan is a failure, as long as it lasted.
     """

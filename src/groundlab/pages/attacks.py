@@ -1,6 +1,6 @@
-"""Attacks on the sandbox, by kind: every program is run with the gate and without it, and what it harmed is measured.
+"""Attacks on the sandbox, by kind, as a page shows them: what each program harmed, with the gate and without it.
 
-    python -m groundlab.papers.knowledge.sandbox.attacks        prints the table of kinds
+    by_kind([*run_all(True), *run_all(False)])        a row a kind
 
 The programs are in assets/knowledge/adversaries.yaml. Harm is looked for outside: a file with a secret, a port that
 listens, the processes on this machine, our own environment, and the next honest batch, which must be right to the bit.
@@ -139,10 +139,10 @@ def _honest(sandbox: Sandbox) -> Iterator[str]:
         yield "a process was left"
 
 
-def run_all(gate: bool) -> list[Attack]:
-    """Every program on one sandbox, in order."""
+def run_all(gate: bool, every: int = 1) -> list[Attack]:
+    """Every program, or each `every`-th, on one sandbox, in order."""
     with surroundings() as around, Sandbox(LIMITS, gate) as sandbox:
-        return [attack(adversary, sandbox, around) for adversary in adversaries()]
+        return [attack(adversary, sandbox, around) for adversary in adversaries()[::every]]
 
 
 def by_kind(attacks: list[Attack]) -> list[dict[str, str | int]]:
@@ -157,17 +157,3 @@ def by_kind(attacks: list[Attack]) -> list[dict[str, str | int]]:
         row |= {"refused by the gate": sum(attack.ending == "refused" for attack in gated)}
         rows.append(row | {"without the gate": counts, "harmed": sum(bool(attack.harms) for attack in mine)})
     return rows
-
-
-def main() -> None:
-    """Attack with and without the gate, and print a row a kind."""
-    attacks = [*run_all(True), *run_all(False)]
-    for row in by_kind(attacks):
-        print(" | ".join(str(value) for value in row.values()))
-    for each in attacks:
-        if each.harms or (each.gate and each.ending == "value"):
-            print(each)
-
-
-if __name__ == "__main__":
-    main()
