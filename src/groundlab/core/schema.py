@@ -172,7 +172,10 @@ def _named(annotation: Any) -> str:
 
 
 def _meanings(schema: type[BaseModel]) -> dict[str, str]:
-    """The docstrings below the fields of a schema and of those it extends, read from their source."""
+    """The docstrings below the fields of a schema and of those it extends, read from their source.
+
+    pydantic's `use_attribute_docstrings` has none for a field whose default or type a subclass changes.
+    """
     found: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if owner.__module__ in sys.modules and issubclass(owner, BaseModel) and owner not in (BaseModel, Strict):
