@@ -22,6 +22,7 @@ from groundlab.core import git, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest, damaged_records
 from groundlab.core.manifests import read_run as read_manifest
+from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
 from groundlab.lab import machine
@@ -156,7 +157,7 @@ class ManifestWriter:
             "status": "unfinished",
             "error": None,
             "inputs": input_digests(spec.method, spec.world, spec.settings),
-            "rules": rules_of(registry.paper_of(spec.method, spec.world)),
+            "rules": rules(),
             **machine.facts(),
             "rounding": rounding(),
         }
@@ -204,15 +205,17 @@ class ManifestWriter:
 
 
 @cache
-def rules_of(paper: str) -> dict[str, Any]:
-    """By what a paper's runs will be judged, as it stands now: the digest of its claims, and the commit they are of.
+def rules() -> dict[str, Any]:
+    """By what runs will be judged, as it stands now: the digest of each paper's claims, and the commit they are of.
 
-    The commit is None for claims that are not committed as they are.
+    All papers, because several may judge a run. The commit is the last that changed the claims of this repository, None
+    where they are not committed as they are.
     """
-    file = registry.papers()[paper].config_folder / "claims.yaml" if registry.papers()[paper].is_here else None
-    if file is None or not file.is_file():
-        return {"claims": None, "commit": None}
-    return {"claims": storage.digest_bytes(file.read_bytes()), "commit": git.last_change(file)}
+    files = {name: paper.config_folder / "claims.yaml" for name, paper in registry.papers().items() if paper.is_here}
+    files = {name: file for name, file in files.items() if file.is_file()}
+    ours = [file for file in files.values() if (root := find_root()) and file.is_relative_to(root)]
+    digests = {name: storage.digest_bytes(file.read_bytes()) for name, file in files.items()}
+    return {"claims": digests, "commit": git.last_change(*ours) if ours else None}
 
 
 def mark_failed(folder: Path, error: str) -> None:

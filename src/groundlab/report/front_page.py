@@ -39,7 +39,7 @@ _WHOSE = {"paper": "the paper's:", "own": "ours:", "later work": "of later work:
 """The kinds that README counts, and what it calls them."""
 _KINDS = {
     "paper": "Claims of the paper about its method",
-    "baseline": "Its rows of random agents, rules and ceilings",
+    "baseline": "Its rows of random and untuned agents, rules and ceilings",
     "own": "Our own bars, controls and findings",
     "later work": "What later work published of these worlds",
 }
@@ -160,7 +160,9 @@ def results_block(every: Sequence[Published]) -> str:
     for each in every:
         records = load(each.folder)
         runs, hardware = records.of_paper(each.paper).runs, records.manifest.get("hardware", {})
-        made = f"{len(runs)} runs, {runs['cpu_seconds'].sum():,.0f} CPU-seconds, {hardware.get('cpu', 'CPU not named')}"
+        planned = [run["status"] for run in records.manifest.get("runs", []) if run["paper"] == each.paper]
+        made = f"{len(runs)} runs ({planned.count('failed')} failed, {planned.count('missing')} missing), "
+        made += f"{runs['cpu_seconds'].sum():,.0f} CPU-seconds, {hardware.get('cpu', 'CPU not named')}"
         parts.append(f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Claims: {each.counts('paper')}.")
         for name in offered[each.paper].page_tables:
             file = each.folder / each.paper / "tables" / f"{name}.md"

@@ -150,7 +150,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
         fresh[metric] = estimate_for(claim, metric, records)
         holds, reason = compare_value(claim, metric, fresh[metric])
         doubt = f"{_seeds_say(few)} nothing of a value" if few else _too_wide(claim, metric, fresh[metric])
-        untold = bool(few or (holds and doubt))
+        untold = bool(few or (doubt and (holds or not fresh[metric].known)))
         parts[metric] = CANNOT_TELL if untold else _WORD[claim.tolerance] if holds else MISSED
         reasons.append(f"{SIGNS[parts[metric]]} {reason}" + (f", but {doubt}" if untold else ""))
     if claim.failed_layouts is not None:
@@ -161,7 +161,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
 
 
 def _too_wide(claim: Claim, metric: str, fresh: Estimate) -> str:
-    """Why an interval says nothing of a value that lies in it; empty where it does, and for other classes of claims."""
+    """Why an interval says nothing of a value in it; empty where it says something, and for other classes of claims."""
     if claim.tolerance != "interval":
         return ""
     if not fresh.known:

@@ -73,8 +73,12 @@ def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
     listed = records.manifest.get("runs", [])
     dropped = [run for run in listed if run["status"] != "finished"]
     return {
+        "about": "Declares how the scores of this version are made from its records: where a score may look (views), "
+        "how it is counted and judged (rules), what is not in it (drops). claims.json has the scores with their "
+        "verdicts and numbers of runs; configs/<paper>/claims.yaml says which view a claim takes.",
         "views": {
-            "end": "the final evaluation: every layout of the run's list, played to its end or its time limit",
+            "end": "the final evaluation, by the weights after the last update: every layout of the run's list, played "
+            "to its end or its time limit. No checkpoint is chosen by its score",
             "first-finished": "episodes as they finish, until so many have: short ones are over-counted",
             "training": "the episodes of a training, averaged over all of its frames",
             "worst test": "each seed's test during training with the least success",
@@ -84,19 +88,26 @@ def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
         },
         "rules": {
             "success": "in percent of episodes; an episode cut off by its time limit is none",
+            "means": "over all seeds that were run and all layouts that they played, each alike; no seed is left out. "
+            "The levels of a comparison are of the layouts that both sides played",
             "intervals": f"{CONFIDENCE:.0%}, over seeds, and over layouts where these stand for all (docs/artifact.md)",
             "seeds": f"trained agents of fewer than {SEEDS_FOR_A_VERDICT} seeds get no verdict, only orderings seen",
             "families": "of several comparisons one is primary, the others share its level (Bonferroni)",
+            "kinds": "a paper's claims about its method, its rows of other agents (baseline), our own and those of "
+            "later work are counted apart",
             "verdicts": MEANINGS,
         },
         "drops": {
+            "about": "failed: the run ended with an error, which is told; missing: it was planned and not made when "
+            "the version was put together. manifest.json has the settings of each run under its hash",
             "runs planned": len(listed),
             "runs failed": sum(run["status"] == "failed" for run in dropped),
             "runs missing": sum(run["status"] == "missing" for run in dropped),
             "runs left out with their paper": records.left_out,
+            "runs of uncommitted code": _of_uncommitted_code(records),
             "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
             "claims not run": sum(not each.judged for each in verdicts),
-            "claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
+            "judged claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
         },
     }
 
@@ -246,7 +257,8 @@ def _origin(records: Records) -> dict[str, Any]:
         "whole": bool(records.manifest),
         "git": facts.get("git") or {"commit": None, "dirty": False},
         "commits": Counter((each.get("git") or {}).get("commit") or "no commit" for each in records.runs["manifest"]),
-        "dirty": sum(bool((each.get("git") or {}).get("dirty")) for each in records.runs["manifest"]),
+        "dirty": _of_uncommitted_code(records),
+        "rules": Counter(_rules_of(each) for each in records.runs["manifest"]),
         "drawn_by": (commit, git.date_of(commit)) if (commit := git.last_change("src/groundlab", "configs")) else None,
         "machines": Counter(each.get("hardware", {}).get("cpu", "unknown") for each in records.runs["manifest"]),
         "python": facts.get("python", ""),
@@ -254,6 +266,17 @@ def _origin(records: Records) -> dict[str, Any]:
         "hardware": facts.get("hardware") or {},
         "packages": facts.get("packages") or {},
     }
+
+
+def _of_uncommitted_code(records: Records) -> int:
+    return sum(bool((each.get("git") or {}).get("dirty")) for each in records.runs["manifest"])
+
+
+def _rules_of(manifest: dict[str, Any]) -> str:
+    """The commit of the claims that stood when a run began, by its own manifest."""
+    if "rules" not in manifest:
+        return "a commit that they do not name"
+    return manifest["rules"]["commit"] or "no commit, since they were being edited"
 
 
 def _runs(records: Records) -> dict[str, Any]:

@@ -202,6 +202,7 @@ def _fresh(verdict: Verdict) -> str:
 
 def _compared(claim: Claim, comparison: Comparison, levels: Mapping[str, float], gap: Estimate) -> str:
     """`success: other words 62.9 %, usual words 96.9 % (difference -34.00 [-42.60, -25.40])`."""
+    levels = {f"{name}:" if name[-1].isdigit() else name: value for name, value in levels.items()}
     sides = ", ".join(f"{name} {number(value, comparison.metric)}" for name, value in levels.items())
     word = "" if comparison.measure == "permutation" else "difference "
     name = f"{metric_name(comparison)}{claim.where(comparison)}"

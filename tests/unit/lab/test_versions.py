@@ -139,11 +139,16 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     versions.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
 
 
-def test_a_run_names_the_rules_that_it_will_be_judged_by(plan):
+def test_a_run_names_the_rules_of_every_paper_and_the_commit_that_holds_them(plan):
+    """Of every paper, as runs of the random agent are judged by several."""
     facts = storage.read_json(plan.folder_of(plan.runs[0]) / "manifest.json")["rules"]
-    file = repository_root() / "configs" / "mediator" / "claims.yaml"
-    assert facts["claims"] == storage.digest_bytes(file.read_bytes())
-    assert facts["commit"] is None or len(facts["commit"]) == 40
+    root = repository_root()
+    digests = {file.parent.name: storage.digest_bytes(file.read_bytes()) for file in root.glob("configs/*/claims.yaml")}
+    assert len(digests) == 5 and facts["claims"] == digests
+    if facts["commit"]:
+        for paper, digest in digests.items():
+            show = ["git", "-C", str(root), "show", f"{facts['commit']}:configs/{paper}/claims.yaml"]
+            assert storage.digest_bytes(subprocess.run(show, check=True, capture_output=True).stdout) == digest
 
 
 @pytest.mark.parametrize("home", ["results", "results/.scratch"])

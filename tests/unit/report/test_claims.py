@@ -1,5 +1,6 @@
 """Verdicts: each class of claim holds and misses when it should; the published claims are well formed."""
 
+import json
 import shutil
 from decimal import Decimal
 
@@ -239,6 +240,8 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(results):
     assert gap.value == pytest.approx(levels["at the end"] - levels["trained policy, first tenth"])
     text = readable_row(found)["here"]
     assert text.startswith(f"interactions: at the end {levels['at the end']:.2f}, ") and "(difference " in text
+    warm = {**compare, "of": {**OURS, "label": "temperature 2.14"}, "beside": []}
+    assert "temperature 2.14: 3." in readable_row(verdict(results, "ordering", compare=[warm]))["here"]
     with pytest.raises(ValueError, match="calls two sides 'trained policy'; give each a label"):
         claim("ordering", compare=[{**compare, "of": OURS, "than": {**OURS, "settings": {"seed": 1}}}])
 
@@ -264,6 +267,59 @@ def test_a_claim_says_how_many_of_its_runs_are_missing(results):
 def test_seeds_that_learn_or_do_not_are_named(results):
     assert in_two_groups(np.array([99.0, 97.0, 4.0])) and not in_two_groups(np.array([10.0, 45.0, 80.0, 99.0]))
     assert not in_two_groups(np.array([60.0, 70.0, 85.0])) and not in_two_groups(np.array([50.0]))
+
+
+def test_a_verdict_says_that_its_seeds_either_learn_or_do_not(results):
+    """Two of five seeds fail on all but a tenth of the layouts."""
+    given = {"published": {"success": "64"}, "select": OURS, "margin": {"points": "200", "source": "for this test"}}
+    assert "two groups" not in verdict(results, "interval", **given).reason
+    for place in (*results.glob("mediator/runs/mediator-*-s3-*"), *results.glob("mediator/runs/mediator-*-s4-*")):
+        stored = json.loads((place / "evaluation.json").read_text())
+        for row in stored[0]["rows"]:
+            row["success"] = row["layout"] < 10
+        (place / "evaluation.json").write_text(json.dumps(stored))
+        made_up.seal_run(place, label=place.name.rpartition("-")[0])
+    found = verdict(results, "interval", **given)
+    assert found.verdict == "within interval" and "seeds of trained policy fall into two groups" in found.reason
+
+
+def test_a_margin_stands_where_no_difference_is_claimed_and_nowhere_else():
+    compare = [{"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS}]
+    with pytest.raises(ValueError, match="equivalence, not lower and not higher need a margin, and nothing else"):
+        claim("equivalence", compare=compare)
+    with pytest.raises(ValueError, match="equivalence, not lower and not higher need a margin, and nothing else"):
+        claim("ordering", compare=compare, margin=WIDE)
+
+
+def test_one_repetition_without_an_interval_cannot_tell(results):
+    given = {"select": ALWAYS, "margin": {"points": {"steps": "5"}, "source": "for this test"}, "layouts": "fixed"}
+    found = verdict(results, "interval", published={"steps": "12"}, **given)
+    assert found.verdict == "cannot tell" and "one seed has no interval" in found.reason
+
+
+def statistics_of(each: Claim) -> list[tuple[str, ...]]:
+    """What a claim is judged by: a metric of a selection and what it is held against, or of two."""
+    values = [(metric, each.select.key, str(value)) for metric, value in each.expected.items() if each.select]
+    return values + [(part.metric, part.of.key, part.than.key) for part in each.compare]
+
+
+def test_no_two_claims_of_a_paper_rest_on_the_same_statistic():
+    for paper in {each.paper for each in load_claims()}:
+        every = [
+            (scale, *each)
+            for claim in load_claims(paper)
+            for scale in claim.scales
+            if claim.not_run is None
+            for each in set(statistics_of(claim))
+        ]
+        assert sorted(each for each in set(every) if every.count(each) > 1) == []
+
+
+def test_no_claim_about_a_papers_method_is_of_agents_that_never_learn():
+    """Rows of rules, of random and of untuned agents are counted apart."""
+    untrained = {"random", "always", "hard-coded", "bot", "zero-shot", "direct-zero-shot", "reasoning-zero-shot"}
+    rows = {each.id: each.select.method for each in load_claims() if each.kind == "paper" and each.select}
+    assert rows and {name: method for name, method in rows.items() if method in untrained} == {}
 
 
 def test_equal_selections_have_equal_keys_however_they_were_written():

@@ -10,7 +10,14 @@ import pytest
 
 from groundlab.core.errors import GroundlabError
 from groundlab.report import review
-from groundlab.report.front_page import Published, between_markers, claims_page, misses_block, publish
+from groundlab.report.front_page import (
+    Published,
+    between_markers,
+    claims_page,
+    misses_block,
+    publish,
+    results_block,
+)
 from groundlab.report.tables import cells
 
 
@@ -157,9 +164,18 @@ def test_a_version_declares_what_it_counts_and_what_is_left_out(results):
     review(results)
     drops = json.loads((results / "reporting.json").read_text())["drops"]
     assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored), 0, 0)
+    assert drops["runs of uncommitted code"] == 0
+    for number, place in enumerate(sorted(results.glob("mediator/runs/mediator-*"))[:3]):
+        facts = {"git": {"commit": "a" * 40, "dirty": True}, "rules": {"claims": {}, "commit": "b" * 40}}
+        made_up.seal_run(place, label=place.name.rpartition("-")[0], **(facts if number else {"git": facts["git"]}))
+    stored = made_up.seal_version(results)["runs"]
     gone = [{**stored[0], "seed": 7, "folder": None, "seal": None, "status": each} for each in ("failed", "missing")]
     made_up.seal_version(results, runs=[*stored, *gone])
-    review(results)
+    page = review(results).page.read_text()
     drops = json.loads((results / "reporting.json").read_text())["drops"]
     assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored) + 2, 1, 1)
+    assert drops["runs of uncommitted code"] == 3 and "3 of these runs with uncommitted changes" in page
+    assert f"{'b' * 40} (2 runs)" in page and f"a commit that they do not name ({len(stored) - 2} runs)" in page
+    block = results_block([Published("mediator", "quick", results, ())])
+    assert f"{len(stored)} runs (1 failed, 1 missing)" in block
     assert [run["label"] for run in drops["runs dropped"]] == [stored[0]["label"]] * 2

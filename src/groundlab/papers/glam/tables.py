@@ -255,7 +255,8 @@ def generalization(records: Records) -> Table:
 
 
 _TEST_NOTES = (
-    "success in percent, mean [95 % interval]; in brackets the change against the same agent's training task",
+    "success in percent, mean [95 % interval]; in brackets the relative change against the same agent's training task, "
+    "whose layouts are more or others: no comparison, which the claims make, in points on the layouts of both",
     "rows count only for agents that lose by the control (first table): others do not read what is changed",
     "paper: Flan-T5-large, MixedTrainLocal, 1,000 episodes, read off its figure (± 0.5 %); (f): trained on GoToLocal",
 )
