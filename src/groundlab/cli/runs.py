@@ -23,12 +23,13 @@ from groundlab.cli.options import (
     Track,
     World,
     ask_for_determinism,
+    ask_for_portable,
     overlay,
     takes_method_settings,
 )
 from groundlab.cli.printing import console, print_text
 from groundlab.cli.protocol import check_choice, play_protocol
-from groundlab.core import numerics, storage
+from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
 
@@ -76,7 +77,7 @@ def reproduce(
 
     tracking.ask_for(track)
     ask_for_determinism(deterministic)
-    numerics.ask_for_portable(portable)
+    ask_for_portable(portable)
     if claim:
         if only or figure or experiment or executor != "local" or hours or continue_from:
             raise GroundlabError(
@@ -127,7 +128,7 @@ def run(
 
     tracking.ask_for(track)
     ask_for_determinism(deterministic)
-    numerics.ask_for_portable(portable)
+    ask_for_portable(portable)
     spec = registry.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
@@ -326,7 +327,7 @@ def verify(
     from groundlab.lab.plan import results_folder
     from groundlab.lab.versions import find_by_name
 
-    numerics.ask_for_portable(portable)
+    ask_for_portable(portable)
     home = results_folder(results)
     chosen = verification.draw(find_by_name(home, version), sample, draw, at_most)
     left_out = f"; {chosen.too_long} runs are longer than {at_most:g} CPU-s" if chosen.too_long else ""
@@ -376,23 +377,35 @@ def versions_in(results: Path | None) -> list[Path]:
 
 
 def fingerprint(
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="A results folder: compare its finished runs of smoke as well.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Keep it in benchmarks/cpu/.")] = False,
     portable: Portable = False,
 ) -> None:
     """Say how this machine rounds, operation by operation, and which known kinds of CPU round alike."""
     from groundlab.lab import fingerprint as measured
     from groundlab.lab import machine
+    from groundlab.lab.plan import plan
 
-    numerics.ask_for_portable(portable)
+    ask_for_portable(portable)
     hardware, here = machine.hardware(), measured.operations()
+    if save and portable:
+        raise GroundlabError("benchmarks/cpu tells how CPUs round by default; leave out --save or --portable")
+    trained = measured.runs_of(plan(scale="smoke", results=runs)) if runs else {}
+    if runs and not trained:
+        raise GroundlabError(f"{runs} holds no finished run of smoke; groundlab reproduce --scale smoke --results {runs}")
     print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
     print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))
     for kind, record in measured.known().items():
-        apart = [name for name, digest in here.items() if record["operations"].get(name) != digest]
-        told = f"; other: {', '.join(apart)}" if apart else ""
-        print_text(f"{len(here) - len(apart)} of {len(here)} operations as on {kind}{told}")
+        for what, ours, theirs in (("operations", here, record["operations"]), ("runs", trained, record["runs"])):
+            shared = ours.keys() & theirs.keys()
+            apart = [name for name in ours if name in shared and ours[name] != theirs[name]]
+            told = f"; other: {', '.join(apart)}" if apart else ""
+            if shared:
+                print_text(f"{len(shared) - len(apart)} of {len(shared)} {what} as on {kind}{told}")
     if save:
-        print_text(f"kept in {measured.save(hardware)}")
+        print_text(f"kept in {measured.save(hardware, trained)}")
 
 
 def bench(

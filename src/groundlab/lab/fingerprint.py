@@ -2,7 +2,8 @@
 
 Two machines with the same digests are expected to train the same agents, bit for bit. Each run's manifest holds one
 digest over all operations, so that a comparison can tell rounding from a fault; `groundlab fingerprint` shows them one
-by one, beside the kinds of CPU that `benchmarks/cpu/` knows.
+by one, beside the kinds of CPU that `benchmarks/cpu/` knows, and beside the records and weights of the runs of `smoke`
+there.
 """
 
 import hashlib
@@ -10,22 +11,31 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from groundlab.core import storage
+from groundlab.core import seals, storage
 from groundlab.core.paths import find_root, repository_root
+from groundlab.core.run import RunSpec
 from groundlab.lab import machine
+from groundlab.papers import registry
+
+if TYPE_CHECKING:
+    from groundlab.lab.plan import Plan
 
 _PRODUCTS = ((1, 64, 64), (32, 64, 6), (128, 147, 64), (64, 1000, 33), (384, 128, 512))
 """Shapes of products, [m, k] by [k, n], for which libraries choose several kernels."""
+_UNSAID = {"compiled sums": "47cc14084900e240"}
+"""Operations that joined the list after results were published, as they were there: so they leave `rounding` alone."""
 
 
 @cache
 def rounding() -> str:
     """One digest over `operations()`, 16 hexadecimal digits; a tenth of a second."""
-    return _digest("".join(f"{name}={digest}" for name, digest in operations().items()).encode())
+    told = ((name, digest) for name, digest in operations().items() if _UNSAID.get(name) != digest)
+    return _digest("".join(f"{name}={digest}" for name, digest in told).encode())
 
 
 def operations() -> dict[str, str]:
@@ -35,14 +45,38 @@ def operations() -> dict[str, str]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[]):
+        # two threads of OpenBLAS add in another order than one, which is what workers have
+        with torch.random.fork_rng(devices=[]), threadpool_limits(1, "blas"):
             return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
     finally:
         torch.set_num_threads(threads)
 
 
+def runs_of(plan: "Plan") -> dict[str, dict[str, str]]:
+    """The digests of the finished runs of a plan: of each one's records, and of the weights of its last checkpoint."""
+    finished = [run for run in plan.runs if run.status == "finished"]
+    return dict(sorted((name_of(run.spec), _digests(plan.folder_of(run))) for run in finished))
+
+
+def name_of(spec: RunSpec) -> str:
+    """What a run is, so that it is found when its code has changed: its label, and a digest of settings of its own."""
+    settings = registry.settings_of(spec.method, spec.world, spec.settings)
+    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    return f"{spec.label} {storage.digest_json(changed)[:8]}" if changed else spec.label
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    checkpoints = sorted(folder.glob("checkpoint/*/*.safetensors"), key=lambda file: int(file.parent.name))
+    weights = {file.name: file for file in checkpoints}  # of several, the last
+    files = {name: folder / name for name in seals.COMPARED} | dict(sorted(weights.items()))
+    return {name: _digest(file.read_bytes()) for name, file in files.items() if file.is_file()}
+
+
 def known() -> dict[str, dict[str, Any]]:
-    """What benchmarks/cpu/ holds, by kind of CPU: `{hardware, packages, rounding, operations}`; nothing elsewhere."""
+    """What benchmarks/cpu/ holds, by kind of CPU: `{hardware, packages, rounding, operations, runs}`; else nothing.
+
+    A kind that was met before there was this command has no `rounding`, and some of the operations.
+    """
     root = find_root()
     files = sorted((root / "benchmarks" / "cpu").glob("*.json")) if root else []
     return {record["hardware"]["cpu"]: record for record in map(storage.read_json, files)}
@@ -53,12 +87,17 @@ def packages() -> dict[str, str]:
     return {name: version for name, version in machine.package_versions().items() if name in ("numpy", "torch")}
 
 
-def save(hardware: dict[str, Any]) -> Path:
-    """Write `benchmarks/cpu/<kind of CPU>.json`. Raises GroundlabError outside a clone."""
+def save(hardware: dict[str, Any], runs: dict[str, dict[str, str]]) -> Path:
+    """Write `benchmarks/cpu/<kind of CPU>.json`; without runs, those that it held stay, if the rounding is the same.
+
+    Raises GroundlabError outside a clone.
+    """
+    earlier = known().get(hardware["cpu"], {})
+    runs = runs or (earlier["runs"] if earlier.get("rounding") == rounding() else {})
     words = re.sub(r"[^a-z0-9]+", "-", hardware["cpu"].lower()).strip("-")
     file = repository_root() / "benchmarks" / "cpu" / f"{words}.json"
     facts = {"hardware": hardware, "packages": packages()}
-    storage.write_json(file, {**facts, "rounding": rounding(), "operations": operations()})
+    storage.write_json(file, {**facts, "rounding": rounding(), "operations": operations(), "runs": runs})
     return file
 
 
@@ -114,6 +153,8 @@ def _all() -> Iterator[tuple[str, Callable[[], tuple[np.ndarray, ...]]]]:
         yield layer.__name__, lambda layer=layer: _forward(layer(32, 64, batch_first=True), tensor(8, 16, 20, 32))
     table = nn.Sequential(nn.Embedding(300, 64), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 7))
     yield "gradients of a network", lambda: _gradients(table)
+    many, terms = _drawn(9, 64, 500), _drawn(10, 500)
+    yield "compiled sums", lambda: _compiled_sums(many, terms)
     yield "addcdiv", of_tensors(lambda x: torch.addcdiv(x, x, x.square().sqrt() + 1e-8, value=-1e-3), rows)
 
 
@@ -137,3 +178,19 @@ def _gradients(network: Any) -> tuple[np.ndarray, ...]:
     tokens = torch.arange(1024) * 7 % 300
     loss = torch.nn.functional.cross_entropy(network(tokens), tokens % 7)
     return tuple(each.numpy() for each in torch.autograd.grad(loss, list(network.parameters())))
+
+
+def _compiled_sums(rows: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray]:
+    from groundlab.core import compiled  # numba takes half a second, which commands that compile nothing are spared
+
+    @compiled.compiled_sums
+    def sums(rows, terms):
+        totals = np.zeros(len(rows), np.float32)
+        for row in range(len(rows)):
+            total = np.float32(0)
+            for i in range(len(terms)):
+                total += rows[row, i] * terms[i]
+            totals[row] = total
+        return totals
+
+    return (sums(rows, terms),)

@@ -6,21 +6,40 @@ import sys
 
 import pytest
 
+from groundlab import lab
 from groundlab.core import numerics
-from groundlab.lab import fingerprint, machine
+from groundlab.lab import fingerprint, machine, worker
 
 _PROGRAM = "from groundlab.lab import fingerprint; print(fingerprint.rounding())"
 
 
 def _rounding_of_a_process(**variables: str) -> str:
+    return _printed(_PROGRAM, **variables)
+
+
+def _printed(program: str, **variables: str) -> str:
     others = {name: value for name, value in os.environ.items() if name not in numerics.AVX2}
-    command = [sys.executable, "-c", _PROGRAM]
+    command = [sys.executable, "-c", program]
     return subprocess.run(command, env=others | variables, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_processes_round_alike_and_other_kernels_round_otherwise():
-    assert _rounding_of_a_process() == _rounding_of_a_process(OMP_NUM_THREADS="1")
+    threads = {name: "2" for name in worker.ONE_THREAD}
+    assert _rounding_of_a_process(**worker.ONE_THREAD) == _rounding_of_a_process(**threads)
     assert _rounding_of_a_process() != _rounding_of_a_process(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE")
+
+
+def test_portable_loops_are_compiled_alike_on_every_cpu():
+    # digests recorded on an AMD with AVX-512, whose own loops have other lanes; the machine code is the same everywhere
+    program = "from groundlab.lab import fingerprint; print(fingerprint.operations()['compiled sums'])"
+    assert _printed(program, **machine.NUMBA_FOR_ALL) == "fbe0ddb4d0edcc38"
+
+
+def test_a_name_of_a_run_keeps_apart_what_only_settings_tell_apart():
+    plan = lab.plan("mediator", scale="smoke", methods=["random"])
+    names = {fingerprint.name_of(run.spec) for run in plan.runs}
+    assert len(names) == len(plan.runs) > len({run.label for run in plan.runs})
+    assert "random-SimpleDoorKey-s0" in names
 
 
 def test_this_kind_of_cpu_rounds_as_it_did_when_it_was_kept():
