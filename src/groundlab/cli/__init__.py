@@ -15,7 +15,7 @@ import sys
 import tempfile
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -35,11 +35,8 @@ from groundlab.core.errors import (
 )
 from groundlab.core.storage import check_writable
 
-_ENDINGS = (
-    typer.Exit,
-    typer.Abort,
-    typer.BadParameter.__mro__[2],
-)  # the last is click's ClickException, or typer's own
+# the last is click's ClickException, or that of the click that typer carries
+_ENDINGS: Any = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 
 
 class _Commands(TyperGroup):

@@ -56,7 +56,8 @@ class _Announcement(event.Listener):
 
 event.register("numba:compile", _Announcement())
 
-compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+_KEPT: Any = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+compiled = njit(**_KEPT)
 # Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call. Python that calls
 # one runs it uncompiled, so no wrapper for Python is compiled either: a tenth of a world's first use.
 _INLINED = {"nogil": True, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -74,7 +75,7 @@ def compiled_for(signature: str):
     mix of integer types, and inlined it is compiled wherever it is used. Give it the arrays of one environment, never
     a whole state, whose arrays would be counted in and out at every call.
     """
-    return njit(signature, cache=True, nogil=True, no_cfunc_wrapper=True)
+    return njit(signature, **_KEPT)
 
 
 @intrinsic

@@ -28,7 +28,7 @@ _GENERATORS = {
 
 def _generator(levels: np.ndarray) -> Any:
     """The module that draws these levels: `draw_levels`, and what else only its family has."""
-    return import_module(_GENERATORS[int(levels[0, FAMILY])])
+    return import_module(_GENERATORS[levels.item(FAMILY)])
 
 
 @inlined
@@ -52,7 +52,7 @@ def reset_envs(grids: Grids, mask: np.ndarray, images: np.ndarray) -> None:
     for array in (grids.steps, grids.contents, grids.carried, grids.progress, grids.seen):
         array[mask] = 0
     levels = grids.levels
-    if levels[0, PER_EPISODE]:
+    if levels.item(PER_EPISODE):
         for env in mask.nonzero()[0].tolist():
             grids.kind[env] = integers(grids.random[env], 0, len(levels))
     generator = _generator(levels)
@@ -61,7 +61,7 @@ def reset_envs(grids: Grids, mask: np.ndarray, images: np.ndarray) -> None:
         grids.max_steps, grids.sizes, levels, grids.kind, mask,
     )  # fmt: skip
     _observe_envs(grids.cells, grids.agents, grids.carried, grids.seen, levels, grids.kind, mask, images)
-    if levels[0, FAMILY] == ROOM_GRID:
+    if levels.item(FAMILY) == ROOM_GRID:
         for env in (mask & (levels[grids.kind, CARRYING] == 1)).nonzero()[0].tolist():
             generator.take_up(grids.cells[env], grids.contents[env], grids.tracked[env], grids.carried[env])
 
@@ -114,7 +114,7 @@ def step_envs(
     """
     if np.count_nonzero(resets):
         reset_envs(grids, resets, images)
-    first = grids.levels[0]
-    if first[FAMILY] == DOOR_KEY and first[VARIANT] == MOVING_OBSTACLE:
-        _generator(grids.levels).move_obstacles_of(grids.cells, grids.agents, grids.random, mask & ~resets)
+    levels = grids.levels  # `item` counts from the first row on, and takes a tenth of the time of an index
+    if levels.item(FAMILY) == DOOR_KEY and levels.item(VARIANT) == MOVING_OBSTACLE:
+        _generator(levels).move_obstacles_of(grids.cells, grids.agents, grids.random, mask & ~resets)
     play_envs(grids, actions, mask, resets, images, rewards, terminated, truncated)
