@@ -1,30 +1,72 @@
-"""An installed groundlab where no repository is: what needs none works, and what needs one says why in a line."""
+"""An installed groundlab where no repository is: what needs none works, and what needs one says why in a line.
 
+The same where only the worlds are installed: no package of the extra `lab` can be imported there.
+"""
+
+import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "groundlab"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "groundlab"
+MODULES = {"pyyaml": "yaml", "pillow": "PIL"}
+"""Modules that are not called like their package."""
 
 
-@pytest.fixture(scope="module")
-def groundlab(tmp_path_factory):
-    """The command line of a package that lies in no clone: groundlab("worlds") -> the ended process."""
-    home = tmp_path_factory.mktemp("site")
-    (home / "groundlab").symlink_to(PACKAGE)  # as pip would lay it; modules keep the name of the link
+def modules_of(requirements: list[str]) -> set[str]:
+    """The modules that these requirements install."""
+    names = {re.split(r"[\[<>=!; ]", each)[0].lower().replace("-", "_") for each in requirements}
+    return {MODULES.get(name, name) for name in names}
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BASE = modules_of(PROJECT["dependencies"])
+MISSING = modules_of(PROJECT["optional-dependencies"]["lab"]) - BASE | {
+    "click",
+    "httpx2",
+    "huggingface_hub",
+    "submitit",
+}
+
+
+def lay(home: Path, without: set[str] = frozenset()):
+    """The command line, started in no clone: call("worlds") -> the ended process.
+
+    without: modules that cannot be imported there. call(..., code=...) runs Python in place of the command line.
+    """
     (home / "work").mkdir()
+    missing = f"import sys\nsys.modules.update(dict.fromkeys({sorted(without)}))\n"
+    (home / "sitecustomize.py").write_text(missing)
     ours = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDLAB_")}
 
-    def call(*words: object, keys: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "groundlab", *map(str, words)]
+    def call(*words: object, keys: str = "", code: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *(("-c", code) if code else ("-m", "groundlab", *map(str, words)))]
         environment = {**ours, "PYTHONPATH": str(home), "COLUMNS": "200"}
         options = {"env": environment, "cwd": home / "work", "input": keys, "timeout": 600}
         return subprocess.run(command, capture_output=True, text=True, **options)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def groundlab(tmp_path_factory):
+    """The command line outside a clone, with everything that the laboratory needs."""
+    home = tmp_path_factory.mktemp("site")
+    (home / "groundlab").symlink_to(PACKAGE)  # as pip would lay it; modules keep the name of the link
+    return lay(home)
+
+
+@pytest.fixture(scope="module")
+def worlds_alone(tmp_path_factory):
+    """The command line where only the worlds are installed; they share this clone's compiled loops."""
+    return lay(tmp_path_factory.mktemp("base"), MISSING)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +90,102 @@ def test_our_own_papers_need_one_and_say_why(words, groundlab):
     assert ended.returncode == 2 and ended.stdout == ""
     (line,) = ended.stderr.splitlines()
     assert "only a clone holds the configs, notebooks and published results" in line and "GROUNDLAB_ROOT" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("reproduce", "--help"),
+        ("worlds",),
+        ("play", "SimpleDoorKey"),
+        ("play", "BabyAI-GoToLocal-v0"),
+        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--episodes", "2", "--out", "bot"),
+        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--agent", "random", "--out", "random"),
+        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--agent", "reflex", "--out", "reflex"),
+    ],
+    ids=" ".join,
+)
+def test_the_worlds_alone_are_listed_played_and_exported(words, worlds_alone):
+    ended = worlds_alone(*words, keys="w\nq\n")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("reproduce", "--scale", "smoke"),
+        ("run", "random", "--world", "SimpleDoorKey", "--set", "lr=0.1", "--out", "out"),
+        ("evaluate", "random", "--world", "SimpleDoorKey", "--base-url", "http://127.0.0.1:1/v1"),
+        *(("figures",), ("review",), ("bench",), ("fingerprint",), ("methods",), ("seal", "x"), ("ledger", "x")),
+        *(("verify", "x"), ("compare", "x", "y"), ("pretrain", "smoke-t5", "--out", "lm"), ("model", "fetch")),
+        ("label", "goals", "--out", "labels"),
+        ("play", "--agent", "out"),
+        (
+            "export",
+            "demonstrations",
+            "--world",
+            "BabyAI-GoToLocal-v0",
+            "--agent",
+            "glam",
+            "--checkpoint",
+            "x",
+            "--out",
+            "o",
+        ),
+    ],
+    ids=lambda words: words[0],
+)
+def test_without_the_laboratory_every_other_command_says_what_to_install(words, worlds_alone):
+    ended = worlds_alone(*words)
+    assert ended.returncode == 2 and ended.stdout == "", ended.stdout + ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"groundlab: groundlab {words[0]}")
+    assert line.endswith('needs the laboratory; pip install "groundlab[lab]"')
+
+
+def test_a_mistake_is_a_usage_error_without_the_laboratory_too(worlds_alone):
+    ended = worlds_alone("play", "--sed", "3")
+    assert ended.returncode == 2 and "No such option" in ended.stderr and "Traceback" not in ended.stderr
+
+
+FROM_PYTHON = """
+import json, sys
+import gymnasium
+import groundlab
+before = sorted({name.partition(".")[0] for name in sys.modules})
+env = gymnasium.make("groundlab.worlds:groundlab/SimpleDoorKey-v0")
+env.reset(seed=0)
+print(json.dumps([before, env.observation_space["image"].shape]))
+"""
+
+
+def test_gymnasium_makes_a_world_by_name_from_the_declared_packages_alone(worlds_alone):
+    """gymnasium 1 has no entry points for environments, so an id names the module that registers it."""
+    ended = worlds_alone(code=FROM_PYTHON)
+    assert ended.returncode == 0, ended.stderr
+    before, shape = json.loads(ended.stdout.splitlines()[-1])
+    assert shape == [10, 10, 4]
+    assert not {"numba", "pydantic", "minigrid"} & set(before), "import groundlab is light"
+
+
+def test_the_block_of_the_readme_runs_with_the_worlds_alone(worlds_alone):
+    block = re.search(r"## From Python.*?```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block
+    ended = worlds_alone(code=block[1])
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_extra_lab_is_what_pip_is_told_and_the_base_is_small():
+    extras = PROJECT["optional-dependencies"]
+    assert {"lab", "slurm", "wandb", "datasets", "minari", "openenv", "trl", "verifiers", "gem", "dev"} == set(extras)
+    assert any(each.startswith("groundlab[lab") for each in extras["dev"])
+    assert not {"torch", "transformers", "scipy", "pandas", "openai"} & BASE
+    capped = [
+        each
+        for each in PROJECT["dependencies"]
+        if "<" in each or ("==" in each and not each.startswith(("crafter", "opensimplex")))
+    ]
+    assert not capped, "an upper bound excludes trainers"
+    assert all(find_spec(name) for name in BASE), "what is declared is installed here under this name"

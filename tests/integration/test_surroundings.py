@@ -9,9 +9,8 @@ import pytest
 import typer
 
 from groundlab.cli import options, printing
-from groundlab.core.errors import GroundlabError
+from groundlab.core.errors import GroundlabError, way_out
 from groundlab.core.schema import parse
-from groundlab.lab import machine
 from groundlab.lab.config import Entry, Experiment
 
 HEAD = "from groundlab.papers.method import Paper, Method\nfrom groundlab.worlds.registry import World, Rules\n"
@@ -138,6 +137,6 @@ def test_a_notebook_is_a_file_of_its_folder(name):
 
 
 def test_a_limit_of_the_machine_is_told_with_what_raises_it():
-    assert machine.way_out(OSError(24, "Too many open files")) == "raise the limit of open files (ulimit -n)"
-    assert machine.way_out(FileNotFoundError(2, "No such file", "/dev/null")).startswith("make /dev/null")
-    assert machine.way_out(ValueError("x")) == machine.way_out(FileNotFoundError(2, "No", "/a")) == ""
+    assert way_out(OSError(24, "Too many open files")) == "raise the limit of open files (ulimit -n)"
+    assert way_out(FileNotFoundError(2, "No such file", "/dev/null")).startswith("make /dev/null")
+    assert way_out(ValueError("x")) == way_out(FileNotFoundError(2, "No", "/a")) == ""

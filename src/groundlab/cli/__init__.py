@@ -5,7 +5,8 @@
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
 again". The commands are in runs.py, model.py, methods.py, play.py and export.py. They share options.py and printing.py.
-What a command needs is imported when it runs, so that `--help` and the lists come at once.
+What a command needs is imported when it runs, so that `--help` and the lists come at once, and so that `worlds`, `play`
+and `export` work where only the worlds are installed; the other commands then say what to install.
 """
 
 import atexit
@@ -14,17 +15,28 @@ import sys
 import tempfile
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-from click.exceptions import Abort, ClickException, Exit
 from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
 from groundlab.cli import export, methods, model, play, runs
-from groundlab.core.errors import LONGEST_LINE, UNFINISHED_EXIT_CODE, GroundlabError, Unfinished, clip, first_line
+from groundlab.cli.laboratory import is_installed, with_laboratory
+from groundlab.core.errors import (
+    LONGEST_LINE,
+    UNFINISHED_EXIT_CODE,
+    GroundlabError,
+    Unfinished,
+    clip,
+    first_line,
+    way_out,
+)
 from groundlab.core.storage import check_writable
+
+# the last is click's ClickException, or that of the click that typer carries
+_ENDINGS: Any = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 
 
 class _Commands(TyperGroup):
@@ -35,11 +47,13 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Unfinished("interrupted; the same command continues") from None
-        except (GroundlabError, Unfinished, OSError, MemoryError, ClickException, Exit, Abort):
+        except (GroundlabError, Unfinished, OSError, MemoryError, *_ENDINGS):
             raise
         except BaseException as error:
             from groundlab.cli import packages
 
+            if not is_installed():
+                raise
             if problem := packages.faulty():
                 raise GroundlabError(problem) from error
             raise
@@ -59,8 +73,10 @@ for command in (
         runs.bench,
         runs.fingerprint,
     ),
-    *(play.worlds, methods.methods, play.play, model.pretrain, model.label, model.ledger),
+    *(methods.methods, model.pretrain, model.label, model.ledger),
 ):
+    app.command()(with_laboratory(command))
+for command in (play.worlds, play.play):
     app.command()(command)
 app.add_typer(model.app, name="model")
 app.add_typer(export.app, name="export")
@@ -95,13 +111,11 @@ def main() -> None:
     except (GroundlabError, Unfinished) as error:
         _end(str(error), error.exit_code)
     except OSError as error:
-        from groundlab.lab import machine
-
         problem = error.strerror or first_line(error)
         if error.filename is None:  # a full disk behind standard output, no more processes, no network
-            way_out = machine.way_out(error) or "mend that"
-            _end(f"the system says: {problem}; {way_out}, and give the same command again", 2)
-        _end(f"{problem}: {error.filename}; {machine.way_out(error) or 'mend that file, or name another'}", 2)
+            fix = way_out(error) or "mend that"
+            _end(f"the system says: {problem}; {fix}, and give the same command again", 2)
+        _end(f"{problem}: {error.filename}; {way_out(error) or 'mend that file, or name another'}", 2)
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from groundlab.cli import laboratory
 from groundlab.cli.options import Seed, World
 from groundlab.cli.printing import print_text
 from groundlab.core.bounds import LAST_SEED
@@ -38,6 +39,8 @@ def demonstrations(
     seed: Seed = 0,
 ) -> None:
     """Write an agent's episodes: prompts, captions, images, actions, rewards, returns, seeds."""
+    if checkpoint is not None:
+        laboratory.require("groundlab export demonstrations --checkpoint")
     from groundlab.core.run import load_checkpoint
     from groundlab.papers import demonstrations as played
     from groundlab.papers.demonstrations import formats

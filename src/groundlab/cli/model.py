@@ -19,12 +19,18 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
-from groundlab.cli import options
+from groundlab.cli import laboratory, options
 from groundlab.cli.options import BaseUrl, Budget, Model, Prices, Seed, Set, parse_settings
 from groundlab.cli.printing import console, print_text
 from groundlab.core.errors import GroundlabError, unknown_name
 
 app = typer.Typer(no_args_is_help=True, help="Language models: memory, uploads, released weights.")
+
+
+@app.callback()
+def _group() -> None:
+    """Language models: memory, uploads, released weights."""
+    laboratory.require("groundlab model")
 
 
 def pretrain(

@@ -18,8 +18,9 @@ from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
 
+from groundlab.cli import laboratory
 from groundlab.cli.options import Seed
-from groundlab.cli.printing import PlainConsole, wide_console
+from groundlab.cli.printing import PlainConsole, print_text, wide_console
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
@@ -38,9 +39,17 @@ DOOR_KEY, BABYAI, REASONING, KNOWLEDGE, OTHER_BABYAI, MINIGRID, OTHER_PACKAGES =
 
 def worlds(
     package: Annotated[bool, typer.Option("--all", help="Also the ids that run through minigrid, slower.")] = False,
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Compile them all now, so that no first use has to wait; then stop.")
+    ] = False,
 ) -> None:
     """List the worlds: grid, time limit, missions."""
     from groundlab.worlds import families
+
+    if compile_:
+        from groundlab.worlds.first_use import compile_worlds
+
+        return print_text(f"compiled: {', '.join(compile_worlds())}, and all worlds of their families")
 
     wide = wide_console()
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -97,7 +106,7 @@ def play(
     """Play one episode in the terminal, beside what an agent would read of it, or watch one."""
     from groundlab.cli import session
     from groundlab.cli.keys import Keys
-    from groundlab.papers import recording, registry
+    from groundlab.papers import recording
     from groundlab.papers.stage import Stage
 
     if replay is not None:
@@ -107,7 +116,12 @@ def play(
             return session.replay(
                 recording.read(replay), keys, PlainConsole()
             )  # which looks at the terminal as it is now
-    spec, watched = registry.watched(agent, seed) if agent is not None else (None, None)
+    spec = watched = None
+    if agent is not None:
+        laboratory.require("groundlab play --agent")
+        from groundlab.papers import registry
+
+        spec, watched = registry.watched(agent, seed)
     name = world or (spec.world if spec else None)
     if name is None:
         raise GroundlabError("no world is named; give one (groundlab worlds lists all), --agent or --replay")

@@ -5,6 +5,7 @@ with Keys() as keys:
 """
 
 import time
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -13,7 +14,9 @@ from groundlab.cli.screen import Decision, Screen
 from groundlab.papers import recording
 from groundlab.papers.recording import Episode
 from groundlab.papers.stage import Stage
-from groundlab.papers.watching import Watched
+
+if TYPE_CHECKING:
+    from groundlab.papers.watching import Watched
 
 _GRID_KEYS = {
     **{"a": "left", "left": "left", "d": "right", "right": "right", "w": "forward", "up": "forward"},
@@ -50,7 +53,7 @@ def keys_of(stage: Stage) -> dict[str, int]:
     return {key: stage.actions.index(name) for key, name in names.items()}
 
 
-def _help(stage: Stage, agent: Watched | None) -> str:
+def _help(stage: Stage, agent: "Watched | None") -> str:
     if agent is not None and not agent.moves:
         return _PLANNED_HELP
     numbered = ", ".join(f"{number} {name}" for number, name in enumerate(stage.actions[:10]))
@@ -58,7 +61,7 @@ def _help(stage: Stage, agent: Watched | None) -> str:
     return f"{own}\n{_AGENT_HELP}" if agent else own
 
 
-def play(stage: Stage, keys: Keys, console: Console, agent: Watched | None = None) -> None:
+def play(stage: Stage, keys: Keys, console: Console, agent: "Watched | None" = None) -> None:
     """One episode by keys, an agent's, or both in turns."""
     told, numbers = _help(stage, agent), keys_of(stage)
     screen = Screen(console, f"{stage.world.name}, layout {stage.layout}: {stage.mission}\n{told}", stage)
@@ -90,7 +93,7 @@ def _ending(stage: Stage) -> str:
     return f"{stage.outcome} after {stage.steps} step{'s' * (stage.steps != 1)}"
 
 
-def _action(key: str, numbers: dict[str, int], agent: Watched | None, decision: Decision | None) -> int | None:
+def _action(key: str, numbers: dict[str, int], agent: "Watched | None", decision: Decision | None) -> int | None:
     """The action that a key stands for, the agent told of it; None for a key that is none."""
     if agent is None or decision is None:
         return numbers.get(key)

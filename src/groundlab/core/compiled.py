@@ -12,8 +12,8 @@ from typing import Any
 
 import numba
 from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core import cgutils, event
+from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import make_array
 
 from groundlab.core.storage import digest_files
@@ -37,9 +37,31 @@ def _cache_folder() -> Path:
 if "NUMBA_CACHE_DIR" not in os.environ:
     numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
 
-compiled = njit(cache=True, nogil=True)
-# Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call.
-inlined = njit(nogil=True, forceinline=True)
+
+class _Announcement(event.Listener):
+    """Says once, on stderr, that a world is compiled: nothing else would tell why the first use takes so long."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins to compile a function, which no cache held."""
+        if not self._said and event.data["dispatcher"].py_func.__module__.startswith("groundlab.worlds"):
+            self._said = True
+            print("groundlab: compiling what this world needs (once; about 15 seconds)", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        """Numba is done with a function."""
+
+
+event.register("numba:compile", _Announcement())
+
+_KEPT: Any = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+compiled = njit(**_KEPT)
+# Inner functions: inlined by LLVM, which saves passing the arrays of a whole state to a real call. Python that calls
+# one runs it uncompiled, so no wrapper for Python is compiled either: a tenth of a world's first use.
+_INLINED = {"nogil": True, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inlined = register_jitable(**_INLINED)
 # The same for sums of products: each may be rounded once and added up in lanes, which only such loops allow.
 _SUMS = {"contract", "reassoc", "nsz"}
 compiled_sums = njit(cache=True, nogil=True, fastmath=_SUMS, error_model="numpy")
@@ -49,11 +71,11 @@ inlined_sums = njit(nogil=True, forceinline=True, fastmath=_SUMS, error_model="n
 def compiled_for(signature: str):
     """An inner function that stays a real call, compiled once, for one signature.
 
-    For what is large or rarely called, such as drawing levels: without a signature numba compiles it again for every
+    For what is large or rarely called, such as parts of levels: without a signature numba compiles it again for every
     mix of integer types, and inlined it is compiled wherever it is used. Give it the arrays of one environment, never
     a whole state, whose arrays would be counted in and out at every call.
     """
-    return njit(signature, cache=True, nogil=True)
+    return njit(signature, **_KEPT)
 
 
 @intrinsic

@@ -7,6 +7,7 @@ they are loaded, so groundlab sets them as soon as it is imported, where a user 
 
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,12 +22,20 @@ AVX2 = MappingProxyType(
 )
 """What holds each library to AVX2. numpy has no upper bound: it is told the names of all sets beyond."""
 _NEEDED = {"avx2", "fma"}
+_NAMED_SO = (2, 4)  # the first numpy that knows these names; an older one, as beside vLLM, warns of each at every start
 
 
 def hold() -> None:
     """Hold what is loaded from now on to AVX2; nothing on a CPU without it, where some libraries would crash."""
     if _has_avx2():
-        os.environ.update(AVX2 | os.environ)
+        held = dict(AVX2)
+        if _numpy_version() < _NAMED_SO:
+            del held["NPY_DISABLE_CPU_FEATURES"]
+        os.environ.update(held | os.environ)
+
+
+def _numpy_version() -> tuple[int, ...]:
+    return tuple(map(int, version("numpy").split(".")[:2]))
 
 
 def ask_for_portable(asked: bool) -> None:

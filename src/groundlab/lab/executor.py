@@ -31,6 +31,7 @@ from groundlab.lab.progress import View, is_over, progress_view, say
 from groundlab.lab.run_hash import hash_run
 from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD, execute_run, follow, stop_on_signals
 from groundlab.papers import registry
+from groundlab.worlds import first_use
 
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
 SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
@@ -84,8 +85,9 @@ def compile_worlds() -> None:
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
     main_loop = Path(compiled.__file__).parents[1] / "worlds" / "levels.py"
     own = _CacheLocator.get_suitable_cache_subpath(str(main_loop))  # clones at other places have other folders
-    if not any((folder / own).glob("*step_envs*.nbi")):  # the index of numba's cache of the engine's main loop
+    if not any((folder / own).glob("*play_envs*.nbi")):  # the index of numba's cache of the engine's main loop
         say("compiling the worlds (once; about a minute)")
+        list(first_use.compile_worlds(crafter=False))
         settings = registry.resolve_settings("always", "SimpleDoorKey", {})
         registry.evaluate(registry.Request("always", "SimpleDoorKey", 0, settings))
 

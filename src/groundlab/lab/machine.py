@@ -3,7 +3,6 @@
 Everything is read once a process and kept, except `Usage`, which measures.
 """
 
-import errno
 import os
 import platform
 import resource
@@ -118,21 +117,6 @@ def _blas_kernels() -> list[str]:
     return sorted(
         {" ".join(str(each.get(key) or "?") for key in ("internal_api", "version", "architecture")) for each in found}
     )
-
-
-_WAYS_OUT = {
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "close other programs: this machine's files are all in use",
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
-}
-
-
-def way_out(error: BaseException) -> str:
-    """What helps where a limit of this machine was met; empty for other errors."""
-    if isinstance(error, OSError) and error.errno == errno.ENOENT and str(error.filename).startswith("/dev/"):
-        return f"make {error.filename}: every system has it, this container does not"
-    return _WAYS_OUT.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, Unfinished, first_line
+from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_out
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.lab import machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
@@ -140,8 +140,8 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
         _close_failed(run, record, str(error))
         raise
     except Exception as error:
-        way_out = f"; {machine.way_out(error)}" if machine.way_out(error) else ""
-        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{way_out}"
+        fix = f"; {way_out(error)}" if way_out(error) else ""
+        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{fix}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 

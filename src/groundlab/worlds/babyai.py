@@ -7,7 +7,7 @@ docs/papers/knowledge.md#s1-1), so the same seed gives the same level.
 
 import numpy as np
 
-from groundlab.core.compiled import compiled_for, inlined
+from groundlab.core.compiled import compiled, compiled_for, inlined
 from groundlab.worlds.codes import BALL, BLUE, BOX, DOOR, GREEN, GREY, KEY, LOCKED, PURPLE, RED, YELLOW
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import (
@@ -301,12 +301,14 @@ def _draw_level(cells, agent, mission, random, rules):
         _draw_pretraining_target(cells, mission, random, rules)
 
 
-@inlined
-def generate(grids, env, rules):
-    """Draw a new level from the environment's own stream."""
-    cells, mission = grids.cells[env], grids.missions[env]
-    _draw_level(cells, grids.agents[env], mission, grids.random[env], rules)
-    size, columns = rules[ROOM_SIZE], rules[COLUMNS]
-    track(cells, grids.agents[env], mission, grids.tracked[env], size - 1)
-    grids.sizes[env, 0], grids.sizes[env, 1] = (size - 1) * columns + 1, size
-    grids.max_steps[env] = navigations(mission) * size * size * columns
+@compiled
+def draw_levels(cells, contents, agents, missions, tracked, random, max_steps, sizes, levels, kind, mask):
+    """Draw a new level of each environment where `mask` [B] is true, from its own stream."""
+    for env in range(mask.shape[0]):
+        if mask[env]:
+            rules = levels[kind[env]]
+            size, columns = rules[ROOM_SIZE], rules[COLUMNS]
+            _draw_level(cells[env], agents[env], missions[env], random[env], rules)
+            track(cells[env], agents[env], missions[env], tracked[env], size - 1)
+            sizes[env, 0], sizes[env, 1] = (size - 1) * columns + 1, size
+            max_steps[env] = navigations(missions[env]) * size * size * columns

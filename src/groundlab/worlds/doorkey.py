@@ -13,7 +13,7 @@ The order of random draws is the original's (docs/papers/mediator.md#s1-2), so a
 
 import numpy as np
 
-from groundlab.core.compiled import compiled_for, inlined
+from groundlab.core.compiled import compiled, compiled_for
 from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, GREY, KEY, LOCKED, SOUTH, WALL, WEST
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import ANYWHERE, describe_object, start_part, track
@@ -27,6 +27,7 @@ from groundlab.worlds.rules import (
     MOVING_OBSTACLE,
     OPEN,
     RANDOM_BOX_KEY,
+    VARIANT,
 )
 
 SMALLEST_ROOM = 5
@@ -140,13 +141,15 @@ def _draw_level(cells, contents, agent, mission, random, level):
     describe_object(mission, 0, 0, DOOR, ANY, ANYWHERE)
 
 
-@inlined
-def generate(grids, env, level):
-    """Draw a new layout from the environment's own stream."""
-    cells, mission = grids.cells[env], grids.missions[env]
-    _draw_level(cells, grids.contents[env], grids.agents[env], mission, grids.random[env], level)
-    track(cells, grids.agents[env], mission, grids.tracked[env], DOOR_KEY_SIZE)
-    grids.max_steps[env] = DOOR_KEY_STEPS
+@compiled
+def draw_levels(cells, contents, agents, missions, tracked, random, max_steps, sizes, levels, kind, mask):
+    """Draw a new layout of each environment where `mask` [B] is true, from its own stream."""
+    for env in range(mask.shape[0]):
+        if mask[env]:
+            variant = levels[kind[env], VARIANT]
+            _draw_level(cells[env], contents[env], agents[env], missions[env], random[env], variant)
+            track(cells[env], agents[env], missions[env], tracked[env], DOOR_KEY_SIZE)
+            max_steps[env] = DOOR_KEY_STEPS
 
 
 @compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64)")
@@ -162,7 +165,7 @@ def _move_obstacle(cells, agent, random, x, y):
 
 
 @compiled_for("void(uint8[:, :, ::1], int64[::1], uint64[::1])")
-def move_obstacles(cells, agent, random):
+def _move_obstacles(cells, agent, random):
     """Every ball wanders, before the agent acts (as MiniGrid's DynamicObstacles); touching one ends nothing."""
     places = np.empty((DOOR_KEY_SIZE * DOOR_KEY_SIZE, 2), np.int64)
     found = 0
@@ -173,3 +176,11 @@ def move_obstacles(cells, agent, random):
                 found += 1
     for k in range(found):
         _move_obstacle(cells, agent, random, places[k, 0], places[k, 1])
+
+
+@compiled
+def move_obstacles_of(cells, agents, random, mask):
+    """The balls of each environment where `mask` [B] is true wander."""
+    for env in range(mask.shape[0]):
+        if mask[env]:
+            _move_obstacles(cells[env], agents[env], random[env])

@@ -51,7 +51,7 @@ class WorldFamily(ABC):
         """Its rows by name."""
 
     @abstractmethod
-    def make(self, world: Any, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
+    def make(self, world: Any, num_envs: int, seed: int | None = None, **options: Any) -> "VectorEnv":
         """A vector environment of `num_envs` copies of a row; its observations are a dict of batches."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class GridFamily(WorldFamily):
         """Those of `registry.WORLDS` as it is now, and those that packages add."""
         return {row.name: row for row in (*WORLDS.values(), *self._added) if row.family == self.name}
 
-    def make(self, world: World, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
+    def make(self, world: World, num_envs: int, seed: int | None = None, **options: Any) -> "VectorEnv":
         from groundlab.worlds.vector import GridVectorEnv  # here, because it loads the compiled engine
 
         return GridVectorEnv(world, num_envs, seed, **options)
@@ -157,7 +157,7 @@ class CrafterFamily(WorldFamily):
     def worlds(self) -> Mapping[str, CrafterWorld]:
         return CRAFTER_WORLDS
 
-    def make(self, world: Any, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
+    def make(self, world: Any, num_envs: int, seed: int | None = None, **options: Any) -> "VectorEnv":
         from groundlab.worlds.crafter.vector import CrafterVectorEnv  # here, because it loads the crafter package
 
         return CrafterVectorEnv(world, num_envs, seed, **options)
@@ -222,7 +222,7 @@ def find(name: str) -> Any:
     return WORLDS[name] if name in WORLDS else family.worlds[name]
 
 
-def make(id: str, num_envs: int, seed: int | None = None, **options) -> "VectorEnv":
+def make(id: str, num_envs: int, seed: int | None = None, **options: Any) -> "VectorEnv":
     """A vector environment of `num_envs` copies of the world `id`.
 
     options: `autoreset`, `kinds`, `num_dists` (see GridVectorEnv); Crafter's worlds take `autoreset`, `success` and

@@ -26,7 +26,7 @@ class GridEnv(gym.Env):
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 3}  # noqa: RUF012 - Gymnasium's own declaration
 
-    def __init__(self, world: str, render_mode: str | None = None, **options):
+    def __init__(self, world: str, render_mode: str | None = None, **options: Any):
         if not isinstance(options.get("kinds", ""), str):
             raise GroundlabError(f'one environment plays one kind; make {world}/KIND, or give kinds="per-episode"')
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -41,7 +41,9 @@ class GridEnv(gym.Env):
         self._yes, self._no = np.ones(1, np.bool_), np.zeros(1, np.bool_)
         self._mission = ""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode; a seed gives the level of the original with that seed."""
         if seed is not None:
             self.grids.random[0] = seed_row(spread_seeds(seed, 1)[0])
@@ -50,7 +52,7 @@ class GridEnv(gym.Env):
         self._mission = mission_text(self.grids.missions[0])
         return self._observation(), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """(observation, reward, terminated, truncated, info) after one action."""
         if not (isinstance(action, int | np.integer) and 0 <= action < len(ACTIONS)):
             check_actions([action], 1)
@@ -68,7 +70,7 @@ class GridEnv(gym.Env):
             "mission": self._mission,
         }
 
-    def render(self):
+    def render(self) -> np.ndarray | str | None:  # type: ignore[override] - gymnasium's has frames of any type
         """A picture uint8 [H * 32, W * 32, 3] for rgb_array, a string for ansi.
 
         Door-key worlds draw what the agent has seen, the others the whole level with the agent's view lit.

@@ -33,6 +33,8 @@ _AUTORESET = {
 }
 _KINDS = ("fixed-per-env", "per-episode")
 Kinds = str | Sequence[str]
+Step = tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+"""(observations, rewards [B], terminated [B], truncated [B], info)."""
 
 
 def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
@@ -166,7 +168,9 @@ class GridVectorEnv(gym.vector.VectorEnv):
         names = self.world.kinds
         return [names[kind] if names else "" for kind in self.grids.kind]
 
-    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start new episodes; see the class docstring for `seed` and `options`."""
         mask = reset_mask(options, self.num_envs)
         for env, each in enumerate(spread_seeds(seed, self.num_envs)):
@@ -185,7 +189,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         for env in mask.nonzero()[0].tolist():
             self._missions[env] = mission_text(missions[env])
 
-    def step(self, actions):
+    def step(self, actions: Any) -> Step:
         """One step of all environments: (observations, rewards [B], terminated [B], truncated [B], info)."""
         actions = check_actions(actions, self.num_envs)
         mask, resets = self._everyone, self._nobody

@@ -76,9 +76,10 @@ def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkey
     compiled = []
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(executor.registry, "evaluate", compiled.append)
-    for folder, calls in (("worlds_0f1e", 1), (Path(levels.step_envs.stats.cache_path).name, 1)):
+    monkeypatch.setattr(executor.first_use, "compile_worlds", lambda crafter: [])
+    for folder, calls in (("worlds_0f1e", 1), (Path(levels.play_envs.stats.cache_path).name, 1)):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "levels.step_envs-77.py311.nbi").touch()
+        (tmp_path / folder / "levels.play_envs-77.py311.nbi").touch()
         executor.compile_worlds()
         assert len(compiled) == calls
 

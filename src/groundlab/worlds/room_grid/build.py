@@ -7,7 +7,7 @@ instead, so rarely that no test met it, the level begins anew too.
 
 import numpy as np
 
-from groundlab.core.compiled import compiled_for, inlined
+from groundlab.core.compiled import compiled, compiled_for, inlined
 from groundlab.worlds.codes import BALL, BLUE, BOX, DOOR, DRAWN_COLOURS, KEY, RED, STEP_X, STEP_Y
 from groundlab.worlds.dynamics import put, take
 from groundlab.worlds.missions import (
@@ -322,15 +322,16 @@ def _draw_level(cells, contents, agent, mission, tracked, random, rules):
             break
 
 
-@inlined
-def generate(grids, env, rules):
-    """Draw a new level from the environment's own stream."""
-    cells, mission, size = grids.cells[env], grids.missions[env], rules[ROOM_SIZE]
-    _draw_level(
-        cells, grids.contents[env], grids.agents[env], mission, grids.tracked[env], grids.random[env], rules
-    )  # fmt: skip
-    cells_of_rooms = size * size * rules[COLUMNS] * rules[ROWS]
-    grids.max_steps[env] = rules[TIME_LIMIT] if rules[TIME_LIMIT] else navigations(mission) * cells_of_rooms
+@compiled
+def draw_levels(cells, contents, agents, missions, tracked, random, max_steps, sizes, levels, kind, mask):
+    """Draw a new level of each environment where `mask` [B] is true, from its own stream."""
+    for env in range(mask.shape[0]):
+        if mask[env]:
+            rules = levels[kind[env]]
+            _draw_level(cells[env], contents[env], agents[env], missions[env], tracked[env], random[env], rules)
+            cells_of_rooms = rules[ROOM_SIZE] * rules[ROOM_SIZE] * rules[COLUMNS] * rules[ROWS]
+            limit = rules[TIME_LIMIT]
+            max_steps[env] = limit if limit else navigations(missions[env]) * cells_of_rooms
 
 
 @compiled_for(f"void({GRID}, {GRID}, {GRID}, uint8[::1])")

@@ -140,7 +140,9 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self.observation_space = gym.spaces.Tuple([self.single_observation_space] * self.num_envs)
         self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(self.num_envs)])
 
-    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """(texts, info) of new episodes: environment i gets seed + i, or its own of a list; None: its stream goes on.
 
         options: "reset_mask" bool [B] restarts only those.
@@ -158,7 +160,9 @@ class TextVectorEnv(gym.vector.VectorEnv):
         texts = self._texts(views, mask, self.actions[:1] * self.num_envs)
         return tuple(texts), self._info(views, nothing, everything, nothing)
 
-    def step(self, actions: Sequence[str]):
+    def step(
+        self, actions: Sequence[str]
+    ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """(texts, rewards [B], terminated [B], truncated [B], info) after one word in each environment."""
         numbers, valid = self._parse(actions)
         restarted = self._finished if self._next_step else np.zeros(self.num_envs, np.bool_)
