@@ -44,7 +44,10 @@ def test_three_seeds_may_lie_anywhere_and_the_interval_leaves_their_range():
 
 def test_one_training_has_no_interval():
     assert not s.mean_interval(np.full((1, 50), 100.0)).known
-    assert not s.difference_interval(np.zeros((1, 9)), np.zeros((3, 9)), paired=True).known
+    gap = s.difference_interval(np.full((1, 9), 5.0), np.full((3, 9), 2.0), paired=True)
+    assert gap.value == 3 and not gap.known
+    assert gap.as_json() == {"value": 3, "low": None, "high": None}
+    assert s.Estimate(3.0, 1.0, 4.0).as_json() == {"value": 3, "low": 1, "high": 4}
     assert not s.ratio_interval(np.array([3.0]), np.array([2.0, 1.0])).known
 
 
