@@ -117,6 +117,12 @@ def test_a_printed_share_of_few_episodes_has_noise_of_its_own():
     assert not s.agrees_with_share(ours, 66, 50) and s.agrees_with_share(s.Estimate(70, 62, 77), 66, 50)
 
 
+def test_the_doubt_of_a_share_that_never_occurred_is_that_of_one_in_two_more_episodes():
+    """Agresti and Caffo: 9 of 10 in percent, for 8 of 8."""
+    assert s._one_event(8, (0, 100)) == pytest.approx(100 * 100 * 0.1 * 0.9 / 10)
+    assert s._one_event(8, (20, 100)) == pytest.approx(80 * 80 * 0.1 * 0.9 / 10)
+
+
 def test_a_band_is_students_at_each_point_and_is_cut_off():
     curves = np.array([[50.0, 99.0], [60.0, 100.0], [55.0, 90.0]])
     middle, low, high = s.band(curves, bounds=(0, 100))
