@@ -5,18 +5,27 @@ records that no run writes, and exhibits and claims that break, in the report's 
 """
 
 import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import chat_server
 import knowledge_data
 import numpy as np
+import pandas as pd
 import pytest
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import execute_run
 from groundlab.language.chat import Sampling, connection
-from groundlab.language.sentence_embedding import Embedder
+from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers import registry
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
+from groundlab.papers.worlds import bot
+from groundlab.report.claims import Claim
+from groundlab.report.judging import judge_claim
+from groundlab.report.records import Records
 
 
 @pytest.fixture
@@ -36,6 +45,77 @@ def test_a_planner_without_an_answer_is_counted_where_the_run_goes_on_without_it
     warned = {"groundlab.papers.mediator.planner: %s; the plan is to explore": asked}
     assert asked > 0 and manifest["history"][-1]["warnings"] == warned
     assert (tmp_path / "run" / "log.txt").read_text().count("; the plan is to explore") == asked
+
+
+def run_with(server, folder, **settings) -> Counter:
+    """What the manifest of a run that asks this server, or replays its ledger, counts."""
+    settings = {"planner": "openai", "layouts": "0-2", "ledger": str(folder.parent / "l"), **settings}
+    spec = registry.resolve("always", "SimpleDoorKey", 0, {**settings, "chat": {"model": "m"}})
+    return Counter(execute_run(spec, folder)["history"][-1].get("warnings", {}))
+
+
+def test_replies_without_a_plan_are_counted(tmp_path, monkeypatch):
+    with chat_server.ChatServer(chat_server.answer("I would rather not say")) as server:
+        monkeypatch.setenv(connection.ADDRESS, server.base_url)
+        warned = run_with(server, tmp_path / "run")
+    kind = "groundlab.papers.mediator.planner: %s gave no plan in %d replies; the plan is to explore"
+    assert warned.keys() == {kind} and warned[kind] * 3 >= len(server.requests) > 0
+
+
+def test_cut_replies_and_those_of_another_model_are_counted_when_they_come_and_when_they_are_replayed(
+    tmp_path, monkeypatch
+):
+    cut, other = chat_server.answer(finish="length"), chat_server.answer(of="m-small\x1b[2J")
+    with chat_server.ChatServer(cut, other, chat_server.answer()) as server:
+        monkeypatch.setenv(connection.ADDRESS, server.base_url)
+        warned = run_with(server, tmp_path / "run")
+    kinds = {
+        "groundlab.language.chat.ledger: a reply of %s was cut by length",
+        "groundlab.language.chat.ledger: a reply was asked of %s and came from %s",
+    }
+    assert warned.keys() == kinds and warned.total() < len(server.requests) + 10
+    assert run_with(None, tmp_path / "again", planner="recorded") == warned
+    told = (tmp_path / "again" / "log.txt").read_text()
+    assert r"asked of m and came from 'm-small\x1b[2J'" in told and "\x1b" not in told
+    assert [json.loads(line).keys() & {"cut", "of"} for line in (tmp_path / "l").read_text().splitlines()[:3]] == [
+        {"cut"},
+        {"of"},
+        set(),
+    ]
+
+
+def test_a_text_that_the_encoder_reads_only_in_part_is_warned_of(caplog):
+    embed = Embedder(load_encoder(resolve_model("quick-t5-s0")))
+    embed(["go to the red ball"])
+    assert not caplog.records
+    embed(["go to the red ball", "go " * 600])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is read to its token 512 only" in caplog.text
+
+
+def test_an_episode_without_a_plan_of_the_bots_says_so_in_its_row():
+    rows = bot.play("BabyAI-KeyInBox-v0", list(range(5)))
+    lost = [row for row in rows if not row["success"]]
+    assert lost and all(row["no_plan"] for row in lost)
+    assert not any("no_plan" in row for row in rows if row["success"])
+
+
+def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
+    runs = [{"run": f"r{seed}", "paper": "mediator", "seed": seed, "wall_seconds": 1.0} for seed in range(5)]
+    spec = {"method": "mediator", "world": "SimpleDoorKey", "settings": {}}
+    curves = pd.DataFrame(
+        {**spec, "run": run["run"], "seed": run["seed"], "iteration": number, "frames": number, "success": success}
+        for run in runs
+        for number, success in enumerate([None, None] if run["seed"] == 3 else [None, 50.0], start=1)
+    )
+    none = pd.DataFrame(columns=["method", "world", "settings", "policy", "seed", "run"])
+    records = Records(Path(), pd.DataFrame([{**spec, **run} for run in runs]), none, curves, none, {"scale": "quick"})
+    facts = {"id": "a", "paper": "mediator", "locus": "x", "statement": "s", "source": "t", "tolerance": "numeric"}
+    select = {"method": "mediator", "world": "SimpleDoorKey", "when": "training"}
+    claim = Claim.model_validate({**facts, "range": {"success": ("0", "100")}, "select": select})
+    assert "no training episode of seed 3 of" in judge_claim(claim, records).reason
+    ended = replace(records, curves=curves.assign(success=50.0))
+    assert "no training episode" not in judge_claim(claim, ended).reason
 
 
 def test_a_run_that_nothing_happened_to_has_no_warnings(tmp_path):

@@ -8,6 +8,7 @@ Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). Th
 (docs/papers/knowledge.md#s5-2).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.learning.devices import check_device
 
-LONGEST = 512  # tokens of a text; what follows is not read
+_log = logging.getLogger(__name__)
+LONGEST = 512  # tokens of a text; what follows is not read, with a warning
 BATCH = 64
 Encode = Callable[[Sequence[str]], np.ndarray]
 
@@ -66,6 +68,9 @@ def _reader(model: Any, tokenizer: Any, device: str) -> Encode:
     @torch.inference_mode()
     def encode(texts: Sequence[str]) -> np.ndarray:
         batch = tokenizer(list(texts), padding=True, truncation=True, max_length=room, return_tensors="pt").to(device)
+        for full in torch.nonzero(batch["attention_mask"].sum(1) == room).flatten().tolist():
+            if (length := len(tokenizer(texts[full], verbose=False)["input_ids"])) > room:
+                _log.warning("a text of %d tokens is read to its token %d only", length, room)
         states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
         return pooled(states.float(), batch["attention_mask"]).cpu().numpy()
 

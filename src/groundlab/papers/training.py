@@ -101,11 +101,12 @@ def train(run: Run, learner: Learner) -> None:
 
 def evaluate_once(run: Run, evaluate: Callable[[Request], list[Evaluation]]) -> None:
     """The whole run of a method that follows a rule: there is nothing to train and nothing to resume."""
-    run.restore()
+    logged = run.restore() is not None  # killed after its only step, before its manifest said so
     spec = run.spec
     with run.abandonable():
         results = evaluate(Request(spec.method, spec.world, spec.seed, spec.settings))
     mean = results[0]["mean"]
-    run.log({"iteration": 1, **mean})
+    if not logged:
+        run.log({"iteration": 1, **mean})
     run.write_evaluation(results)
     run.advance(1, 1, dict, **{name: mean[name] for name in ("success", "mismatches") if name in mean})

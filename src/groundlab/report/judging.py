@@ -26,6 +26,7 @@ from groundlab.report.records import (
     holds_training,
     levels_at,
     load,
+    seeds_without_episodes,
     select,
     table,
     tables_of_both,
@@ -358,6 +359,8 @@ def _conclude(
         reasons.append(
             f"seeds of {', '.join(dict.fromkeys(split))} fall into two groups, far apart: intervals are too narrow"
         )
+    if silent := _silent(claim, records):
+        reasons.append(f"no training episode of {', '.join(silent)} ever ended: its mean is taken as 0")
     runs = _runs_behind(claim, records)
     return Verdict(
         claim,
@@ -378,6 +381,15 @@ def _splits(claim: Claim, records: Records, selector: Selector) -> bool:
     if "success" not in metrics or not _trained(records, selector):
         return False
     return in_two_groups(_values(records, selector, "success").mean(axis=1))
+
+
+def _silent(claim: Claim, records: Records) -> dict[str, None]:
+    """The seeds, by agent, whose mean over training is 0 because no episode ended."""
+    names, found = short_names(claim.paper), {}
+    for each in (side for side in claim.selectors if side.when == "training"):
+        seeds = seeds_without_episodes(select_rows(records, each))
+        found |= dict.fromkeys(f"seed {seed} of {each.short(names)}" for seed in seeds)
+    return found
 
 
 def _runs_behind(claim: Claim, records: Records) -> dict[str, float]:

@@ -195,6 +195,7 @@ def tables_of_both(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> tup
 def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
     """[seeds, 1]: a metric of training episodes, averaged over all frames; updates in which none ended are left out.
 
+    It is 0 for a seed of which none ever ended (`seeds_without_episodes`).
     Raises GroundlabError when one seed was run twice with other settings.
     """
     _refuse_duplicates(curves, "iteration")
@@ -204,6 +205,11 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
         finite = np.isfinite(values)
         means.append([np.average(values[finite], weights=frames[finite]) if finite.any() else 0.0])
     return np.array(means)
+
+
+def seeds_without_episodes(curves: pd.DataFrame, metric: str = "success") -> list[int]:
+    """The seeds of which no training episode ever ended."""
+    return [seed for seed, values in curves.groupby("seed")[metric] if not np.isfinite(values.astype(float)).any()]
 
 
 def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:

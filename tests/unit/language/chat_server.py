@@ -66,16 +66,20 @@ def _send(handler: BaseHTTPRequestHandler, body: bytes, code: int = 200, kind: s
         handler.wfile.write(body)
 
 
-def _completion(text: object, tokens: tuple[int, int] | None = (40, 9)) -> bytes:
+def _completion(
+    text: object, tokens: tuple[int, int] | None = (40, 9), finish: str = "stop", model: str | None = None
+) -> bytes:
     usage = tokens and {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    answer = {"id": "1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice], "usage": usage}
     return json.dumps(answer).encode()
 
 
-def answer(text: object = "action: {explore}.", tokens: tuple[int, int] | None = (40, 9)) -> Behaviour:
-    """A proper answer; tokens None is a server that does not count."""
-    return lambda handler, body: _send(handler, _completion(text, tokens))
+def answer(
+    text: object = "action: {explore}.", tokens: tuple[int, int] | None = (40, 9), finish: str = "stop", of: str = ""
+) -> Behaviour:
+    """A proper answer; tokens None is a server that does not count. Else cut by length, or of another model."""
+    return lambda handler, body: _send(handler, _completion(text, tokens, finish, of or body["model"]))
 
 
 def rule(reply: Callable[[str], str]) -> Behaviour:

@@ -50,7 +50,7 @@ def test_wrong_shapes_are_refused():
         gae(rewards, values[:3], dones, last, 0.9, 0.9)
     with pytest.raises(ValueError, match=r"last_value \[B\]"):
         gae(rewards, values, dones, last[:1], 0.9, 0.9)
-    with pytest.raises(ValueError, match="one number for each of the 3 steps"):
+    with pytest.raises(ValueError, match=r"^rewards is of shape \[2\]; give one number for each of the 3 steps"):
         nested(rewards[:2, 0], values[:3, 0], 0.9, 0.9)
     with pytest.raises(ValueError, match=r"must be \[N\]"):
         token_gae(rewards[:, 0], values[:, 0], dones[:3, 0], 0.9, 0.9)

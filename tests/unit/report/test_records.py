@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import made_up
+import pandas as pd
 import pytest
 
 from groundlab.core.errors import GroundlabError
@@ -81,3 +82,10 @@ def test_records_with_other_rows_know_nothing_of_what_was_selected_before(result
     assert select_rows(records, rule) is select_rows(records, rule)
     fewer = replace(records, evaluations=records.evaluations.loc[records.evaluations["layout"] < 10])
     assert len(select_rows(fewer, rule)) == 10
+
+
+def test_two_runs_of_one_seed_are_named():
+    rows = pd.DataFrame({"seed": [0, 0, 1], "layout": [5, 5, 5], "run": ["first", "second", "other"], "steps": 3.0})
+    with pytest.raises(GroundlabError, match=r"two runs of one seed match \(first, second\); .*take out the run"):
+        table(rows, "steps")
+    assert table(rows.iloc[1:], "steps").tolist() == [[3.0], [3.0]]

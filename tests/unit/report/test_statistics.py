@@ -44,7 +44,10 @@ def test_three_seeds_may_lie_anywhere_and_the_interval_leaves_their_range():
 
 def test_one_training_has_no_interval():
     assert not s.mean_interval(np.full((1, 50), 100.0)).known
-    assert not s.difference_interval(np.zeros((1, 9)), np.zeros((3, 9)), paired=True).known
+    gap = s.difference_interval(np.full((1, 9), 5.0), np.full((3, 9), 2.0), paired=True)
+    assert gap.value == 3 and not gap.known
+    assert gap.as_json() == {"value": 3, "low": None, "high": None}
+    assert s.Estimate(3.0, 1.0, 4.0).as_json() == {"value": 3, "low": 1, "high": 4}
     assert not s.ratio_interval(np.array([3.0]), np.array([2.0, 1.0])).known
 
 
@@ -112,6 +115,12 @@ def test_a_printed_share_of_few_episodes_has_noise_of_its_own():
     assert not ours.holds(100) and s.agrees_with_share(ours, 100, 100)
     assert not s.agrees_with_share(s.Estimate(80, 78, 82), 100, 50)
     assert not s.agrees_with_share(ours, 66, 50) and s.agrees_with_share(s.Estimate(70, 62, 77), 66, 50)
+
+
+def test_the_doubt_of_a_share_that_never_occurred_is_that_of_one_in_two_more_episodes():
+    """Agresti and Caffo: 9 of 10 in percent, for 8 of 8."""
+    assert s._one_event(8, (0, 100)) == pytest.approx(100 * 100 * 0.1 * 0.9 / 10)
+    assert s._one_event(8, (20, 100)) == pytest.approx(80 * 80 * 0.1 * 0.9 / 10)
 
 
 def test_a_band_is_students_at_each_point_and_is_cut_off():

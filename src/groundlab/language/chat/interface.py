@@ -33,15 +33,20 @@ class Tokens(NamedTuple):
 class Reply(str):
     """A reply is its text; one that a model has worked for also says what that took.
 
-    tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices.
+    tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices. cut: it was not
+    written to its end; of: the model that wrote it, where that is not the one that was asked.
     """
 
     tokens: Tokens | None
     cost: float
+    cut: bool
+    of: str
 
-    def __new__(cls, text: str, tokens: Tokens | None = None, cost: float = 0.0) -> "Reply":
+    def __new__(
+        cls, text: str, tokens: Tokens | None = None, cost: float = 0.0, cut: bool = False, of: str = ""
+    ) -> "Reply":
         reply = super().__new__(cls, text)
-        reply.tokens, reply.cost = tokens, cost
+        reply.tokens, reply.cost, reply.cut, reply.of = tokens, cost, cut, of
         return reply
 
 

@@ -4,6 +4,7 @@ An append-only JSON-lines file with one reply a line, keyed by model, messages a
 
     {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 
+A reply that was cut by length, or that another model wrote, says so in its line ("cut", "of"), and each use warns.
 Processes may share one. Each appends whole lines under a lock; and who asks a question holds that question, so that
 another process with the same one waits and reads the reply instead of paying again. What was spent is the sum of the
 lines, so a budget holds across processes and restarts.
@@ -26,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.core.storage import digest_json
-from groundlab.language.chat.interface import MOST_TOKENS, ChatModel, Messages, Sampling
+from groundlab.language.chat.interface import MOST_TOKENS, ChatModel, Messages, Reply, Sampling
 
 _log = logging.getLogger(__name__)
 _TAIL = 0  # the byte of the lock file that stands for the end of the ledger; the others stand for questions
@@ -92,6 +93,8 @@ class Line(BaseModel):
     cost: Annotated[float, Field(ge=0)] = 0.0
     source: str = ""
     created: str = ""
+    cut: bool = False
+    of: str = ""
 
 
 class Ledger:
@@ -104,7 +107,7 @@ class Ledger:
     def __init__(self, path: Path):
         self.path = path
         self.accounts: dict[str, Account] = {}
-        self._replies: dict[str, str] = {}
+        self._replies: dict[str, Reply] = {}
         self._read_to, self._lines, self._warned = 0, 0, False
         self._read_on()
 
@@ -113,9 +116,14 @@ class Ledger:
         """What a reply is filed under."""
         return digest_json({"model": model, "messages": messages, "sampling": asdict(sampling)})
 
-    def find(self, model: str, messages: Messages, sampling: Sampling) -> str | None:
+    def find(self, model: str, messages: Messages, sampling: Sampling) -> Reply | None:
         """The reply on file, as far as the file has been read, or None."""
         return self._replies.get(self.key(model, messages, sampling))
+
+    @property
+    def flawed(self) -> int:
+        """Replies on file that were cut by length, or that another model wrote."""
+        return sum(reply.cut or bool(reply.of) for reply in self._replies.values())
 
     def account(self) -> Account:
         """What all replies on file took together."""
@@ -137,13 +145,16 @@ class Ledger:
             cost=getattr(reply, "cost", 0.0),
             source=source,
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            cut=getattr(reply, "cut", False),
+            of=getattr(reply, "of", ""),
         )
         storage.make_folder(self.path.parent)
         with self._locked(_TAIL):
             cut = self._read_on()
             if cut:
                 storage.truncate(self.path, self._read_to)
-            storage.append_line(self.path, line.model_dump())
+            flaws = {"cut", "of"} - line.model_dump(exclude_defaults=True).keys()
+            storage.append_line(self.path, line.model_dump(exclude=flaws))
             self._read_on()
 
     @contextmanager
@@ -182,7 +193,7 @@ class Ledger:
             raise GroundlabError(f"cannot read {clip(str(self.path), 200)}: {error.strerror}; give a file") from None
         for content in lines:
             line = self._parse(content, self._lines + 1)
-            self._replies[line.key] = line.reply
+            self._replies[line.key] = Reply(line.reply, cut=line.cut, of=line.of)
             self.accounts.setdefault(line.model, Account()).add(line)
             self._lines += 1
             self._read_to += len(content) + 1
@@ -248,7 +259,7 @@ class Recorded:
                 f"{clip(str(self.ledger.path))} holds no reply of {shown_value(self.model)} to {question}; "
                 "run the same command with --set planner=scripted (or openai, local) to fill it"
             )
-        return found
+        return _used(found, self.model)
 
 
 @dataclass(frozen=True)
@@ -268,11 +279,20 @@ class Recording:
         question = (self.model, messages, sampling)
         found = self.ledger.find(*question)
         if found is not None:
-            return found
+            return _used(found, self.model)
         with self.ledger.asking(*question):
             found = self.ledger.find(*question)
             if found is None:
                 self.budget.check(self.ledger)
                 found = self.maker.reply(messages, sampling)
                 self.ledger.add(*question, found, self.source)
-        return found
+        return _used(found, self.model)
+
+
+def _used(reply: str, model: str) -> str:
+    """The reply itself; what it lacks is told each time, so that the record of a run counts it."""
+    if getattr(reply, "cut", False):
+        _log.warning("a reply of %s was cut by length", model)
+    if of := getattr(reply, "of", ""):
+        _log.warning("a reply was asked of %s and came from %s", model, of)
+    return reply

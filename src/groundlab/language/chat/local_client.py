@@ -80,8 +80,9 @@ class Local:
                 pad_token_id=tokenizer.pad_token_id,
                 logits_processor=[_refuse_nan],
             )
-        reply = output[0, prompt:]
-        return Reply(tokenizer.decode(reply, skip_special_tokens=True), Tokens(prompt, len(reply)))
+        reply, ends = output[0, prompt:].tolist(), model.generation_config.eos_token_id
+        cut = len(reply) == length and reply[-1] not in (ends if isinstance(ends, list) else [ends])
+        return Reply(tokenizer.decode(reply, skip_special_tokens=True), Tokens(prompt, len(reply)), cut=cut)
 
 
 @contextmanager

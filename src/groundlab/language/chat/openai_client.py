@@ -4,9 +4,9 @@
 
 One question is put at most `attempts` times. Put again after a growing pause, or after the one that the server asks
 for: refusals for now (408, 409, 429, 5xx), no answer in time, a cut connection, and answers that are no chat answer
-(another content type, broken JSON, no choices, no text, too long). Not put again: refusals for good (400, 401, 404),
-redirects, and compressed answers, which could unfold to any size. What then remains is `Unanswered`, one line. No key
-is ever in it.
+(another content type, broken JSON, no choices, no text, an error beside them, too long). Not put again: refusals for
+good (400, 401, 404), redirects, and compressed answers, which could unfold to any size. What then remains is
+`Unanswered`, one line. No key is ever in it.
 """
 
 import logging
@@ -32,6 +32,7 @@ _LONGEST_REASON, _LONGEST_NAME = 140, 70  # characters of an error line that are
 _YEAR = 365 * 86_400.0
 _NOTHING = Tokens(0, 0)
 _FOR_NOW = (408, 409, 425, 429)  # and 500 to 599
+_CUT = ("length", "content_filter")  # reasons to finish that are no end
 _HINTS = {
     401: f"; set {KEY} to a key of this server",
     403: f"; set {KEY} to a key that may use this model",
@@ -47,6 +48,7 @@ class _Message(BaseModel):
 
 class _Choice(BaseModel):
     message: _Message
+    finish_reason: Any = None
 
 
 Count = Annotated[int, Field(ge=0, le=MOST_TOKENS, strict=True)]
@@ -69,6 +71,8 @@ class _Answer(BaseModel):
     """What we read of a chat completion."""
 
     choices: list[_Choice]
+    model: Any = None
+    error: Any = None
     usage: Annotated[_Usage | None, WrapValidator(_or_none)] = None
 
 
@@ -127,10 +131,11 @@ class Server:
             raise _what_broke(error.__cause__) from None
         except Exception as error:  # the libraries trip over hostile answers in ways of their own
             raise _Trouble(f"the answer cannot be read ({type(error).__name__})") from None
-        text, tokens = _read(answer.content, answer.headers.get("content-type", ""))
-        paid = _sum(tokens, lost) if tokens else None
+        reply = _read(answer.content, answer.headers.get("content-type", ""), self.model)
+        paid = _sum(reply.tokens, lost) if reply.tokens else None
         cost = self.connection.prices.cost(paid) if paid else 0.0
-        return Reply(self.connection.without_key(text), paid, cost)
+        hidden = self.connection.without_key
+        return Reply(hidden(reply), paid, cost, reply.cut, hidden(reply.of))
 
     def _unanswered(self, trouble: _Trouble, attempts: int) -> Unanswered:
         times = "once" if attempts == 1 else f"{attempts} times"
@@ -201,8 +206,8 @@ def _what_broke(cause: BaseException | None) -> _Trouble:
     return _Trouble(f"the connection was cut ({type(cause).__name__})")
 
 
-def _read(body: bytes, content_type: str) -> tuple[str, Tokens | None]:
-    """The text of the first choice, and its tokens where the server counts. Raises _Trouble."""
+def _read(body: bytes, content_type: str, asked: str) -> Reply:
+    """The text of the first choice, its tokens where the server counts, and what it lacks. Raises _Trouble."""
     kind = content_type.partition(";")[0].strip()
     if not kind.endswith("json"):
         raise _Trouble(f"the answer is {kind or 'of no content type'}, not JSON")
@@ -215,10 +220,11 @@ def _read(body: bytes, content_type: str) -> tuple[str, Tokens | None]:
     used = answer.usage
     tokens = Tokens(used.prompt_tokens, used.completion_tokens) if used else None
     text = answer.choices[0].message.content if answer.choices else None
-    if text is None:
-        what = "text" if answer.choices else "choice"
-        raise _Trouble(f"the answer holds no {what}", lost=tokens or _NOTHING)
-    return text, tokens
+    if text is None or answer.error:
+        what = "an error" if answer.error else "no text" if answer.choices else "no choice"
+        raise _Trouble(f"the answer holds {what}", lost=tokens or _NOTHING)
+    of = shown_value(answer.model, _LONGEST_NAME) if answer.model not in (None, "", asked) else ""
+    return Reply(text, tokens, cut=answer.choices[0].finish_reason in _CUT, of=of)
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -218,6 +218,8 @@ def label(labelling: Labelling, data: Dataset) -> Report:
     summary = _LABEL[labelling.form](labelling, chat, data)
     storage.write_json(labelling.out / "labelling.json", facts)
     after = ledger.account() if ledger else Account()
+    if ledger and ledger.flawed:
+        summary += f"; {ledger.flawed} replies of the ledger were cut by length or came from another model"
     spent = Account(*(value - getattr(before, name) for name, value in vars(after).items()))
     storage.write_json(
         labelling.out / "account.json", {"made": summary, "model": chat.model, "asked_last": vars(spent)}

@@ -72,6 +72,7 @@ class Planner:
                 shown = reply[:_LONGEST_SHOWN]
                 again: Messages = [{"role": "assistant", "content": shown}]
                 messages = [*messages, *again, {"role": "user", "content": f"{REMINDER}\n{text}"}]
+        _log.warning("%s gave no plan in %d replies; the plan is to explore", self.chat.model, ATTEMPTS)
         return reply, FALLBACK
 
 

@@ -21,7 +21,7 @@ from groundlab.worlds.codes import ACTIONS
 def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[dict[str, Any]]:
     """One episode a layout (the reset seed), played by the bot: rows as `episodes.play_layouts` gives them.
 
-    An episode in which minigrid's planner has no plan is a failure, as long as it lasted.
+    An episode in which minigrid's planner has no plan is a failure, as long as it lasted; its row says `no_plan`.
     """
     kinds = worlds.find(world).kinds
     names = [f"{world}/{kind}" for kind in kinds] if len(kinds) > 1 else [world]
@@ -31,17 +31,18 @@ def play(world: str, layouts: list[int], num_dists: int | None = None) -> list[d
 
 def _episode(env: worlds.GridEnv, layout: int, num_dists: int | None) -> dict[str, Any]:
     env.reset(seed=layout)
-    bot, taken, total, terminated, truncated = Bot(env), [], 0.0, False, False
+    bot, taken, total, terminated, truncated, lost = Bot(env), [], 0.0, False, False, {}
     while not (terminated or truncated):
         try:
             action = bot.act()
         except NO_PLAN:
+            lost = {"no_plan": True}
             break
         _, reward, terminated, truncated, _ = env.step(action)
         bot.observe(action)
         taken.append(int(action))
         total += reward
-    row = {"layout": layout, "steps": len(taken), "success": total > 0, "return": total}
+    row = {"layout": layout, "steps": len(taken), "success": total > 0, "return": total, **lost}
     row |= {"kind": env.world.kinds[0]} if env.world.kinds else {}
     recording.keep(row, env.world.name, ACTIONS, taken, num_dists)
     return row

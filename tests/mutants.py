@@ -1,0 +1,201 @@
+"""Mutants: does a test fail where the code is changed? In a sample of each file, by the tests beside it.
+
+    nox -s mutants                                  25 mutants of each file of TESTS
+    nox -s mutants -- 40 learning/returns.py        40 of one
+
+The changes are mutmut's. Its runner is not used, as it leaves out what is decorated: compiled loops and dataclasses.
+Each mutant is written into a copy of the package, and a fork that has the libraries loaded already runs the tests that
+pass through the changed function (those of a session's fixture may be missed). Compiled loops are run as Python.
+Left out: annotations, docstrings, the words of errors, and two of the three changes of a text.
+"""
+
+import contextlib
+import difflib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import NamedTuple
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.file_mutation import MutationVisitor
+from mutmut.node_mutation import mutation_operators
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = {
+    "learning/returns.py": ["learning/test_returns.py"],
+    "learning/credit.py": ["learning/test_credit.py"],
+    "learning/ppo.py": ["learning/test_ppo.py"],
+    "report/statistics.py": ["report/test_statistics.py"],
+    "report/judging.py": ["report/test_claims.py"],
+    "worlds/text.py": ["worlds/test_text.py"],
+    "worlds/dynamics.py": ["worlds/test_dynamics.py"],
+    "papers/training.py": ["papers/test_training.py"],
+}
+ONE_FILE = "GROUNDLAB_MUTANTS_OF"  # set in the process that tries the mutants of one file
+EXAMPLES = 25  # of a property that names no number of its own
+SLACK = 5  # times the CPU time of the undisturbed tests, and ten seconds, that a mutant may take
+
+
+class Mutant(NamedTuple):
+    """A changed file, and the first and last line of the function that is changed (of the file, where it is none)."""
+
+    code: str
+    first: int
+    last: int
+
+
+class _Changes(MutationVisitor):
+    """mutmut's mutations, of what is decorated too."""
+
+    def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Decorator | cst.Raise):
+            return True
+        bare = node.with_changes(decorators=()) if isinstance(node, cst.FunctionDef | cst.ClassDef) else node
+        return super()._skip_node_and_children(bare)
+
+
+def mutants(code: str) -> list[Mutant]:
+    """Every mutant of a file, in the order of its lines."""
+    wrapper, changes = MetadataWrapper(cst.parse_module(code)), _Changes(mutation_operators, set())
+    wrapper.visit(changes)
+    positions, texts, made = wrapper.resolve(PositionProvider), set(), {}
+    for mutation in changes.mutations:
+        if isinstance(mutation.original_node, cst.SimpleString):
+            if mutation.original_node in texts:
+                continue
+            texts.add(mutation.original_node)
+        changed = wrapper.module.deep_replace(mutation.original_node, mutation.mutated_node).code  # type: ignore[union-attr]
+        function = mutation.contained_by_top_level_function
+        lines = positions[function] if isinstance(function, cst.FunctionDef) else None
+        made[changed] = Mutant(changed, lines.start.line, lines.end.line) if lines else Mutant(changed, 1, 10**6)
+    return [mutant for changed, mutant in made.items() if changed != code]
+
+
+class _Lines:
+    """A plugin of pytest: which lines of a file each test passes through, the quickest test first."""
+
+    def __init__(self, file: Path):
+        self._file, self.seen, self._began = str(file), {}, 0.0
+
+    def pytest_runtest_protocol(self, item, nextitem):
+        """Trace one test with its fixtures."""
+        lines, self._began = set(), time.process_time()
+        self.seen[item.nodeid] = [0.0, lines]
+
+        def line(frame, event, argument):
+            lines.add(frame.f_lineno)
+            return line
+
+        sys.settrace(lambda frame, event, argument: line if frame.f_code.co_filename == self._file else None)
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        """The test is over."""
+        sys.settrace(None)
+        self.seen[nodeid][0] = time.process_time() - self._began
+
+    def save(self) -> None:
+        """Leave {test: lines} for the process that this one was forked from."""
+        quickest = sorted(self.seen.items(), key=lambda item: item[1][0])
+        Path("lines.json").write_text(json.dumps({name: sorted(lines) for name, (_, lines) in quickest}))
+
+
+def _forked(tests: list[str], seconds: int, *plugins: _Lines) -> int:
+    """The exit code of pytest in a fork of this process; negative where a signal ended it."""
+    import pytest
+
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        code = pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests], plugins=plugins)
+        for plugin in plugins:
+            plugin.save()
+        os._exit(int(code))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@contextlib.contextmanager
+def _copy() -> Iterator[Path]:
+    """A tree like this one, with a package that may be written to."""
+    with tempfile.TemporaryDirectory(prefix="groundlab-mutants-") as folder:
+        for each in ROOT.iterdir():
+            if each.name not in ("src", ".nox"):
+                (Path(folder) / each.name).symlink_to(each)
+        shutil.copytree(ROOT / "src", Path(folder) / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        yield Path(folder)
+
+
+def try_file(name: str, count: int) -> None:
+    """Print the score of a sample of one file's mutants, and those that live."""
+    with _copy() as tree:
+        os.chdir(tree)
+        sys.path.insert(0, str(tree / "src"))
+        import groundlab  # holds the libraries to their instruction set before they load
+
+        assert Path(groundlab.__file__).is_relative_to(tree)
+        import hypothesis
+        import pandas  # noqa: F401
+        import torch  # noqa: F401
+
+        hypothesis.settings.register_profile("mutants", max_examples=EXAMPLES, deadline=None, database=None)
+        hypothesis.settings.load_profile("mutants")
+        file = tree / "src" / "groundlab" / name
+        code, tests = file.read_text(), [f"tests/unit/{each}" for each in TESTS[name]]
+        if _forked(tests, 3600, _Lines(file)) != 0:
+            raise SystemExit(f"{name}: {' '.join(tests)} fails without any change; mend that first")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        limit = int(10 + SLACK * before)
+        lines = json.loads(Path("lines.json").read_text())
+        sys.dont_write_bytecode = True
+        Path(cache_from_source(str(file))).unlink(missing_ok=True)
+        whole = mutants(code)
+        sample = random.Random(name).sample(whole, min(count, len(whole)))
+        results, began = {"killed": 0, "timed out": 0, "alive": 0}, time.monotonic()
+        for mutant in sample:
+            passing = [test for test, seen in lines.items() if any(mutant.first < n <= mutant.last for n in seen)]
+            file.write_text(mutant.code)
+            end = _forked(passing, limit) if passing else 0
+            outcome = "alive" if end == 0 else "timed out" if end in (-signal.SIGXCPU, -signal.SIGKILL) else "killed"
+            results[outcome] += 1
+            print(outcome[0], end="", flush=True)
+            if outcome == "alive":
+                _show(name, code, mutant.code, len(passing))
+        told = ", ".join(f"{number} {outcome}" for outcome, number in results.items())
+        print(f"\n{name}: {told} of {len(whole)} mutants, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _show(name: str, code: str, changed: str, tests: int) -> None:
+    """Print a mutant as the lines that it changes."""
+    print(f"\nalive in {name}, {tests} tests:", flush=True)
+    for line in list(difflib.unified_diff(code.splitlines(), changed.splitlines(), n=0, lineterm=""))[2:]:
+        print(f"    {line}", flush=True)
+
+
+def main(words: list[str]) -> None:
+    """`[count] [file ...]`: each file in a process of its own, behind whatever else this machine does."""
+    count = int(words.pop(0)) if words and words[0].isdigit() else 25
+    if os.environ.get(ONE_FILE):
+        return try_file(words[0], count)
+    for name in words or TESTS:
+        loops = {"NUMBA_DISABLE_JIT": "1"} if name.startswith("worlds/") else {}
+        loops[ONE_FILE] = name
+        subprocess.run(
+            ["nice", "-n", "15", sys.executable, __file__, str(count), name], env={**os.environ, **loops}, check=True
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
