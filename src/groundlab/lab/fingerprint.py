@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from groundlab.core import storage
 from groundlab.core.paths import find_root, repository_root
@@ -29,13 +30,16 @@ def rounding() -> str:
 
 
 def operations() -> dict[str, str]:
-    """The digest of each operation's result, by name: products, attention, activations, norms, layers, gradients."""
+    """The digest of each operation's result, by name: products, attention, activations, norms, layers, gradients.
+
+    By one thread, as in a worker: numpy's products, too, come out otherwise by two.
+    """
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), threadpool_limits(1):
             return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
     finally:
         torch.set_num_threads(threads)
