@@ -1,4 +1,4 @@
-"""The mediator's exhibits and claims: usual settings, the signs of Table 1, and a reason for each miss."""
+"""The mediator's exhibits: usual settings, and the signs of Table 1."""
 
 import re
 import shutil
