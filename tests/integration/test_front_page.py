@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from groundlab import report
 from groundlab.core import storage
 from groundlab.report import prose
+from groundlab.report.claims import load_claims
 from groundlab.report.front_page import (
     best_scale,
     between_markers,
@@ -17,7 +19,7 @@ from groundlab.report.front_page import (
     published,
     results_block,
 )
-from groundlab.report.verdicts import SIGNS
+from groundlab.report.verdicts import MISSED, SIGNS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -118,3 +120,32 @@ def test_the_prose_of_results_holds_by_the_sources_that_it_names():
 
 def test_every_paragraph_of_results_names_the_sources_of_its_numbers():
     assert list(prose.unsourced(ROOT)) == []
+
+
+def test_each_miss_in_the_published_results_says_why_and_names_a_section_that_is_there():
+    claims = {claim.id: claim for claim in load_claims()}
+    missed = {
+        claim["id"] for each in published(ROOT / "results") for claim in each.claims if claim["verdict"] == MISSED
+    }
+    assert missed and [name for name in missed if not (claims[name].why and claims[name].page)] == []
+    for claim in claims.values():
+        file, _, anchor = claim.page.partition("#")
+        assert not file or f'<a id="{anchor}"></a>' in (ROOT / "docs" / "papers" / file).read_text(), claim.id
+
+
+def test_readme_verifies_what_is_published_and_its_last_screen_counts_the_verdicts_of_that():
+    (version,) = re.findall(r"groundlab verify (\S+)", README)
+    assert {scales["quick"] for scales in REFERENCE.values()} == {version}
+    assert f"\nresults: results/{version}\n" in README
+    verdicts = Counter(claim["verdict"] for claim in storage.read_json(ROOT / "results" / version / "claims.json"))
+    (told,) = re.findall(r"^claims: (.*), \.\.\.$", README, re.MULTILINE)
+    assert {word: int(count) for count, word in (each.split(" ", 1) for each in told.split(", "))}.items() <= {
+        *verdicts.items()
+    }
+
+
+def test_an_executed_notebook_that_is_run_again_trains_nothing():
+    pages = [page for _, version in PUBLISHED for page in (ROOT / "results" / version).glob("*/executed/*.ipynb")]
+    cells = [cell for page in pages for cell in storage.read_json(page)["cells"] if cell["cell_type"] == "code"]
+    given = [line.strip() for cell in cells for line in cell["source"] if line.startswith("source = ")]
+    assert given and {line.partition("#")[0].strip() for line in given} == {'source = "published"'}

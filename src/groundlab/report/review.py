@@ -10,12 +10,14 @@ Layout: review.html.j2.
 
 import base64
 import html
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.filters import do_mark_safe
 
 from groundlab.core import git, plugins, storage
 from groundlab.core.manifests import find_published, seal_pages
@@ -119,6 +121,7 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
 
 def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
+    home.filters["linked"] = _linked
     template = home.get_template("review.html.j2")
     references = {paper: _reference(records, paper) for paper in records.papers}
     return template.render(
@@ -126,7 +129,7 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
         scale=records.scale,
         counts=[(SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
         meanings=[(SIGNS[word], _CLASSES[word], word, MEANINGS[word]) for word in verdicts.counts()],
-        missed=[_claim(each, records, set()) for each in verdicts if each.verdict == MISSED],
+        missed=_missed(verdicts, records),
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
         kinds=sorted({each.claim.kind for each in verdicts}),
@@ -139,6 +142,23 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
         origin=_origin(records),
         runs=_runs(records),
     )
+
+
+def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
+    """The claims that missed, by why and where more is told: what holds of several is said once."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in verdicts:
+        if each.verdict == MISSED:
+            claim = _claim(each, records, set())
+            found.setdefault((claim["why"], claim["section"]), []).append(claim)
+    return list(found.items())
+
+
+def _linked(text: str) -> str:
+    """HTML of a text in which `names` stand as code, and sections of docs/papers are links."""
+    told = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    link = r'<a href="../../docs/papers/\1">\1</a>'
+    return do_mark_safe(re.sub(r"docs/papers/([\w-]+\.md(?:#[\w-]+)?)", link, told))
 
 
 def _paper(
