@@ -6,8 +6,8 @@ import shutil
 
 from groundlab.core.manifests import read_reference
 from groundlab.core.paths import repository_root
-from groundlab.papers.mediator import exhibits
-from groundlab.papers.mediator.settings import AskingSettings, Fidelity
+from groundlab.papers.mediator import arms
+from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.verdicts import MISSED
@@ -16,9 +16,7 @@ ROOT = repository_root()
 
 
 def test_the_usual_settings_that_exhibits_name_are_the_defaults():
-    assert Fidelity().model_dump(mode="json") == exhibits.QUIRKS
-    usual = AskingSettings.model_validate({})
-    assert {name: getattr(usual, name) for name in exhibits.DEFAULTS} == exhibits.DEFAULTS
+    assert Fidelity().model_dump(mode="json") == arms.QUIRKS
 
 
 def test_table_1_says_that_three_trainings_cannot_tell_and_what_each_of_its_signs_means(results):
