@@ -106,8 +106,9 @@ def _needed_by(figure: str, scale: str) -> tuple[str, list[str]]:
     wanted = exhibits[figure]
     if not wanted.methods:
         raise GroundlabError(f"{figure} shows what ships and needs no run: groundlab figures --figure {figure}")
-    here = {entry.method for entry in config.load(wanted.paper, scale).runs}
-    return wanted.paper, [*wanted.methods, *(method for method in wanted.beside if method in here)]
+    here = list(dict.fromkeys(entry.method for entry in config.load(wanted.paper, scale).runs))
+    beside = [method for method in here if method not in wanted.methods]
+    return wanted.paper, [*wanted.methods, *(each for each in beside if wanted.beside is None or each in wanted.beside)]
 
 
 @takes_method_settings

@@ -63,6 +63,9 @@ class _Spec(_Facts):
     cpu_seconds: _Seconds
     peak_memory_mib: _Seconds
     error: str | None
+    arm: str = ""
+    """What tables and figures count it to, by the entry of the config that it was made for (lab/config.py)."""
+    arm_label: str = ""
 
 
 class _Session(_Facts):

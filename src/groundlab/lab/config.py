@@ -5,9 +5,9 @@ Method settings inside it are checked later, by the method's own schema.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
@@ -41,6 +41,12 @@ class Entry(Strict):
     """
 
     method: str
+    arm: str = Field("", pattern=r"^$|^[\w.+ -]+(/[\w.+ -]+/[\w.+ -]+)?$")
+    """The arm that tables and figures count these runs to: an agent, `code`, or a variant of one, `code/quirks/late`
+    (who, what is varied, its value). By default the method."""
+    label: str = ""
+    """The arm in words for a reader: of a variant every setting in which it differs from the agent's usual arm; of an
+    agent its name, where its paper's styles have none."""
     worlds: Annotated[list[str], AfterValidator(_once)] = Field(min_length=1)
     seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS, strict=True)
     experiments: list[str] = Field([])
@@ -50,8 +56,16 @@ class Entry(Strict):
     keep: list[Annotated[str, Field(pattern="^[a-z]+$")]] = Field([])
     """What versions hold of the entry's first run beside its records: `weights`, or the names of its folders."""
     settings: dict[str, Any] = Field({})
+    former: dict[str, Any] = Field({})
+    """Settings in whose place runs of this entry that are published had these; such runs keep their arm."""
     estimate: Estimate
     note: str = ""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if "/" in self.arm and not self.label:
+            raise ValueError(f"arm {self.arm} has no label; say in words in which settings it differs")
+        return self
 
 
 class Experiment(Strict):

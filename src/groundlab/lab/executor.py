@@ -161,7 +161,7 @@ class Worker:
     def start(self, run: PlannedRun, plan: Plan) -> None:
         """Give the worker its next run."""
         self.run = run
-        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash))
+        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named))
 
     def ask_to_stop(self) -> None:
         """SIGTERM: save a checkpoint and leave the run."""

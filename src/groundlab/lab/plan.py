@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError, names_in_line, unknown_name
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
@@ -50,6 +50,13 @@ class PlannedRun:
     experiments: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     """What versions hold of it beside its records (run_copy.py)."""
+    arm: str = ""
+    arm_label: str = ""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Its arm as manifests hold it."""
+        return {"arm": self.arm, "arm_label": self.arm_label} if self.arm else {}
 
     @property
     def label(self) -> str:
@@ -175,6 +182,8 @@ def plan(
         if wanted is None or wanted(file.paper, spec)
     ]
     planned = list({(run.paper, run.hash): run for run in planned}.values())  # what two entries plan is run once
+    if wanted is None:
+        _check_arms(planned)
     told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if experiments and not methods and all(entry.alone for _, entry in chosen) else ()
     part = bool(methods or experiments or wanted) and not alone
@@ -214,6 +223,21 @@ def _chosen(
     ]
 
 
+def _check_arms(planned: list[PlannedRun]) -> None:
+    """Raises GroundlabError where one arm would have two runs of a seed in one world."""
+    arms: dict[tuple[str, ...], PlannedRun] = {}
+    for run in planned:
+        other = arms.setdefault((run.paper, run.arm, run.spec.world, str(run.spec.seed)), run)
+        if other is not run:
+            ours, theirs = run.spec.settings, other.spec.settings
+            differing = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+            raise GroundlabError(
+                f"two entries of {run.paper} are arm {run.arm!r} in {run.spec.world}, but differ in "
+                f"{names_in_line(differing)}; name one, e.g. arm: {run.arm.partition('/')[0]}/{differing[0]}/VALUE, "
+                "with a label, or ask for one experiment at a time"
+            )
+
+
 def _check_known(kind: str, asked: list[str], known: set[str]) -> None:
     for name in asked:
         if name not in known:
@@ -236,6 +260,8 @@ def _planned_run(
         note=entry.note,
         experiments=tuple(entry.experiments),
         keep=tuple(entry.keep) if (spec.world, spec.seed) == (entry.worlds[0], 0) else (),
+        arm=entry.arm or entry.method,
+        arm_label=entry.label,
     )
 
 

@@ -126,8 +126,10 @@ def _lock(file: Any, folder: Path) -> None:
 class ManifestWriter:
     """The manifest of a run while the run is going on."""
 
-    def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):
-        """Open the manifest of a run, written by the first of its processes.
+    def __init__(
+        self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1, named: dict[str, str] | None = None
+    ):
+        """Open the manifest of a run, written by the first of its processes; named: its arm (`PlannedRun.named`).
 
         Raises GroundlabError when the folder holds a run of other code or inputs.
         """
@@ -147,12 +149,13 @@ class ManifestWriter:
         seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
         self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes, **seen}]
         self._warned: Counter[str] = Counter()
-        self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
+        self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash, named or {})
 
-    def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:
+    def _opening(self, spec: RunSpec, run_hash: str, named: dict[str, str]) -> Manifest:
         return {
             "hash": run_hash,
             "label": spec.label,
+            **named,
             **spec.model_dump(),
             "status": "unfinished",
             "error": None,

@@ -275,6 +275,7 @@ def _run_entry(plan: Plan, run: PlannedRun, failure: str | None) -> dict[str, An
     error = None if finished else failure or manifest.get("error")
     return {
         "label": run.label,
+        **run.named,
         "hash": run.hash,
         "paper": run.paper,
         **run.spec.model_dump(),

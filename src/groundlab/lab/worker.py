@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from multiprocessing.connection import Connection
@@ -56,6 +56,7 @@ def execute_run(
     folder: Path,
     *,
     expected_hash: str | None = None,
+    named: dict[str, str] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
@@ -63,13 +64,13 @@ def execute_run(
 ) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
-    expected_hash: the plan's; stop: asked after each step, by default the signals SIGTERM and SIGINT; group: the
-    processes that `follow` this one.
+    expected_hash: the plan's; named: its arm (`PlannedRun.named`), for the manifest; stop: asked after each step, by
+    default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected_hash)
     with run_folder.hold(folder):
-        record = run_folder.ManifestWriter(folder, spec, run_hash, group.size)
+        record = run_folder.ManifestWriter(folder, spec, run_hash, group.size, named)
         group.broadcast(None if record.finished else run_hash)
         if record.finished:
             return record.manifest
@@ -248,7 +249,7 @@ def _one_thread() -> Iterator[None]:
 def serve(descriptor: int) -> None:
     """The life of a worker process: take a run from the pipe, run it, say how it ended, until the pipe closes.
 
-    In: `(spec as a dict, folder, hash)`.
+    In: `(spec as a dict, folder, hash, arm)`, the last as `PlannedRun.named`.
     Out: `("progress", Progress)` now and then, at the end `("finished" | "failed" | "unfinished", line)`.
     """
     stop = threading.Event()
@@ -256,17 +257,18 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     while True:
         try:
-            spec, folder, expected = pipe.recv()
+            spec, folder, *planned = pipe.recv()
         except EOFError:
             return
-        _answer(pipe, *_outcome(RunSpec(**spec), Path(folder), expected, _Reporter(pipe, stop), stop))
+        _answer(pipe, *_outcome(RunSpec(**spec), Path(folder), planned, _Reporter(pipe, stop), stop))
 
 
 def _outcome(
-    spec: RunSpec, folder: Path, expected: str, report: Callable[[Progress], None], stop: threading.Event
+    spec: RunSpec, folder: Path, planned: Sequence[Any], report: Callable[[Progress], None], stop: threading.Event
 ) -> tuple[run_folder.Status, str]:
     try:
-        execute_run(spec, folder, expected_hash=expected, report=report, stop=stop.is_set)
+        expected, named = planned
+        execute_run(spec, folder, expected_hash=expected, named=named, report=report, stop=stop.is_set)
     except Unfinished as end:
         return "unfinished", str(end)
     except GroundlabError as error:

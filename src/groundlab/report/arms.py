@@ -1,16 +1,16 @@
-"""Arms: the runs of one kind in one world that share their settings, and what was measured of them.
+"""Arms: the runs of one name in one world, and what was measured of them.
 
     arms(records, ReasoningArm)              all arms of a paper
     arm.estimate("sampled", "success")       the mean with its 95 % interval
 
-A paper subclasses `Arm` in its own arms.py. `styles` says how its kinds are called and drawn, `baseline_settings` which
-settings are the baseline, `overrides_of` how others differ from it, and `phrase` how a difference reads.
+A config's entry names the arm of its runs (lab/config.py): an agent, `code`, or a variant of it, `code/quirks/late`. A
+paper subclasses `Arm` in its own arms.py; `styles` says how its agents are called and drawn. One that it does not know
+is called by its label and drawn in a colour of its own.
 Random streams are keyed by method, world and settings (`Arm.key`), never by a label on the page.
 """
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -20,70 +20,51 @@ import pandas as pd
 from groundlab.core.seeding import generator
 from groundlab.report.records import Records, episode_columns, holds_training, table, tables_of_both, training_means
 from groundlab.report.statistics import Estimate, bounds_of, difference_interval, mean_interval
-from groundlab.report.style import PlotStyle
+from groundlab.report.style import PlotStyle, with_styles
 
 Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Run:
-    """What decides to which arm a run belongs."""
+class Arm:
+    """The runs of one name in one world."""
 
     name: str
-    method: str
-    kind: str
-    world: str
-    settings: Settings
-
-
-@dataclass(frozen=True)
-class Arm(ABC):
-    """The runs of one kind in one world with one choice of settings."""
-
-    kind: str
-    """A key of `styles`: the method, unless the paper tells its arms by something else."""
+    """As their config's entry says: `glam`, `glam/action_space/3`."""
+    words: str
+    """Its label there: of a variant how it differs from the usual arm."""
     world: str
     settings: Settings
     """Those of its first run."""
-    overrides: Settings
-    """The settings by which it differs from the baseline; empty for the usual arm."""
     evaluations: pd.DataFrame
     curves: pd.DataFrame
     key: str
     """Method, world and the settings that all its runs share, as JSON: what its random streams are named by."""
+    style: PlotStyle
+    """How its agent is called and drawn."""
 
     paper: ClassVar[str]
     styles: ClassVar[Mapping[str, PlotStyle]]
 
-    @classmethod
-    def kind_of(cls, method: str, settings: Settings) -> str:
-        """The key of `styles` that a run belongs to."""
-        return method
+    @property
+    def kind(self) -> str:
+        """Which agent it is: a key of `styles`, or one that they do not know."""
+        return self.name.split("/")[0]
 
-    @classmethod
-    @abstractmethod
-    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
-        """The usual settings of a kind in a world, chosen among all runs of the paper."""
+    @property
+    def study(self) -> str:
+        """What is varied in it; empty for the usual arm."""
+        return self.name.split("/")[1] if "/" in self.name else ""
 
-    @classmethod
-    @abstractmethod
-    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
-        """How settings differ from the baseline; equal for the runs of one arm."""
-
-    @classmethod
-    def phrase(cls, name: str, value: Any) -> str:
-        """An override in words."""
-        return f"{name} {value}"
+    @property
+    def usual(self) -> bool:
+        """Whether it is its agent's usual arm."""
+        return not self.study
 
     @property
     def variant(self) -> str:
-        """The overrides in words: `3 distractors`; empty for the usual arm."""
-        return ", ".join(self.phrase(name, value) for name, value in self.overrides.items())
-
-    @property
-    def style(self) -> PlotStyle:
-        """How it is drawn."""
-        return self.styles[self.kind]
+        """How it differs from the usual arm: `3 distractors`; empty for that itself."""
+        return self.words if self.study else ""
 
     @property
     def label(self) -> str:
@@ -143,51 +124,38 @@ A = TypeVar("A", bound=Arm)
 
 
 def arms(records: Records, cls: type[A]) -> list[A]:
-    """All arms of a paper: in the order of its styles, then by world, the usual settings before others."""
-    stored = records.runs.loc[records.runs["paper"] == cls.paper]
-    runs = [
-        Run(name, method, cls.kind_of(method, settings), world, settings)
-        for name, method, world, settings in stored[["run", "method", "world", "settings"]].itertuples(index=False)
-    ]
-    groups: dict[tuple[str, str, str], list[Run]] = {}
-    overrides: dict[str, Settings] = {}
-    baselines: dict[tuple[str, str], Settings] = {}
+    """All arms of a paper: in the order of its styles, then by world, the usual ones before variants."""
+    runs = records.runs.loc[records.runs["paper"] == cls.paper].to_dict("records")
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
-        if run.kind not in cls.styles:
-            continue
-        if (run.kind, run.world) not in baselines:
-            baselines[run.kind, run.world] = cls.baseline_settings(run.kind, run.world, runs)
-        differing = cls.overrides_of(run.settings, baselines[run.kind, run.world])
-        overrides[repr(differing)] = differing
-        groups.setdefault((run.kind, run.world, repr(differing)), []).append(run)
+        groups.setdefault((run["arm"], run["world"]), []).append(run)
+    words = {arm: members[0]["arm_label"] for (arm, _), members in groups.items()}
+    styles = with_styles(cls.styles, {arm.split("/")[0]: words.get(arm.split("/")[0], "") for arm in words})
     found = [
-        cls(kind, world, members[0].settings, overrides[differing], *_measured(records, members), _key(members))
-        for (kind, world, differing), members in groups.items()
+        cls(
+            *(arm, words[arm], world, members[0]["settings"], *_measured(records, members), _key(members)),
+            styles[arm.split("/")[0]],
+        )
+        for (arm, world), members in groups.items()
     ]
-    order = list(cls.styles)
+    order = list(styles)
     return sorted(found, key=lambda arm: (order.index(arm.kind), arm.world, arm.variant))
 
 
-def _measured(records: Records, runs: list[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    names = [run.name for run in runs]
+def _measured(records: Records, runs: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    names = [run["run"] for run in runs]
     evaluations, curves = (frame.loc[frame["run"].isin(names)] for frame in (records.evaluations, records.curves))
     return evaluations, curves
 
 
-def _key(runs: list[Run]) -> str:
+def _key(runs: list[dict[str, Any]]) -> str:
     first, *others = runs
     shared = {
         name: value
-        for name, value in first.settings.items()
-        if all(other.settings.get(name) == value for other in others)
+        for name, value in first["settings"].items()
+        if all(other["settings"].get(name) == value for other in others)
     }
-    return json.dumps([first.method, first.world, shared], sort_keys=True)
-
-
-def most_common(settings: Sequence[Settings], tie: Callable[[Settings], tuple]) -> Settings:
-    """The settings that most runs have; of several, those for which `tie` is largest, then the first."""
-    distinct = [each for place, each in enumerate(settings) if each not in settings[:place]]
-    return max(distinct, key=lambda each: (settings.count(each), *tie(each)), default={})
+    return json.dumps([first["method"], first["world"], shared], sort_keys=True)
 
 
 def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "success") -> Estimate | None:

@@ -37,8 +37,8 @@ class Exhibit:
     paper: str
     title: str
     methods: tuple[str, ...]
-    beside: tuple[str, ...]
-    """Methods that are shown too where they were run; `reproduce --figure` runs both."""
+    beside: tuple[str, ...] | None
+    """Methods that `reproduce --figure` runs besides; None: all of the paper, since what was run is shown."""
     draw: Drawing
     """None where the runs hold nothing of it."""
 
@@ -78,7 +78,9 @@ class Gallery(list[Drawn]):
 _DECLARED: dict[str, list[Exhibit]] = {}  # by the module that declares them
 
 
-def exhibit(id: str, title: str, methods: tuple[str, ...] = (), beside: tuple[str, ...] = ()) -> Callable[[Draw], Draw]:
+def exhibit(
+    id: str, title: str, methods: tuple[str, ...] = (), beside: tuple[str, ...] | None = None
+) -> Callable[[Draw], Draw]:
     """Declare a function of records as an exhibit of the paper whose `PAPER.exhibits` names its module."""
 
     def declare(draw: Draw) -> Draw:

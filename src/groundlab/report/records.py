@@ -27,6 +27,7 @@ from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_val
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
+from groundlab.report import arm_names
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
 T = TypeVar("T")
@@ -111,7 +112,10 @@ def _read(home: Path, state: tuple[tuple[str, int, int, int], ...]) -> Records:
     if not runs:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
     facts = manifests.read_version(home) if (home / MANIFEST).exists() else {}
-    return _assembled(home, [_StoredRun.read(each, manifest) for each, manifest in runs.items()], facts)
+    entries = {home / entry["folder"]: entry for entry in facts.get("runs", []) if entry["folder"]}
+    scale = facts.get("scale") or next(iter(_scales_in(home.name)), "")
+    stored = [_StoredRun.read(each, manifest, entries.get(each, {}), scale) for each, manifest in runs.items()]
+    return _assembled(home, stored, facts)
 
 
 def without_runs(folder: str | Path) -> Records:
@@ -272,7 +276,7 @@ def _refuse_duplicates(rows: pd.DataFrame, columns: str) -> None:
     if rows.duplicated(["seed", columns]).any():
         same = rows.loc[rows.duplicated(["seed", columns], keep=False)].get("run", pd.Series(dtype=str))
         which = f" ({names_in_line(same.unique()[:2])})" if len(same) else ""
-        hint = "select by more settings, e.g. {'plans': 'head'}, or take out the run that was put there"
+        hint = "give their entries an arm each, select by more settings, or take out what was put there"
         raise GroundlabError(f"two runs of one seed match{which}; {hint}")
 
 
@@ -287,11 +291,15 @@ class _StoredRun:
     facts: dict[str, Any]
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest) -> "_StoredRun":
+    def read(cls, folder: Path, manifest: Manifest, entry: Manifest, scale: str) -> "_StoredRun":
+        """entry: what the version's manifest says of it."""
         facts = {"run": folder.name, "paper": folder.parent.parent.name, "label": manifest["label"]}
         facts |= (spec := _read_config(folder / "config.yaml"))
         if other := [name for name in spec if spec[name] != manifest[name]]:
             raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
+        told = next((each for each in (entry, manifest) if each.get("arm")), None)
+        arm, label = (told["arm"], told["arm_label"]) if told else arm_names.named(facts["paper"], scale, facts)
+        facts |= {"arm": arm, "arm_label": label}
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
         return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})
 
@@ -383,8 +391,12 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*_KEYS, "settings", "policy", "iteration", "layout"])
 
 
+def _scales_in(name: str) -> list[str]:
+    return re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", name)
+
+
 def _scale_in_name(folder: Path) -> str:
-    scales = re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", folder.name)
+    scales = _scales_in(folder.name)
     if not scales:
         raise GroundlabError(f"{folder} has no manifest and no scale in its name; name it like my-quick-results")
     return scales[0]

@@ -11,9 +11,9 @@ called, its `PlotStyle`, belongs to its paper.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,25 @@ COLOURS = {
 """Okabe and Ito's colours and some darker ones, chosen by their distance as a reader with deuteranopia sees them."""
 PALETTE = tuple(COLOURS[name] for name in ("orange", "blue", "green", "pink", "yellow", "sky", "violet", "olive"))
 """Colours of what has no style of its own, such as the values of one setting."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h", "<", ">", "d", "8", "H")
 PUBLISHED_COLOUR = "#333333"
 WIDEST = 9.0  # inches of a figure; 8-point text then has 10 pixels where a page shows it 830 pixels wide
 SUCCESS = "success [%]"
+
+
+def with_styles(known: Mapping[str, PlotStyle], labels: Mapping[str, str]) -> dict[str, PlotStyle]:
+    """Styles of all agents in `labels`, which holds what each is called where that is said; those known come first.
+
+    One that is not known has the next colour and marker that no other has, and is called by its label or its name.
+    """
+    styles = {agent: replace(style, label=labels.get(agent) or style.label) for agent, style in known.items()}
+    for agent in [each for each in labels if each not in known]:
+        used = [(style.colour, style.marker) for style in styles.values()]
+        colours = [colour for colour in COLOURS.values() if colour not in dict(used)] or list(PALETTE)
+        markers = [marker for marker in MARKERS if marker not in {each for _, each in used}] or list(MARKERS)
+        free = [(colour, marker) for marker in markers for colour in colours if (colour, marker) not in used]
+        styles[agent] = PlotStyle(labels[agent] or agent, *(free or used)[0])
+    return styles
 
 
 @contextmanager

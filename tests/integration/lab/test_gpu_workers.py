@@ -62,7 +62,7 @@ def mixed_plan(laboratory, rule_entry):
     worlds = ["SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey"]
     on_gpu = {**rule_entry, "worlds": worlds, "settings": {"layouts": "0-1", "chat": {"device": "cuda"}}}
     on_cpu = {**rule_entry, "worlds": worlds[:2], "settings": {"layouts": "0-1"}}
-    laboratory.write_config([on_cpu, on_gpu])
+    laboratory.write_config([on_cpu, on_gpu | {"arm": f"{rule_entry['method']}/device/cuda", "label": "cuda"}])
     return lab.plan("mediator", scale="smoke")
 
 

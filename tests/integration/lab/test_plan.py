@@ -74,7 +74,10 @@ def test_an_experiment_of_one_paper_leaves_the_others_out(laboratory, rule_entry
 
 def test_settings_that_entries_share_are_printed_once(laboratory, training_entry):
     shared = {"iterations": 3, "trajectories": 2}
-    entries = [{**training_entry, "settings": {**shared, "layouts": text}} for text in ("0-4", "0-5")]
+    entries = [
+        {**training_entry, "arm": f"mediator/layouts/{text}", "label": text, "settings": {**shared, "layouts": text}}
+        for text in ("0-4", "0-5")
+    ]
     laboratory.write_config(entries, shared={"short": shared})
     printed = str(lab.plan("mediator", scale="smoke"))
     assert printed.count("iterations=3") == 1 and "shared settings, short: iterations=3" in printed

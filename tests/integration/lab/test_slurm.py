@@ -265,8 +265,8 @@ def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controlle
 def test_a_task_of_several_runs_ends_all_but_the_failed_one(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
     plan = lab.plan("mediator", scale="smoke")
-    words = [(run.spec.model_dump(), str(plan.folder_of(run)), run.hash) for run in plan.runs]
-    words[1] = (*words[1][:2], "0" * 16)  # as if its code had changed since the plan
+    words = [(run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named) for run in plan.runs]
+    words[1] = (*words[1][:2], "0" * 16, {})  # as if its code had changed since the plan
     before = {number: signal.getsignal(number) for number in (signal.SIGUSR2, signal.SIGTERM)}
     try:
         with pytest.raises(GroundlabError, match="changed after planning"):
@@ -381,7 +381,7 @@ def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
 def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, long_plan, laboratory):
     run = long_plan.runs[0]
-    words = json.dumps([[run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash]])
+    words = json.dumps([[run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash, run.named]])
     task = subprocess.Popen([sys.executable, "-P", "-c", RUN_TASK, words])
     while _steps(long_plan) < 2 and task.poll() is None:
         time.sleep(0.005)

@@ -83,7 +83,7 @@ def _write_run(run: Any, place: Path) -> None:
     (place / "config.yaml").write_text(yaml.dump(spec, Dumper=_DUMPER, sort_keys=True))
     (place / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics))
     (place / "evaluation.json").write_text(json.dumps(evaluations))
-    seal_run(place, hash=run.hash, label=run.label)
+    seal_run(place, hash=run.hash, label=run.label, **run.named)
 
 
 def seal_run(place: Path, **facts: Any) -> Record:
@@ -101,6 +101,7 @@ def seal_version(folder: Path, **facts: Any) -> Record:
     for file in sorted(folder.glob("*/runs/*/manifest.json")):
         run, place = json.loads(file.read_text()), file.parent
         named = {"paper": place.parent.parent.name, "folder": place.relative_to(folder).as_posix()}
+        named |= {key: run[key] for key in ("arm", "arm_label") if key in run}
         entries.append({**{key: run[key] for key in _OF_A_RUN}, **named})
     papers = sorted({entry["paper"] for entry in entries})
     totals = {"runs": len(entries), "failed": 0}

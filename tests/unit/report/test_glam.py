@@ -14,8 +14,8 @@ import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
+from groundlab.lab.plan import PlannedRun
 from groundlab.papers.glam import arms, figures, pretraining_exhibits, tables
-from groundlab.report.arms import Run
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
@@ -31,7 +31,8 @@ def rows(rate: float) -> list[dict]:
     ]
 
 
-def store(folder, method, seed, rates, successes=(), world=WORLD, **settings):
+def store(folder, method, seed, rates, successes=(), world=WORLD, variant="", label="", **settings):
+    """One run of a method's usual arm, or of a variant: `nbr_obs/3`."""
     place = folder / "glam" / "runs" / f"{method}-{world}-s{seed}-{len(settings)}"
     place.mkdir(parents=True)
     config = {"method": method, "world": world, "seed": seed, "settings": {"nbr_obs": 1, **settings}}
@@ -43,7 +44,9 @@ def store(folder, method, seed, rates, successes=(), world=WORLD, **settings):
     (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
     evaluations = [{"policy": policy, "mean": {}, "rows": rows(rate)} for policy, rate in rates.items()]
     (place / "evaluation.json").write_text(json.dumps(evaluations))
-    made_up.seal_run(place, wall_seconds=1.0)
+    arm = f"{method}/{variant}" if variant else method
+    label = label or variant.replace("/", " ")
+    made_up.seal_run(place, wall_seconds=1.0, arm=arm, arm_label=label)
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def glam_results(tmp_path):
     for seed in range(3):
         store(folder, "glam", seed, read, [0.2, 0.7, 0.9, 0.9])
         store(folder, "npae", seed, {"sampled": 0.5, "sampled fixed-mission": 0.5}, [0.2, 0.3, 0.4, 0.5])
-    store(folder, "glam", 0, read, [0.9, 0.9], nbr_obs=3)
+    store(folder, "glam", 0, read, [0.9, 0.9], variant="nbr_obs/3", label="nbr_obs 3", nbr_obs=3)
     store(folder, "random", 0, {"random": 0.3})
     store(folder, "random", 0, {"random": 0.25}, world=arms.EIGHT)
     return folder
@@ -96,9 +99,13 @@ def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(tmp_p
     for seed in (0, 1):
         store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9])
     for seed, observations in enumerate((3, 6, 9), start=2):
-        store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], nbr_obs=observations)
+        store(
+            folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], variant=f"nbr_obs/{observations}", nbr_obs=observations
+        )
     for seed, actions in enumerate((3, 9), start=5):
-        store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], action_space=actions)
+        store(
+            folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9], variant=f"action_space/{actions}", action_space=actions
+        )
     store(folder, "npae", 0, {"sampled": 0.5}, [0.2, 0.9])
     panels = figures._panels(arms.glam_arms(load(folder)))
     assert [(world, varied) for world, varied, _ in panels] == [(WORLD, "action_space"), (WORLD, "nbr_obs")]
@@ -113,8 +120,9 @@ def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
             store(folder, method, seed, {"sampled": 0.9}, [success, 0.01 * seed + success], action_space=6)
             store(folder, method, seed, {"sampled": 0.9}, [success], world="BabyAI-GoToLocalS8N16-v0", action_space=6)
     for seed in range(2):
-        store(folder, "glam", seed, {"sampled": 0.9}, [0.5], action_space=9, lr=1)
-    store(folder, "glam", 0, {"sampled": 0.9}, [0.5], action_space=9, nbr_obs=3, lr=1, rule="prob_softmax")
+        store(folder, "glam", seed, {"sampled": 0.9}, [0.5], variant="action_space/9", action_space=9, lr=1)
+    both = {"action_space": 9, "nbr_obs": 3, "lr": 1}
+    store(folder, "glam", 0, {"sampled": 0.9}, [0.5], variant="nbr_obs/3-9-actions", **both)
     counted = figures.sized([each for each in arms.glam_arms(load(folder)) if each.learns])
     told = {
         what: {kind: {number: len(each.seeds) for number, each in agents.items()} for kind, agents in kinds.items()}
@@ -142,9 +150,10 @@ def test_numbers_of_actions_leave_crowded_curves(tmp_path):
     for method in ("glam", "npae", "drrn"):
         for actions in (6, 3, 9):
             for seed in range(2 if actions == 6 else 1):
-                store(folder, method, 10 * actions + seed, {"sampled": 0.9}, [0.2, 0.9], action_space=actions)
+                variant = "" if actions == 6 else f"action_space/{actions}"
+                store(folder, method, 10 * actions + seed, {"sampled": 0.9}, [0.2, 0.9], variant=variant)
     ((_, varied, agents),) = figures._panels(arms.glam_arms(load(folder)))
-    assert (varied, [each.overrides for each in agents]) == ("", [{}, {}, {}])
+    assert (varied, [each.name for each in agents]) == ("", ["glam", "npae", "drrn"])
 
 
 def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp_path):
@@ -176,13 +185,18 @@ def test_frames_are_compared_by_ratio_and_a_seed_that_never_got_there_makes_it_a
     assert other["sample efficiency"].startswith("35 %"), "the mean of 20, 30, 40, 50"
 
 
-def test_the_usual_agent_is_the_one_of_most_runs_and_others_are_told_by_their_difference(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
-    store(folder, "glam", 0, {"sampled": 0.9}, [0.2], model="quick-t5-quarter-s0")
-    for seed in (1, 2):
-        store(folder, "glam", seed, {"sampled": 0.9}, [0.2], model="quick-t5-s0")
-    labels = [(each.variant, "model" in each.overrides) for each in arms.glam_arms(load(folder))]
-    assert sorted(labels) == [("", False), ("model quick-t5-quarter-s0", True)]
+def test_an_agent_that_no_figure_knows_is_drawn_and_listed_whether_it_learns_or_not(glam_results):
+    for seed in range(3):
+        store(glam_results, "reader", seed, {"sampled": 0.7}, [0.3, 0.6, 0.7, 0.7], label="our reader")
+        store(glam_results, "rule", seed, {"sampled": 0.2})
+    records = load(glam_results)
+    assert {"our reader", "rule"} <= set(tables.agents_table(records).readable["agent"])
+    assert "our reader" in set(tables.efficiency_table(records).readable["agent"])
+    (axis,) = figures.curves(records).axes
+    lines = {str(line.get_label()).removesuffix(" (fixed list)"): line for line in axis.get_lines()}
+    looks = {(style.colour, style.marker) for style in arms.STYLES.values()}
+    assert (lines["our reader"].get_color(), lines["our reader"].get_marker()) not in looks
+    assert lines["rule"].get_color() not in {colour for colour, _ in looks}
 
 
 def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
@@ -190,9 +204,9 @@ def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
     whole, quarter = ({"model": f"quick-t5{name}-s0", "temperature": "stored"} for name in ("", "-quarter"))
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9, "sampled adj_synonym": 0.7}, [0.2, 0.9], **whole)
-    store(folder, "glam", 0, {"sampled": 0.5}, [0.2, 0.4], **quarter)
+    store(folder, "glam", 0, {"sampled": 0.5}, [0.2, 0.4], variant="model/quarter", **quarter)
     store(folder, "glam", 0, {"sampled": 0.1}, [0.1], world="BabyAI-GoToLocalS8N16-v0", **whole)
-    store(folder, "glam", 3, {"sampled": 0.3}, [0.1], **whole | {"temperature": 1})
+    store(folder, "glam", 3, {"sampled": 0.3}, [0.1], variant="temperature/1", **whole | {"temperature": 1})
     records = load(folder)
     rows = pretraining_exhibits.doses_table(records).readable
     order = [("25% of the steps (seed 0)", "1.77"), ("all (seed 0)", "1.00"), ("all (seed 0)", "2.14")]
@@ -278,63 +292,41 @@ def test_training_success_is_weighted_by_frames_and_updates_without_episodes_are
     assert training_means(curve) == pytest.approx(np.array([[(20 * 1000 + 60 * 3000) / 4000]]))
 
 
-def test_arms_of_one_method_are_told_apart_by_what_varies_within_it(tmp_path):
-    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
-    store(folder, "glam", 0, {"sampled": 0.9}, [0.2], temperature="stored")
-    for seed in (0, 1):
-        store(folder, "cloning", seed, {"sampled": 0.8}, demonstrations="bot", temperature=0.05)
-    store(folder, "cloning", 0, {"sampled": 0.7}, demonstrations="agent", temperature=0.05, epochs=1)
-    assert [each.variant for each in arms.glam_arms(load(folder))] == ["", "", "demonstrations agent"]
-
-
-def arm(run: Run, runs: list[Run]) -> arms.GlamArm:
-    """The arm of a planned run, without any records."""
-    usual = arms.GlamArm.baseline_settings(run.kind, run.world, runs)
-    nothing = pd.DataFrame()
-    overrides = arms.GlamArm.overrides_of(run.settings, usual)
-    return arms.GlamArm(run.kind, run.world, run.settings, overrides, nothing, nothing, "")
-
-
 @cache
-def planned(scale: str) -> list[Run]:
+def planned(scale: str) -> list[PlannedRun]:
     """One run of each of the paper's arms at a scale, as the whole plan has them."""
-    specs = [run.spec for run in lab.plan("glam", scale=scale, results=Path("no-such-results")).runs]
-    return [Run("", each.method, each.method, each.world, each.settings) for each in specs if each.seed == 0]
+    return [run for run in lab.plan("glam", scale=scale, results=Path("no-such-results")).runs if run.spec.seed == 0]
 
 
-def test_a_stored_temperature_is_named_where_models_differ_in_it_and_nowhere_else():
-    runs = [Run("", "glam", "glam", WORLD, {"model": f"quick-t5-{name}", "temperature": T}) for name, T in STORED]
-    labels = [arm(run, [runs[0], *runs]).variant for run in runs]
-    assert labels == [
-        "",
-        "model quick-t5-s1, temperature 1.1",
-        "model quick-t5-no-spatial-s0",
-        "temperature 1",
-        "model quick-t5-none-s0, temperature stored",
-    ]
+def constants(run: PlannedRun) -> dict:
+    """Its settings, and the number of a stored temperature: models differ in it."""
+    return run.spec.settings | {"temperature": arms.temperature(run.spec.settings)}
 
 
-STORED = (("s0", "stored"), ("s1", "stored"), ("no-spatial-s0", "stored"), ("s0", 1.0), ("none-s0", "stored"))
+def phrase(key: str, value: object) -> str:
+    return f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
+
+
 PLAYED = {"layouts", "test_layouts", "tests", "first_finished", "probe_template"}  # what is measured, not who acts
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "full"])
 def test_the_label_of_an_arm_names_every_setting_in_which_it_differs_from_its_neighbour(scale):
-    runs = [run for run in planned(scale) if run.kind in arms.STYLES]
+    runs = planned(scale)
+    usual = {run.arm: constants(run) for run in runs if "/" not in run.arm}
     neighbours = [
-        pair for pair in combinations(runs, 2) if pair[0].kind == pair[1].kind and pair[0].world == pair[1].world
+        pair
+        for pair in combinations(runs, 2)
+        if pair[0].spec.method == pair[1].spec.method and pair[0].spec.world == pair[1].spec.world
     ]
     assert len(neighbours) > 100 or scale != "full"
     for pair in neighbours:
-        one, other = (arm(run, runs) for run in pair)
-        constants = [run.settings | {"temperature": arms.temperature(run.settings)} for run in pair]
-        differing = {key for key in {*constants[0], *constants[1]} if constants[0].get(key) != constants[1].get(key)}
-        for key in differing - PLAYED:
-            named = [
-                each.phrase(key, each.overrides[key]) in each.label for each in (one, other) if key in each.overrides
-            ]
-            assert named and all(named), (key, one.label, other.label)
-        assert one.label != other.label
+        one, other = (constants(run) for run in pair)
+        for key in {key for key in {*one, *other} if one.get(key) != other.get(key)} - PLAYED:
+            told = [phrase(key, each.get(key)) in run.arm_label for run, each in zip(pair, (one, other), strict=True)]
+            left = [each.get(key) == usual[pair[0].spec.method].get(key) for each in (one, other)]
+            assert all(name or own for name, own in zip(told, left, strict=True)), (key, *(run.arm for run in pair))
+        assert pair[0].arm_label != pair[1].arm_label
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])
@@ -344,12 +336,13 @@ def test_sides_of_a_claim_that_differ_in_temperature_both_name_it(scale):
     for claim in load_claims("glam"):
         for each in claim.compare if scale in claim.scales else ():
             sides = [side for side in (each.of, each.than) if side.method in ("glam", "zero-shot")]
-            runs = [[run for run in planned(scale) if side.fits(run.method, run.world, run.settings)] for side in sides]
-            told = [{arms.temperature(run.settings) for run in fitting} for fitting in runs]
+            specs = [run.spec for run in planned(scale)]
+            runs = [[spec for spec in specs if side.fits(spec.method, spec.world, spec.settings)] for side in sides]
+            told = [{arms.temperature(spec.settings) for spec in fitting} for fitting in runs]
             if len(sides) == 2 and all(told) and told[0] != told[1]:
                 found += 1
                 for side, (value,) in zip(sides, told, strict=True):
-                    name = re.escape(arms.GlamArm.phrase("temperature", value))
+                    name = re.escape(phrase("temperature", value))
                     assert re.search(rf"{name}(?![.\d])", side.label), (claim.id, side.label)
     assert found >= (10 if scale == "full" else 0)
 

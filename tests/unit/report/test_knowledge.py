@@ -28,8 +28,11 @@ SOURCES = {
 CLEAN = {name: False for name in Fidelity.model_fields}
 
 
-def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowledge", **settings):
-    """One run whose updates of 1,000 frames succeed so often, and which ends with `final` on 100 layouts."""
+def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowledge", arm="", label="", **settings):
+    """One run whose updates of 1,000 frames succeed so often, and which ends with `final` on 100 layouts.
+
+    Its arm is that of its form or method where none is named.
+    """
     given = {"form": form, "frames": 1000 * len(successes), "fidelity": CLEAN, **SOURCES.get(form, {}), **settings}
     place = folder / "knowledge" / "runs" / f"{method}-{len(list(folder.glob('knowledge/runs/*')))}-s{seed}"
     place.mkdir(parents=True)
@@ -47,7 +50,8 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     ]
     stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in arms.POLICIES]
     (place / "evaluation.json").write_text(json.dumps(stored))
-    made_up.seal_run(place, wall_seconds=1.0)
+    arm = arm or (form if method == "knowledge" else method)
+    made_up.seal_run(place, wall_seconds=1.0, arm=arm, arm_label=label)
 
 
 @pytest.fixture
@@ -99,7 +103,7 @@ def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_co
 
 def test_curiosity_on_equal_terms_and_as_in_collection_are_two_arms(folder):
     for seed in range(3):
-        store(folder, "none", seed, [0.35] * 4, method="rnd", curiosity=5.0, timeouts="bootstrap")
+        store(folder, "none", seed, [0.35] * 4, method="rnd", arm="curious", curiosity=5.0, timeouts="bootstrap")
     table = tables.improvement_table(load(folder)).readable.set_index("arm")
     assert table.loc["RND", "area under the curve"].startswith("30 %")
     assert table.loc["RND, on equal terms", "area under the curve"].startswith("35 %")
@@ -134,45 +138,43 @@ def test_final_success_is_compared_layout_by_layout(folder):
     assert row(table, arm="φ = 0 (plain PPO)")["minus φ = 0"] == "–"
 
 
+def variant(folder, value, label, steps=4, seed=0, study="labels", success=0.6, **settings):
+    """A run of a variant of BK-Pref."""
+    store(folder, "preference", seed, [success] * steps, arm=f"preference/{study}/{value}", label=label, **settings)
+
+
 def test_another_error_of_the_labels_is_an_arm_of_its_own_and_not_of_the_comparison(folder):
-    store(folder, "preference", 0, [0.3] * 4, labelling={"error": 0.4})
-    store(folder, "preference", 0, [0.6] * 4, labelling={"error": 0.0})
-    store(folder, "preference", 0, [0.6] * 4, labelling={"pairs": 200, "error": 0.1})
-    store(folder, "preference", 0, [0.6] * 4, maker="local", model="quick-t5-s0")
-    store(folder, "preference", 0, [0.6] * 2, fidelity={**CLEAN, "late": True})
-    records = load(folder)
-    assert [each.variant for each in arms.knowledge_arms(records) if each.kind == "preference"] == [
+    variant(folder, "40-wrong", "error 40 %", labelling={"error": 0.4})
+    variant(folder, "own-model", "own model", maker="local", model="quick-t5-s0")
+    variant(folder, "late", "late, frames 2000", steps=2, study="quirks", fidelity={**CLEAN, "late": True})
+    every = arms.knowledge_arms(load(folder))
+    assert [each.variant for each in every if each.kind == "preference"] == [
         "",
+        "error 40 %",
         "late, frames 2000",
-        "own model quick-t5-s0",
-        "pairs 200",
-        "scripted labeller, error 0 %",
-        "scripted labeller, error 40 %",
+        "own model",
     ]
-    assert sum(each.kind == "preference" for each in arms.usual_arms(arms.knowledge_arms(records))) == 1
+    assert sum(each.kind == "preference" for each in arms.usual_arms(every)) == 1
 
 
-def test_where_every_variation_has_as_many_seeds_the_usual_one_is_nearest_to_the_others(tmp_path):
-    home = tmp_path / "0.1.0-full-20260101-abcdef1"
-    labels = [(5000, 0.4), (5000, 0.0), (50, 0.1), (5000, 0.1)]
-    for seed, (pairs, error) in [(seed, each) for seed in range(2) for each in labels]:
-        store(home, "preference", seed, [0.5], labelling={"pairs": pairs, "error": error})
-    for seed in range(2):
-        store(
-            home, "preference", seed, [0.5], labelling={"pairs": 5000, "error": 0.1}, fidelity={**CLEAN, "late": True}
-        )
-        store(home, "none", seed, [0.5])
-        store(home, "none", seed, [0.5], world="BabyAI-Text-GoTo-A")
-    records = load(home)
-    (usual,) = [each for each in arms.usual_arms(arms.knowledge_arms(records)) if each.kind == "preference"]
-    assert usual.settings["labelling"] == {"pairs": 5000, "error": 0.1} and not usual.quirks
-    assert usual.world == WORLD, "it has more arms"
+def test_an_arm_that_no_figure_knows_has_a_style_of_its_own_and_is_listed(folder):
+    for seed in range(3):
+        store(folder, "none", seed, [0.6] * 4, arm="wishes", label="BK-Wish (ours)")
+        store(folder, "none", seed, [0.2] * 4, arm="dreams")
+    labels = {"BK-Wish (ours)", "dreams"}
+    assert labels <= set(tables.improvement_table(load(folder)).readable["arm"])
+    figure, known = figures.curves(load(folder)), list(arms.STYLES.values())
+    assert figure is not None and labels <= {text.get_text() for text in figure.legends[0].get_texts()}
+    assert figure.axes[-1].get_title() == "others"
+    lines = {line.get_label(): line for line in figure.axes[-1].get_lines() if line.get_label() in labels}
+    looks = {(lines[label].get_color(), lines[label].get_marker()) for label in labels}
+    assert len(looks | {(style.colour, style.marker) for style in known}) == len(known) + 2
 
 
 def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_of_the_seeds(folder):
-    store(folder, "preference", 0, [0.3] * 4, labelling={"error": 0.4})
-    store(folder, "preference", 0, [0.6] * 4, labelling={"pairs": 200})
-    store(folder, "preference", 0, [0.5] * 4, maker="local", model="quick-t5-s0")
+    variant(folder, "40-wrong", "error 40 %", success=0.3, labelling={"error": 0.4})
+    variant(folder, "200-pairs", "pairs 200", labelling={"pairs": 200})
+    variant(folder, "own-model", "own model", success=0.5, maker="local", model="quick-t5-s0")
     figure = figures.label_errors(load(folder))
     assert figure is not None
     (axis,) = figure.axes
@@ -194,8 +196,9 @@ def test_one_kind_of_labels_alone_is_no_study(folder):
 
 
 def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
-    store(folder, "preference", 1, [0.5, 0.4], fidelity={**CLEAN, "late": True})
-    store(folder, "preference", 1, [0.5, 0.5], fidelity={**CLEAN, "late": True, "running_scale": True})
+    late = {**CLEAN, "late": True}
+    store(folder, "preference", 1, [0.5, 0.4], arm="preference/quirks/late", label="late", fidelity=late)
+    variant(folder, "both", "both", 2, 1, "quirks", 0.5, fidelity={**late, "running_scale": True})
     table = tables.quirks_table(load(folder))
     assert table is not None
     assert row(table, quirk="paid one step late (Q2)") == {
@@ -212,13 +215,13 @@ def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
 
 
 def test_the_quirk_of_the_labelling_is_a_quirk_and_no_other_labelling(folder):
-    store(folder, "preference", 0, [0.5] * 4, labelling={"train": {"scaled_attention": False}})
+    variant(folder, "unscaled", "Q16", study="quirks", labelling={"train": {"scaled_attention": False}})
     (quirky,) = [arm for arm in arms.knowledge_arms(load(folder)) if arm.quirks]
-    assert (quirky.quirks, quirky.variant) == (["unscaled_attention"], "unscaled_attention")
+    assert (quirky.quirks, quirky.variant) == (["unscaled_attention"], "Q16")
 
 
 def test_a_negated_potential_is_a_control_that_says_whose_knowledge_it_negates(folder):
-    store(folder, "code", 0, [0.1] * 4, negated=True)
+    store(folder, "code", 0, [0.1] * 4, arm="negated code", negated=True)
     table = tables.improvement_table(load(folder)).readable.set_index("arm")
     assert table.loc["BK-Code, negated (control)", "knowledge"] == "hand-written knowledge"
     assert table.loc["BK-Code", "seeds"] == "3"

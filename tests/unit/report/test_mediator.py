@@ -4,17 +4,15 @@ import re
 import shutil
 
 from groundlab.core.paths import repository_root
-from groundlab.papers.mediator import exhibits
-from groundlab.papers.mediator.settings import AskingSettings, Fidelity
+from groundlab.papers.mediator import arms
+from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report.exhibits import draw
 
 ROOT = repository_root()
 
 
 def test_the_usual_settings_that_exhibits_name_are_the_defaults():
-    assert Fidelity().model_dump(mode="json") == exhibits.QUIRKS
-    usual = AskingSettings.model_validate({})
-    assert {name: getattr(usual, name) for name in exhibits.DEFAULTS} == exhibits.DEFAULTS
+    assert Fidelity().model_dump(mode="json") == arms.QUIRKS
 
 
 def test_table_1_says_that_three_trainings_cannot_tell_and_what_each_of_its_signs_means(results):

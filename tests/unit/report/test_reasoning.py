@@ -19,6 +19,7 @@ from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
 
 WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
+DROPPED = ("drop_unfinished/yes", "unfinished episodes dropped")
 USUAL = {
     "num_dists": 0,
     "estimator": "nested",
@@ -68,7 +69,8 @@ def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
     return record
 
 
-def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
+def store(folder, method, seed, rates, world=WORLD, iterations=40, variant="", label="", **settings):
+    """One run of a method's usual arm, or of a variant: `num_dists/3`."""
     given = {**USUAL, "iterations": iterations, **settings}
     place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{zlib.crc32(repr(settings).encode()):08x}"
     place.mkdir(parents=True)
@@ -84,7 +86,7 @@ def store(folder, method, seed, rates, world=WORLD, iterations=40, **settings):
     stored = [{"policy": policy, "mean": {}, "rows": rows(rate, invalid=1)} for policy, rate in rates.items()]
     with_scripts(stored[0]["rows"])
     (place / "evaluation.json").write_text(json.dumps(stored))
-    made_up.seal_run(place, wall_seconds=1.0)
+    made_up.seal_run(place, wall_seconds=1.0, arm=f"{method}/{variant}" if variant else method, arm_label=label)
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +101,19 @@ def built(tmp_path_factory):
         store(home, "reasoning-zero-shot", seed, {"sampled": 0.36, HELD_OUT: 0.3, **swapped})
         store(home, "random", seed, {"random": 0.26})
     store(home, "random", 0, {"random": 0.22}, world=HELD_OUT)
-    store(home, "direct", 0, {"sampled": 0.5}, iterations=20, num_dists=3)
-    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, num_dists=5)
-    store(home, "direct-zero-shot", 0, {"sampled": 0.2}, num_dists=3)
-    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, estimator="bandit", episodes="whole")
-    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, episodes="whole")
-    store(home, "direct", 0, {"sampled": 0.4}, iterations=20, fidelity={"drop_unfinished": True, "dropout": False})
-    store(home, "reasoning", 0, {"sampled": 0.4}, iterations=20, max_new_tokens=40)
+    variants = (
+        ("num_dists/3", "3 distractors", 0.5, {"num_dists": 3}),
+        ("num_dists/5", "5 distractors", 0.4, {"num_dists": 5}),
+        ("estimator/bandit", "bandit, whole episodes", 0.4, {"estimator": "bandit", "episodes": "whole"}),
+        ("estimator/nested", "whole episodes", 0.4, {"episodes": "whole"}),
+        (*DROPPED, 0.4, {"fidelity": {"drop_unfinished": True, "dropout": False}}),
+    )
+    for variant, label, rate, settings in variants:
+        store(home, "direct", 0, {"sampled": rate}, iterations=20, variant=variant, label=label, **settings)
+    distracted = {"variant": "num_dists/3", "label": "3 distractors", "num_dists": 3}
+    store(home, "direct-zero-shot", 0, {"sampled": 0.2}, **distracted)
+    longer = {"variant": "max_new_tokens/40", "label": "40 new tokens", "max_new_tokens": 40}
+    store(home, "reasoning", 0, {"sampled": 0.4}, iterations=20, **longer)
     return home
 
 
@@ -126,14 +134,16 @@ def readable(made, *keys: str) -> dict:
     return {tuple(row[key] for key in keys): row for row in frame.to_dict("records")}
 
 
-def test_arms_are_told_apart_by_what_is_not_usual_and_untuned_agents_do_not_count_environments(folder):
-    store(folder, "reasoning-zero-shot", 7, {"sampled": 0.3}, num_envs=32)
-    found = [(arm.kind, arm.variant, len(arm.seeds)) for arm in arms.reasoning_arms(load(folder))]
-    assert ("direct", "", 3) in found and ("direct", "3 distractors", 1) in found
-    assert ("direct", "bandit, whole episodes", 1) in found
-    assert ("direct", "unfinished episodes dropped", 1) in found
-    trained_elsewhere = [each for each in found if each[0] == "reasoning-zero-shot"]
-    assert len(trained_elsewhere) == 1, "the number of environments says nothing about an untuned agent"
+def test_an_agent_that_no_figure_knows_is_drawn_and_listed(folder):
+    for seed in range(3):
+        store(folder, "direct", seed + 3, {"sampled": 0.4})
+        (place,) = (folder / "reasoning" / "runs").glob(f"direct-{WORLD}-s{seed + 3}-*")
+        made_up.seal_run(place, arm="muttering", arm_label="mutters, then acts")
+    records = load(folder)
+    assert "mutters, then acts, trained" in set(tables.agents_table(records).readable["agent"])
+    lines = figures.curves(records).axes[0].get_lines()
+    looks = {line.get_label(): (line.get_color(), line.get_marker()) for line in lines}
+    assert looks["mutters, then acts"] not in {(each.colour, each.marker) for each in arms.STYLES.values()}
 
 
 def test_series_hold_the_updates_that_every_seed_has(records):
@@ -184,7 +194,8 @@ def test_agents_trained_in_another_world_have_rows_and_a_row_of_panels_of_their_
 def test_arms_whose_bands_would_cover_each_other_get_a_column_each(folder):
     for estimator in ("bandit", "grpo", "rloo", "gigpo"):
         for seed in range(10, 15):
-            store(folder, "direct", seed, {"sampled": 0.4}, iterations=20, estimator=estimator, episodes="whole")
+            settings = {"variant": f"estimator/{estimator}", "estimator": estimator, "episodes": "whole"}
+            store(folder, "direct", seed, {"sampled": 0.4}, iterations=20, **settings)
     drawn = figures.estimators_figure(load(folder))
     titles = [axis.get_title() for axis in drawn.axes[:5]]
     assert titles[0] == "nested\none seed" and titles[2:] == ["gigpo\n5 seeds", "grpo\n5 seeds", "rloo\n5 seeds"]

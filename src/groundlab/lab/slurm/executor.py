@@ -122,7 +122,10 @@ class Jobs:
     def _submit_array(self, asks: SlurmSettings, packs: list[list[PlannedRun]]) -> None:
         """Submit one array, and note in each run's folder which job has it and where that job's log is."""
         folder_of = self._plan.folder_of
-        tasks = [Task([(each.spec.model_dump(), str(folder_of(each)), each.hash) for each in runs]) for runs in packs]
+        tasks = [
+            Task([(each.spec.model_dump(), str(folder_of(each)), each.hash, each.named) for each in runs])
+            for runs in packs
+        ]
         jobs = queue.sbatch(self._home, tasks, python_command(asks, self._plan.results), sbatch_parameters(asks))
         for runs, job in zip(packs, jobs, strict=True):
             for place, each in enumerate(runs):

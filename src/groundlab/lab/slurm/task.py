@@ -23,8 +23,8 @@ from groundlab.lab.worker import execute_run
 PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
 _PROGRESS_SECONDS = 5.0
 _TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
-PackedRun = tuple[dict[str, Any], str, str]
-"""The spec as plain data, the run's folder, and the hash that the plan gave it."""
+PackedRun = tuple[dict[str, Any], str, str, dict[str, str]]
+"""The spec as plain data, the run's folder, the hash that the plan gave it, and its arm (`PlannedRun.named`)."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Task:
         stop, time_limit = threading.Event(), threading.Event()
         _on_signals(stop, time_limit)
         failed = []
-        for spec, folder, run_hash in self.runs:
+        for spec, folder, run_hash, named in self.runs:
             if stop.is_set():
                 _leave(time_limit)
             try:
-                _execute(RunSpec(**spec), Path(folder), run_hash, stop)
+                _execute(RunSpec(**spec), Path(folder), run_hash, named, stop)
             except Unfinished as end:
                 print(end, flush=True)
                 _note_saved(Path(folder), time_limit.is_set())
@@ -56,10 +56,10 @@ class Task:
             raise failed[0]
 
 
-def _execute(spec: RunSpec, folder: Path, run_hash: str, stop: threading.Event) -> None:
+def _execute(spec: RunSpec, folder: Path, run_hash: str, named: dict[str, str], stop: threading.Event) -> None:
     _note_saved(folder, False)
     report = _ProgressFile(folder / PROGRESS_FILE)
-    execute_run(spec, folder, expected_hash=run_hash, report=report, stop=stop.is_set)
+    execute_run(spec, folder, expected_hash=run_hash, named=named, report=report, stop=stop.is_set)
 
 
 def _leave(time_limit: threading.Event) -> None:

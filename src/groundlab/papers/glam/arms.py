@@ -1,17 +1,12 @@
-"""The GLAM paper's runs as arms: who learns by which method, how each is called and drawn, and what varies.
+"""The GLAM paper's runs as arms: who learns by which method, and how each is called and drawn."""
 
-The usual settings of a method are those of most of its runs, in any world; other arms name what differs from them. Of
-a stored temperature that is the number: models differ in it, so arms that start from two models may differ in both.
-"""
-
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 from groundlab.assets import MODELS
 from groundlab.core import storage
 from groundlab.report import arms
-from groundlab.report.arms import Arm, Run, Settings, most_common
+from groundlab.report.arms import Arm, Settings
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, PlotStyle
@@ -31,18 +26,6 @@ STYLES = {
 }
 EIGHT = "BabyAI-GoToLocal-v0"
 CONTROL = "fixed-mission"
-_NAMED = (
-    "model",
-    "nbr_obs",
-    "action_space",
-    "action_list",
-    "rule",
-    "temperature",
-    "binding_start",
-    "demonstrations",
-    "fidelity",
-)
-"""The settings by which arms may differ."""
 
 
 @cache
@@ -59,31 +42,10 @@ def temperature(settings: Settings) -> float | str | None:
 
 
 class GlamArm(Arm):
-    """The runs of one method in one world that share their settings."""
+    """The runs of one arm in one world."""
 
     paper = "glam"
     styles: ClassVar = STYLES
-
-    @classmethod
-    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
-        """The settings that most runs of the method have, in any world; in a tie, the first with the most tests."""
-        own = [run.settings for run in runs if run.kind == kind]
-        return most_common(own, lambda each: (len(each.get("tests", [])), each.get("temperature") == "stored"))
-
-    @classmethod
-    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
-        """The named settings that are not those of the baseline, with the number of a stored temperature."""
-        ours, usual = (each | {"temperature": temperature(each)} for each in (settings, baseline))
-        return {key: ours.get(key) for key in _NAMED if ours.get(key) != usual.get(key)}
-
-    @classmethod
-    def phrase(cls, name: str, value: Any) -> str:
-        """`nbr_obs 3`, `temperature 2.14`; of the original's quirks those that are on."""
-        if name == "temperature" and isinstance(value, float):
-            return f"{name} {value:.3g}"
-        if name != "fidelity":
-            return super().phrase(name, value)
-        return ", ".join(key.replace("_", " ") for key, on in (value or {}).items() if on) or "no quirks"
 
     @property
     def policy(self) -> str:

@@ -33,7 +33,6 @@ _CROWDED = 8  # curves that a panel can hold
     "glam-curves",
     "Success while the agents learn",
     methods=("glam",),
-    beside=("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
 )
 def curves(records: Records) -> Figure:
     """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
@@ -42,7 +41,7 @@ def curves(records: Records) -> Figure:
     own, `glam-dose-curves`; other temperatures are left to tables.
     """
     every = glam_arms(records)
-    panels = _panels([each for each in every if each.learns and not {"model", "temperature"} & set(each.overrides)])
+    panels = _panels([each for each in every if each.learns and each.study not in ("model", "temperature")])
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(max(8.0, 1.6 + 4.8 * columns), 0.6 + 3.8 * rows, rows, columns, sharey=True)
@@ -71,31 +70,28 @@ def curves(records: Records) -> Figure:
 
 
 def _panels(learners: list[GlamArm]) -> list[tuple[str, str, list[GlamArm]]]:
-    """(world, which settings vary, agents) of each panel.
+    """(world, what is varied, agents) of each panel.
 
-    One panel a world; where a method has more variants there than there are dashes, one for each choice of settings
-    that vary, with the usual agents in all of them. Where that would be a crowd, the numbers of actions are left to
-    `glam-sizes`.
+    One panel a world; where a method has more variants there than there are dashes, one for each study, with the usual
+    agents in all of them. Where that would be a crowd, the numbers of actions are left to `glam-sizes`.
     """
     panels = []
     for world in dict.fromkeys(each.world for each in learners):
         agents = [each for each in learners if each.world == world]
         if len(agents) > _CROWDED:
-            agents = [each for each in agents if set(each.overrides) != {"action_space"}] or agents
+            agents = [each for each in agents if each.study != "action_space"] or agents
         if max(Counter(each.kind for each in agents).values()) <= len(_DASHES):
             panels.append((world, "", agents))
             continue
-        usual = [each for each in agents if not each.overrides]
-        for names in dict.fromkeys(", ".join(sorted(each.overrides)) for each in agents if each.overrides):
-            others = [each for each in agents if each.overrides and ", ".join(sorted(each.overrides)) == names]
-            panels.append((world, names, [*usual, *others]))
+        for study in dict.fromkeys(each.study for each in agents if each.study):
+            panels.append((world, study, [each for each in agents if each.study in ("", study)]))
     return panels
 
 
 def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
-    """What the untuned model and random actions reach, counted as the curves are where that was recorded."""
+    """What agents reach that do not learn, counted as the curves are where that was recorded."""
     for agent in every:
-        if agent.kind in ("zero-shot", "random") and agent.world == world and not agent.overrides:
+        if agent.usual and agent.world == world and not agent.learns:
             counted, listed = agent.estimate(FIRST_FINISHED), agent.estimate(agent.policy)
             if level := counted or listed:
                 style = {"color": agent.style.colour, "linestyle": (0, (5, 3)), "linewidth": 1.1}
@@ -134,14 +130,14 @@ def sized(learners: list[GlamArm]) -> dict[str, dict[str, dict[int, GlamArm]]]:
 
     Actions are counted in the world where most agents of that sort were trained.
     """
-    sorts = [each for each in learners if set(each.overrides) <= {"action_space"}]
+    sorts = [each for each in learners if each.study in ("", "action_space")]
     worlds = Counter(each.world for each in sorts)
     found: dict[str, dict[str, dict[int, GlamArm]]] = {"actions": {}, "objects": {}}
     for each in sorts:
         actions = each.settings.get("action_space")
         if each.world == max(worlds, key=worlds.__getitem__) and isinstance(actions, int):
             found["actions"].setdefault(each.kind, {})[actions] = each
-        if each.world in OBJECTS and not each.overrides:
+        if each.world in OBJECTS and each.usual:
             found["objects"].setdefault(each.kind, {})[OBJECTS[each.world]] = each
     several = {
         what: {kind: agents for kind, agents in kinds.items() if len(agents) > 1} for what, kinds in found.items()
@@ -225,7 +221,7 @@ _COUNTS = {1: len(PROBES), 2: 2}  # by `probe_template`
 
 def probed_arm(records: Records) -> GlamArm | None:
     """The pretrained agent with the usual settings, in the first world where it logged probes."""
-    usual = (each for each in glam_arms(records) if each.kind == "glam" and not each.overrides)
+    usual = (each for each in glam_arms(records) if each.name == "glam")
     return next((each for each in usual if "probe" in each.curves and len(each.curves["probe"].dropna())), None)
 
 
@@ -245,6 +241,7 @@ def probabilities(curves: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "glam-probe-actions",
     "The policy on fixed prompts while it learns: the probability of each action, update by update",
     methods=("glam",),
+    beside=(),
 )
 def probe_actions(records: Records) -> Figure | None:
     """One panel a probe: the probability of each action over the updates, mean of the seeds, the band their range."""

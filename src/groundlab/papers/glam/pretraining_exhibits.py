@@ -193,7 +193,7 @@ def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
     They are those of the world where most of them were tuned.
     """
     tuned = [each for each in glam_arms(records) if each.kind == "glam" and each.learns]
-    same = [each for each in tuned if set(each.overrides) <= {"model", "temperature"}]
+    same = [each for each in tuned if each.study in ("", "model", "temperature")]
     known = [(each, facts) for each in same if (facts := pretraining_facts(each.settings.get("model", "")))]
     worlds = Counter(agent.world for agent, _ in known)
     world = max(worlds, key=worlds.__getitem__, default=None)
@@ -211,7 +211,10 @@ def dose_name(facts: dict[str, Any]) -> str:
 
 
 @exhibit(
-    "glam-doses", "What each model knew, how fast it learnt, and what was left under other words", methods=("glam",)
+    "glam-doses",
+    "What each model knew, how fast it learnt, and what was left under other words",
+    methods=("glam",),
+    beside=(),
 )
 def doses_table(records: Records) -> Table | None:
     """One row a model and temperature: what its probes say it knew, how fast it learnt by PPO, and what was left under
@@ -302,7 +305,7 @@ def doses_figure(records: Records) -> Figure | None:
         _draw_frames(axes[0, 1], agent, facts, colour)
         _draw_tests(axes[0, 2], agent, facts, colour)
     for agent in glam_arms(records):
-        if agent.kind == "npe" and agent.world == pairs[0][0].world and agent.learns and not agent.overrides:
+        if agent.name == "npe" and agent.world == pairs[0][0].world and agent.learns:
             draw_running_success(axes[0, 0], agent, STYLES["npe"].colour, "token embeddings only (NPE)", "--")
     _finish(axes[0])
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)

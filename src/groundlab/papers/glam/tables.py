@@ -27,7 +27,6 @@ from groundlab.report.tables import Table, measured
     "glam-agents",
     "Success of every agent, and the control of a fixed mission",
     methods=("glam",),
-    beside=("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
 )
 def agents_table(records: Records) -> Table:
     """Agent by agent: success in its own world and among eight objects, each with the control."""
@@ -97,7 +96,6 @@ LEVEL = 80  # percent
     "glam-efficiency",
     "Sample efficiency, and the frames that each agent needs",
     methods=("glam",),
-    beside=("npae", "npe", "drrn", "symbolic"),
 )
 def efficiency_table(records: Records) -> Table:
     """Agent by agent: mean success while training, frames to 80 %, and their ratio to the pretrained agent's."""
@@ -105,7 +103,7 @@ def efficiency_table(records: Records) -> Table:
     rows, lines = [], []
     for agent in learners:
         rivals = [each for each in learners if each.kind == "glam" and each.world == agent.world]
-        usual = min(rivals, key=lambda each: bool(each.overrides), default=agent)
+        usual = min(rivals, key=lambda each: not each.usual, default=agent)
         ratio = None if usual is agent else _frames_ratio(agent, usual)
         rows.append(_efficiency_row(agent, ratio))
         lines.append(_efficiency_line(agent, ratio))
@@ -226,7 +224,6 @@ TESTS = {
     "glam-generalization",
     "Other words, worlds and actions than in training",
     methods=("glam",),
-    beside=("npae", "npe", "drrn", "symbolic", "zero-shot", "random"),
 )
 def generalization(records: Records) -> Table:
     """Tests by agents: success under other words, worlds and actions, and the change against the training task.
@@ -234,7 +231,7 @@ def generalization(records: Records) -> Table:
     Agents of other language models have a table of their own, `glam-doses`.
     """
     every = glam_arms(records)
-    tested = [each for each in every if _was_tested(each) and "model" not in each.overrides]
+    tested = [each for each in every if _was_tested(each) and each.study != "model"]
     chance = {each.world: each for each in every if each.kind == "random"}
     own_world = next((each.world for each in tested if each.kind == "glam"), "")
     rows, lines = [], []

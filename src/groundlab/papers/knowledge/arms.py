@@ -6,14 +6,13 @@ areas. Two potentials are controls: an oracle, which knows the task, and a rando
 nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from groundlab.report import arms
-from groundlab.report.arms import Arm, Run, Settings, most_common
+from groundlab.report.arms import Arm, Settings
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate, difference_interval, permutation_p
 from groundlab.report.style import COLOURS, PlotStyle
@@ -48,23 +47,6 @@ QUIRKS = {
     "first_action_fills": "first window filled with its action",
     "unscaled_attention": "attention not scaled (Q16)",
 }
-_NAMED = (
-    "network",
-    "timeouts",
-    "scale",
-    "strength",
-    "effect",
-    "centred",
-    "advantage_norm",
-    "share",
-    "pooling",
-    "threshold",
-    "encoder",
-    "frames",
-    "iterations",
-    "draw",
-)
-_LABELS, _SOURCE = "labelling.", "source of knowledge"  # names of overrides that stand for nested settings
 
 
 class KnowledgeArm(Arm):
@@ -73,53 +55,8 @@ class KnowledgeArm(Arm):
     paper = "knowledge"
     styles: ClassVar = STYLES
 
-    @classmethod
-    def kind_of(cls, method: str, settings: Settings) -> str:
-        """The form of the potential or reward; curiosity on equal terms has the time limits of the other arms."""
-        if method == "rnd":
-            return "curious" if settings.get("timeouts") == "bootstrap" else "rnd"
-        return ("negated " if settings.get("negated") else "") + settings["form"]
-
-    @classmethod
-    def baseline_settings(cls, kind: str, world: str, runs: Sequence[Run]) -> Settings:
-        """The settings that most runs of the kind have in this world.
-
-        In a tie those without quirks, then those that most runs of the world share, then the nearest to all others.
-        """
-        own = [run.settings for run in runs if (run.kind, run.world) == (kind, world)]
-        flat = [_flat(settings) for settings in own]
-        of_world = [run.settings for run in runs if run.world == world]
-
-        def tie(each: Settings) -> tuple[bool, int, int]:
-            shared = sum(each.get(key) == other.get(key) for other in of_world for key in _NAMED)
-            differing = sum(len(dict(_flat(each).items() ^ other.items())) for other in flat)
-            return not _quirks_of(each), shared, -differing
-
-        return most_common(own, tie)
-
-    @classmethod
-    def overrides_of(cls, settings: Settings, baseline: Settings) -> Settings:
-        """Quirks, source of knowledge, labelling and named settings that are not those of the baseline."""
-        pair = settings, baseline
-        quirks, usual_quirks = (_quirks_of(each) for each in pair)
-        overrides: Settings = {name: name in quirks for name in QUIRKS if (name in quirks) != (name in usual_quirks)}
-        source, usual_source = (source_of(each.get("form", "none"), each) for each in pair)
-        overrides |= {_SOURCE: source} if source != usual_source else {}
-        labels, usual_labels = (_labelling_of(each) for each in pair)
-        overrides |= {f"{_LABELS}{key}": value for key, value in labels.items() if usual_labels.get(key) != value}
-        return overrides | {key: settings.get(key) for key in _NAMED if settings.get(key) != baseline.get(key)}
-
-    @classmethod
-    def phrase(cls, name: str, value: Any) -> str:
-        """`late`, `without late`, `own model quick-t5-s0`, `pairs 200`, `frames 2000`."""
-        if name in QUIRKS:
-            return name if value else f"without {name}"
-        if name == "centred":
-            return name if value else f"not {name}"
-        return value if name == _SOURCE else f"{name.removeprefix(_LABELS)} {value}"
-
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         """As figures call it: `BK-Pref`, `BK-Pref, scripted labeller, error 40 %`."""
         return super().label
 
@@ -131,7 +68,7 @@ class KnowledgeArm(Arm):
     @property
     def label(self) -> str:
         """Name and source: `BK-Code (hand-written knowledge)`."""
-        return self.name + (f" ({self.source})" if self.source else "")
+        return self.title + (f" ({self.source})" if self.source else "")
 
     @property
     def frames(self) -> int:
@@ -140,29 +77,10 @@ class KnowledgeArm(Arm):
 
     @property
     def quirks(self) -> list[str]:
-        """The original's deviations that are switched on, in the order of `QUIRKS`."""
-        return _quirks_of(self.settings)
-
-
-def _quirks_of(settings: Settings) -> list[str]:
-    """The names of `QUIRKS` that settings switch on, in its order; one of them belongs to the labelling."""
-    on = [name for name in QUIRKS if settings.get("fidelity", {}).get(name)]
-    scaled = settings.get("labelling", {}).get("train", {}).get("scaled_attention", True)
-    return on if scaled else [*on, "unscaled_attention"]
-
-
-def _labelling_of(settings: Settings) -> Settings:
-    """Settings of the labelling, without its errors, which are the source's, and its quirk."""
-    labels = settings.get("labelling", {})
-    train = {key: value for key, value in labels.get("train", {}).items() if key != "scaled_attention"}
-    return {**labels, "error": None, "train": train}
-
-
-def _flat(settings: Settings) -> dict[str, str]:
-    """Nested settings by their path."""
-    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    inner = {f"{key}.{name}": value for key, each in nested.items() for name, value in each.items()}
-    return {key: repr(value) for key, value in {**settings, **inner}.items() if key not in nested}
+        """The original's deviations that are switched on, in the order of `QUIRKS`; one belongs to the labelling."""
+        on = [name for name in QUIRKS if self.settings.get("fidelity", {}).get(name)]
+        scaled = self.settings.get("labelling", {}).get("train", {}).get("scaled_attention", True)
+        return on if scaled else [*on, "unscaled_attention"]
 
 
 def source_of(kind: str, settings: Settings) -> str:
@@ -191,7 +109,7 @@ def knowledge_arms(records: Records) -> list[KnowledgeArm]:
 
 def main_world(every: list[KnowledgeArm]) -> str:
     """The world of the comparison: where phi = 0 has the most seeds; in a tie, where there are most arms."""
-    base = [each for each in every if each.kind == "none" and not each.overrides]
+    base = [each for each in every if each.name == "none"]
     rivals = {each.world: sum(other.world == each.world for other in every) for each in base}
     return max(base, key=lambda each: (len(each.seeds), rivals[each.world])).world if base else ""
 
@@ -199,7 +117,7 @@ def main_world(every: list[KnowledgeArm]) -> str:
 def usual_arms(every: list[KnowledgeArm]) -> list[KnowledgeArm]:
     """The arms of the comparison: usual settings, in the main world."""
     home = main_world(every)
-    return [each for each in every if each.world == home and not each.overrides]
+    return [each for each in every if each.world == home and each.usual]
 
 
 def plain_ppo(every: list[KnowledgeArm]) -> KnowledgeArm | None:

@@ -41,7 +41,6 @@ from groundlab.report.style import PlotStyle, new_figure
     "knowledge-curves",
     "Success while agents learn, their rewards shaped by background knowledge",
     methods=("knowledge",),
-    beside=("rnd",),
 )
 def curves(records: Records) -> Figure | None:
     """Success while learning: the potentials of knowledge, the controls and other rewards, phi = 0 and the random
@@ -55,6 +54,7 @@ def curves(records: Records) -> Figure | None:
     panels = {"background knowledge": FORMS, "controls": CONTROLS, "curiosity": ("rnd", "curious")}
     if any(arm.kind in REWARDS for arm in shown):
         panels["curiosity and other rewards"] = (*panels.pop("curiosity"), *REWARDS)
+    panels["others"] = tuple({arm.kind for arm in shown} - STYLES.keys())
     panels = {title: kinds for title, kinds in panels.items() if any(arm.kind in kinds for arm in shown)}
     panels = panels or {"": ()}  # phi = 0 alone
     figure, axes = new_figure(1.2 + 3.6 * len(panels), 4.4, 1, len(panels), sharey=True)
@@ -93,7 +93,6 @@ def original_network_curves(records: Records) -> Figure | None:
     "knowledge-improvement",
     "Area under the learning curve, beside φ = 0 and the random potential",
     methods=("knowledge",),
-    beside=("rnd",),
 )
 def improvement(records: Records) -> Figure | None:
     """Arm by arm: the area under the curve, seed by seed, and how far it is from that of phi = 0."""
@@ -123,7 +122,7 @@ def improvement(records: Records) -> Figure | None:
 
 
 def _two_lines(arm: KnowledgeArm) -> str:
-    name, _, rest = arm.name.partition(" (")
+    name, _, rest = arm.title.partition(" (")
     second = arm.source or rest.removesuffix(")")
     return f"{name}\n{second}" if second else name
 
@@ -137,19 +136,14 @@ def _interval(axis: Axes, row: int, estimate: Estimate, style: PlotStyle) -> Non
 
 
 def label_variants(every: list[KnowledgeArm]) -> list[KnowledgeArm]:
-    """The arms of preferences in the main world that differ in their labels only.
+    """The arms of preferences in the main world that differ in their labels only (study `labels`).
 
     Those of the scripted judge come first, fewer errors before more.
     """
     home = main_world(every)
     mine = [each for each in every if each.kind == "preference" and each.world == home]
-    usual = next((each for each in mine if not each.overrides), None)
-    variants = [each for each in mine if usual and _without_labels(each) == _without_labels(usual)]
+    variants = [each for each in mine if each.study in ("", "labels")]
     return sorted(variants, key=lambda each: (_judge(each).count(","), label_error(each.settings), each.variant))
-
-
-def _without_labels(arm: KnowledgeArm) -> dict[str, Any]:
-    return {key: value for key, value in arm.settings.items() if key not in ("maker", "model", "labelling", "source")}
 
 
 def _judge(arm: KnowledgeArm) -> str:
@@ -157,11 +151,15 @@ def _judge(arm: KnowledgeArm) -> str:
     if arm.settings.get("maker") != "scripted":
         return f",{arm.source.replace(' model ', ' model' + chr(10))}"
     wrong = f"{100 * label_error(arm.settings):.0f} %"
-    fewer = arm.settings.get("labelling", {}).get("pairs") if "labelling.pairs" in arm.overrides else None
-    return f"{wrong},\n{fewer} pairs" if fewer else wrong
+    return f"{wrong},\n{arm.settings['labelling']['pairs']} pairs" if "pairs" in arm.variant else wrong
 
 
-@exhibit("knowledge-labels", "Sensitivity to wrong preference labels", methods=("knowledge",))
+@exhibit(
+    "knowledge-labels",
+    "Sensitivity to wrong preference labels",
+    methods=("knowledge",),
+    beside=(),
+)
 def label_errors(records: Records) -> Figure | None:
     """The area under the curve against the share of wrong preference labels, seed by seed, beside phi = 0."""
     every = knowledge_arms(records)

@@ -35,9 +35,7 @@ from groundlab.report.tables import Table, measured
 # --- Against phi = 0
 
 
-@exhibit(
-    "knowledge-efficiency", "Sample efficiency of every arm against φ = 0", methods=("knowledge",), beside=("rnd",)
-)
+@exhibit("knowledge-efficiency", "Sample efficiency of every arm against φ = 0", methods=("knowledge",))
 def improvement_table(records: Records) -> Table:
     """Arm by arm: the area under the curve, and its distance from phi = 0 and from the random potential."""
     shown = usual_arms(knowledge_arms(records))
@@ -65,7 +63,7 @@ _IMPROVEMENT_NOTES = (
 
 
 def _row_name(arm: KnowledgeArm) -> str:
-    return f"{arm.name}, one weight, not tuned" if arm.kind in REWARDS else arm.name
+    return f"{arm.title}, one weight, not tuned" if arm.kind in REWARDS else arm.title
 
 
 def _improvement_row(arm: KnowledgeArm, over_base: Gain | None, over_noise: Gain | None) -> dict[str, str]:
@@ -102,7 +100,7 @@ def _improvement_line(arm: KnowledgeArm, over_base: Gain | None) -> dict[str, An
 # --- After training
 
 
-@exhibit("knowledge-final", "Success after training", methods=("knowledge",), beside=("rnd",))
+@exhibit("knowledge-final", "Success after training", methods=("knowledge",))
 def final_table(records: Records) -> Table:
     """Arm by arm: success on the test layouts after training, by chance and by the likeliest action."""
     shown = usual_arms(knowledge_arms(records))
@@ -145,18 +143,17 @@ def quirk_pairs(records: Records) -> list[tuple[KnowledgeArm, KnowledgeArm]]:
 
 
 def _without_quirks(arm: KnowledgeArm, every: list[KnowledgeArm]) -> KnowledgeArm | None:
-    """The arm of the same kind that differs least in what else was varied."""
-
-    def distance(other: KnowledgeArm) -> tuple[int, str]:
-        ours, theirs = (
-            {f"{name} {value}" for name, value in each.overrides.items() if name not in QUIRKS} for each in (arm, other)
-        )
-        return len(ours ^ theirs), other.variant
-
-    return min((each for each in every if each.kind == arm.kind and not each.quirks), key=distance, default=None)
+    """The arm of the same kind without quirks: that of the same study, if it has one, else the usual one."""
+    clean = [each for each in every if each.kind == arm.kind and not each.quirks]
+    return min(clean, key=lambda each: (each.study != arm.study, not each.usual), default=None)
 
 
-@exhibit("knowledge-quirks", "What each of the original's quirks does to learning", methods=("knowledge",))
+@exhibit(
+    "knowledge-quirks",
+    "What each of the original's quirks does to learning",
+    methods=("knowledge",),
+    beside=(),
+)
 def quirks_table(records: Records) -> Table | None:
     """Quirk by quirk: areas under the curve with it and without, for the same seeds and frames."""
     pairs = quirk_pairs(records)
@@ -206,7 +203,7 @@ def elsewhere(records: Records) -> list[KnowledgeArm]:
     return sorted((each for each in every if each.world != home), key=lambda each: each.world)
 
 
-@exhibit("knowledge-worlds", "Other tasks and rooms", methods=("knowledge",), beside=("rnd",))
+@exhibit("knowledge-worlds", "Other tasks and rooms", methods=("knowledge",))
 def worlds_table(records: Records) -> Table | None:
     """World by world and arm by arm: the area under the curve and final success, beside phi = 0 of that world."""
     shown = elsewhere(records)
@@ -242,7 +239,7 @@ def _world_line(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, Any]:
 def _world_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
     return {
         "world": arm.world.removeprefix("BabyAI-Text-"),
-        "arm": arm.name,
+        "arm": arm.title,
         "knowledge": arm.source or "–",
         "network": arm.settings.get("network", "–"),
         "seeds": str(line["seeds"]),
@@ -333,7 +330,7 @@ def _source_and_network(arm: KnowledgeArm) -> str:
 
 def _one_seed_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
     return {
-        "arm": arm.name,
+        "arm": arm.title,
         "knowledge": _source_and_network(arm),
         "episodes": str(line["episodes"]),
         "quarters": ", ".join(f"{line[f'quarter {number}']:.0f}" for number in range(1, _PARTS + 1)) + " %",

@@ -13,6 +13,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from groundlab.papers.mediator import WORLDS
+from groundlab.papers.mediator.arms import (
+    COINS,
+    CONSTANT,
+    CONTROLS,
+    OWN_WORLD,
+    RULES,
+    STYLES,
+    all_selectors,
+    of_other,
+    others,
+    rule,
+    trained,
+    trained_worlds,
+    usual,
+)
 from groundlab.report.claims import Claim, Selector, load_claims, published_cells
 from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
@@ -23,79 +38,12 @@ from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle
 from groundlab.report.tables import Table, measured, number
 from groundlab.report.verdicts import SIGNS, Verdict
 
-STYLES = {
-    "mediator": PlotStyle("asking policy (ours)", COLOURS["orange"], "o"),
-    "hard-coded": PlotStyle("hard-coded", COLOURS["blue"], "s"),
-    "always": PlotStyle("always ask", COLOURS["green"], "^"),
-    "random": PlotStyle("random", COLOURS["yellow"], "D"),
-    "on-change": PlotStyle("on change (our control)", COLOURS["pink"], "v"),
-    "nothing-changed": PlotStyle("nothing changed (our control)", COLOURS["olive"], "X"),
-    "new-object": PlotStyle("new object (our control)", "#332288", "*"),
-    "never": PlotStyle("never (RL, no planner)", COLOURS["sky"], "P"),
-}
 ARGMAX_COLOUR = COLOURS["violet"]
 AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per episode", "success": SUCCESS}
 ITERATIONS = "iteration (released: 1,000)"
-OWN_WORLD = "MovingObstacle"  # undefined in the paper and in its code: never set beside the published values
-RULES = ("hard-coded", "always", "random", "on-change")
-CONTROLS = ("nothing-changed", "new-object")  # rules on the network's own input, ours
-COINS = (0.02, 0.05, 0.1, 0.2)  # our control for a policy that has learned how often to ask, but not when
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
-QUIRKS = {  # the defaults of settings.Fidelity, which pictures cannot import
-    "explore_avoid": False,
-    "frame_difference": "uint8",
-    "penalty": "head",
-    "random_policy": "half",
-    "advantage": "monte-carlo",
-    "carry_inside": False,
-    "repeat": "whole",
-    "goto_ties": "original",
-}
-DEFAULTS = {"epsilon": 0.0, "ask_lambda": 0.01, "entropy_anneal_from": 1.0, "heads": "one"}
-_HEAD = {"plans": "head", "epsilon": DEFAULTS["epsilon"], "fidelity": QUIRKS}
-_ANNEALED = {**_HEAD, "ask_lambda": 0.01, "anneal_from": 0.75}
-_CONSTANT = {**_ANNEALED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
-_PROTOCOL = {  # of the first commit, which seems to have made the published table
-    **_CONSTANT,
-    "plans": "first-commit",
-    "fidelity": {**QUIRKS, "penalty": "first-commit"},
-}
-
-
-def rule(method: str, world: str, plans: str = "head", probability: float = 0.5) -> Selector:
-    """The rows of a method that follows a rule; `probability` is that of `random`."""
-    coin = {"probability": probability} if method == "random" else {}
-    return Selector(method=method, world=world, settings={**_HEAD, "plans": plans, **coin})
-
-
-def trained(world: str, policy: str = "sampled", method: str = "mediator", settings: dict | None = None) -> Selector:
-    """The rows of a trained method at the default communication penalty; by default its rate falls at the end."""
-    return Selector(method=method, world=world, policy=policy, settings=settings or _ANNEALED)
-
-
-def _all_selectors(world: str) -> list[Selector]:
-    rules = [rule(method, world) for method in (*RULES, *CONTROLS, "untrained")]
-    rules += [rule("random", world, probability=probability) for probability in COINS]
-    learners = (("mediator", _ANNEALED), ("mediator", _CONSTANT), ("mediator", _PROTOCOL), ("never", _CONSTANT))
-    learned = [trained(world, policy, *learner) for learner in learners for policy in ("sampled", "argmax")]
-    return [rule("hard-coded", world, "first-commit"), *rules, *learned]
-
-
-def usual(records: Records) -> dict:
-    """The settings of the trainings that figures show: with a falling rate, else the first commit's, else constant."""
-    for settings in (_ANNEALED, _PROTOCOL, _CONSTANT):
-        if any(not select_rows(records, trained(world, settings=settings)).empty for world in WORLDS):
-            return settings
-    return _ANNEALED
-
-
-def trained_worlds(records: Records) -> list[str]:
-    """The worlds in which the asking policy was trained."""
-    settings = usual(records)
-    return [world for world in WORLDS if not select_rows(records, trained(world, settings=settings)).empty]
-
 
 # --- Table 1
 
@@ -104,11 +52,11 @@ def trained_worlds(records: Records) -> list[str]:
     "mediator-table1",
     "Table 1: questions to a scripted planner, steps and success, measured and published",
     methods=("hard-coded", "always", "random"),
-    beside=("mediator", "never", "on-change", *CONTROLS, "untrained"),
 )
 def table1(records: Records) -> Table:
     """World by method: interactions, steps, success and return with 95 % intervals, beside the published row."""
-    chosen = [each for world in WORLDS for each in _all_selectors(world) if not select_rows(records, each).empty]
+    rows = [each for world in WORLDS for each in all_selectors(records, world)]
+    chosen = [each for each in rows if not select_rows(records, each).empty]
     claims = [claim for claim in load_claims("mediator") if claim.locus.startswith("Table 1") and claim.select]
     solvable = _without_unsolvable(records)
     parts = [(each, _measurements(records, each, claims)) for each in chosen]
@@ -118,7 +66,8 @@ def table1(records: Records) -> Table:
         if each.world == _BOXES and not select_rows(solvable, each).empty
     ]
     data = pd.DataFrame([row for _, rows in parts for row in rows])
-    return Table(data, pd.DataFrame([_readable(each, rows) for each, rows in parts]), _NOTES)
+    names = {arm: style.label for arm, style in others(records).items()}
+    return Table(data, pd.DataFrame([_readable(each, rows, names) for each, rows in parts]), _NOTES)
 
 
 _BOXES = "RandomBoxKey"
@@ -171,7 +120,7 @@ def _measurement(records: Records, row: Selector, metric: str, verdicts: list[Ve
     return {
         "world": row.world,
         "method": row.method,
-        "plans": row.settings["plans"],
+        "plans": row.settings.get("plans"),
         "anneal_from": row.settings.get("anneal_from"),
         "probability": row.settings.get("probability"),
         "policy": row.policy,
@@ -187,9 +136,10 @@ def _measurement(records: Records, row: Selector, metric: str, verdicts: list[Ve
     }
 
 
-def _readable(row: Selector, measurements: list[dict]) -> dict[str, str]:
+def _readable(row: Selector, measurements: list[dict], names: dict[str, str]) -> dict[str, str]:
+    """A row of text; names: of the agents that this paper does not know."""
     note = measurements[0]["layouts_of"]
-    line = {"world": _title(row.world) + (f", {note}" if note else ""), "method": _name(row)}
+    line = {"world": _title(row.world) + (f", {note}" if note else ""), "method": names.get(row.method) or _name(row)}
     by_metric = {each["metric"]: each for each in measurements}
     for metric in _METRICS:
         line[metric] = _fresh_cell(by_metric.get(metric), metric)
@@ -239,7 +189,6 @@ def _width(worlds: list[str]) -> float:
     "mediator-curves",
     "Questions to a scripted planner, steps and success while the asking policy learns",
     methods=("mediator",),
-    beside=("hard-coded", "always", "random", "on-change"),
 )
 def curves(records: Records) -> Figure:
     """Questions, steps and success over training: seeds thin, their mean thick, tests as points."""
@@ -254,14 +203,14 @@ def curves(records: Records) -> Figure:
         axes[-1, column].set_xlabel(ITERATIONS)
     axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
-    figure.legend(handles=_curve_legend(), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    figure.legend(handles=_curve_legend(others(records)), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
 def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
     rows = select(records.curves, method="mediator", world=world, settings=usual(records))
     smooth = _running_mean(table(rows, metric, columns="iteration"))
-    constant = select(records.curves, method="mediator", world=world, settings=_CONSTANT)
+    constant = select(records.curves, method="mediator", world=world, settings=CONSTANT)
     if not constant.empty:
         middle = _running_mean(table(constant, metric, columns="iteration")).mean(axis=0)
         axis.plot(iterations(constant), middle, **_CONSTANT_STYLE)
@@ -297,6 +246,10 @@ def _reference_lines(axis: Axes, records: Records, world: str, metric: str) -> N
         if not select_rows(records, selector).empty:
             level = estimate(selector, metric, records).value
             axis.axhline(level, color=STYLES[method].colour, linewidth=1.1, linestyle=_DASHES[method])
+    for arm, style in others(records).items():
+        for selector in of_other(records, arm, world):
+            level = estimate(selector, metric, records).value
+            axis.axhline(level, color=style.colour, linewidth=1.1, linestyle=_OTHERS)
     _published_line(axis, world, metric)
 
 
@@ -307,6 +260,7 @@ def _published_line(axis: Axes, world: str, metric: str) -> None:
         axis.axhline(published[metric], color=PUBLISHED_COLOUR, linewidth=1.1, linestyle=":", zorder=3)
 
 
+_OTHERS = (0, (1, 1))
 _DASHES = {
     "hard-coded": (0, (6, 2)),
     "always": (0, (4, 1.5)),
@@ -323,7 +277,7 @@ def _finish_rows(axes: np.ndarray) -> None:
     axes[-1, 0].set_ylim(25, 103)
 
 
-def _curve_legend() -> list[Line2D]:
+def _curve_legend(unknown: dict[str, PlotStyle]) -> list[Line2D]:
     ours = STYLES["mediator"]
     learned = [
         Line2D([], [], color=ours.colour, label=f"training episodes, fresh layouts (mean of {_WINDOW} iterations)"),
@@ -335,7 +289,8 @@ def _curve_legend() -> list[Line2D]:
     rules = [
         Line2D([], [], color=STYLES[each].colour, linestyle=_DASHES[each], label=STYLES[each].label) for each in RULES
     ]
-    return [*learned, *rules]
+    more = [Line2D([], [], color=style.colour, linestyle=_OTHERS, label=style.label) for style in unknown.values()]
+    return [*learned, *rules, *more]
 
 
 def _published_handle() -> Line2D:
@@ -349,7 +304,6 @@ def _published_handle() -> Line2D:
     "mediator-tradeoff",
     "Success and steps against questions to a scripted planner",
     methods=("mediator", "hard-coded", "always"),
-    beside=("random", "on-change", *CONTROLS),
 )
 def tradeoff(records: Records) -> Figure:
     """Success (above) and steps (below) against questions, a column a world; published values hollow.
@@ -362,15 +316,23 @@ def tradeoff(records: Records) -> Figure:
     for column, world in enumerate(worlds):
         for axis, metric in zip(axes[:, column], ("success", "steps"), strict=True):
             _coin_line(axis, records, world, metric)
-            for method in STYLES:
-                _tradeoff_point(axis, records, world, method, metric)
+            for method, style in STYLES.items():
+                if method != "never":
+                    _tradeoff_point(axis, records, _as_published(records, world, method), metric, style)
+            for arm, style in others(records).items():
+                for selector in of_other(records, arm, world):
+                    _tradeoff_point(axis, records, selector, metric, style)
         axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel("questions to a scripted planner")
     plain_log(axes[0, 0], "x")
     axes[0, 0].set(ylabel=AXIS_LABELS["success"], ylim=(20, 104), xlim=(1, 100))
     axes[1, 0].set(ylabel=AXIS_LABELS["steps"], ylim=(20, 90))
-    shown = [each for each in STYLES if each not in CONTROLS or each in records.methods("mediator")]
-    figure.legend(handles=_tradeoff_legend(shown), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    known = {
+        each: style for each, style in STYLES.items() if each not in CONTROLS or each in records.methods("mediator")
+    }
+    figure.legend(
+        handles=_tradeoff_legend(known | others(records)), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2
+    )
     return figure
 
 
@@ -385,14 +347,14 @@ def _coin_line(axis: Axes, records: Records, world: str, metric: str) -> None:
 _COIN_STYLE = {"color": STYLES["random"].colour, "linewidth": 1.0, "marker": ".", "markersize": 4}
 
 
-def _tradeoff_point(axis: Axes, records: Records, world: str, method: str, metric: str) -> None:
-    selector = _as_published(records, world, method)
-    if method == "never" or select_rows(records, selector).empty:
+def _tradeoff_point(axis: Axes, records: Records, selector: Selector, metric: str, style: PlotStyle) -> None:
+    rows = select_rows(records, selector)
+    if rows.empty or "interactions" not in rows or rows["interactions"].isna().any():
         return
-    style, x, y = STYLES[method], *(estimate(selector, name, records) for name in ("interactions", metric))
+    x, y = (estimate(selector, name, records) for name in ("interactions", metric))
     across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
     axis.errorbar(x.value, y.value, up, across, color=style.colour, marker=style.marker, markersize=6, elinewidth=1)
-    published = published_cells("mediator", "Table 1").get((world, method), {})
+    published = published_cells("mediator", "Table 1").get((selector.world, selector.method), {})
     if published:
         hollow = {"marker": style.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": style.colour}
         axis.plot(published["interactions"], published[metric], linestyle="none", markeredgewidth=1.2, **hollow)
@@ -406,12 +368,12 @@ def _as_published(records: Records, world: str, method: str) -> Selector:
     return rule(method, world) if select_rows(records, first_commit).empty else first_commit
 
 
-def _tradeoff_legend(shown: list[str]) -> list[Line2D]:
-    labels = {method: STYLES[method].label for method in shown if method != "never"}
-    labels["hard-coded"] = "hard-coded (box worlds: first-commit plans)"
+def _tradeoff_legend(shown: dict[str, PlotStyle]) -> list[Line2D]:
+    labels = {"hard-coded": "hard-coded (box worlds: first-commit plans)"}
     filled = [
-        Line2D([], [], color=STYLES[method].colour, marker=STYLES[method].marker, label=label)
-        for method, label in labels.items()
+        Line2D([], [], color=style.colour, marker=style.marker, label=labels.get(method, style.label))
+        for method, style in shown.items()
+        if method != "never"
     ]
     hollow = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "markeredgecolor": PUBLISHED_COLOUR}
     bars = Line2D([], [], color=PUBLISHED_COLOUR, marker="|", markersize=9, label="95 % interval (planner: a script)")
@@ -422,7 +384,12 @@ def _tradeoff_legend(shown: list[str]) -> list[Line2D]:
 # --- Sampled against argmax
 
 
-@exhibit("mediator-argmax", "Sampled against argmax evaluation during training", methods=("mediator", "hard-coded"))
+@exhibit(
+    "mediator-argmax",
+    "Sampled against argmax evaluation during training",
+    methods=("mediator", "hard-coded"),
+    beside=(),
+)
 def argmax(records: Records) -> Figure:
     """Tests during training on layouts 0-99: the argmax of the policy drifts towards the hard-coded rule."""
     worlds = trained_worlds(records)
@@ -450,7 +417,7 @@ _POLICY_STYLES = {
 def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: str, style: dict) -> None:
     rows = select(records.tests, method="mediator", world=world, policy=policy, settings=usual(records))
     values = table(rows, metric, columns="iteration")
-    constant = select(records.tests, method="mediator", world=world, policy=policy, settings=_CONSTANT)
+    constant = select(records.tests, method="mediator", world=world, policy=policy, settings=CONSTANT)
     if policy == "argmax" and not constant.empty:
         middle = table(constant, metric, columns="iteration").mean(axis=0)
         axis.plot(iterations(constant), middle, marker=style["marker"], markersize=4, **_CONSTANT_STYLE)

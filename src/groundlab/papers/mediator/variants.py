@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from groundlab.papers.mediator import WORLDS
-from groundlab.papers.mediator.exhibits import DEFAULTS, QUIRKS
+from groundlab.papers.mediator.arms import OF_TABLE_1
 from groundlab.report.claims import Selector
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import estimate, select_rows
@@ -18,14 +18,18 @@ _METRICS = ("interactions", "asked", "steps", "success", "return")
 
 
 @exhibit(
-    "mediator-variants", "Quirks mended, other penalties, and a planner that errs", methods=("hard-coded", "always")
+    "mediator-variants",
+    "Quirks mended, other penalties, and a planner that errs",
+    methods=("hard-coded", "always"),
+    beside=(),
 )
 def variants(records: Records) -> Table | None:
     """One row a method, world and variant: questions, steps, success and return; None where nothing was varied."""
     found: dict[str, tuple[Selector, str]] = {}
-    for method, world, settings in records.runs[["method", "world", "settings"]].itertuples(index=False):
-        words = _differences(settings)
-        for policy in ("rule", "sampled") if words else ():
+    runs = records.runs[["method", "world", "settings", "arm", "arm_label"]].itertuples(index=False)
+    for method, world, settings, arm, words in runs:
+        study = arm.split("/")[1] if "/" in arm else ""
+        for policy in ("rule", "sampled") if study and study not in OF_TABLE_1 else ():
             kept = {key: settings[key] for key in (*_VARIED, *_KEPT) if key in settings}
             selector = Selector(method=method, world=world, policy=policy, settings=kept)
             if not select_rows(records, selector).empty:
@@ -42,16 +46,6 @@ _NOTES = (
     "what each quirk is: docs/papers/mediator.md, Quirks; the usual settings are the rows of Table 1",
     "mean [95 % interval] over seeds and test layouts; trained policies are sampled",
 )
-
-
-def _differences(settings: dict) -> str:
-    """How settings differ from the defaults in what is varied: `explore_avoid=True`."""
-    fidelity = settings.get("fidelity", {})
-    changed = {key: value for key, value in fidelity.items() if value != QUIRKS.get(key)}
-    changed |= {key: settings[key] for key, usual in DEFAULTS.items() if settings.get(key, usual) != usual}
-    if changed and settings.get("anneal_from", 1.0) != 1.0:
-        changed["anneal_from"] = settings["anneal_from"]
-    return ", ".join(f"{key}={value}" for key, value in changed.items())
 
 
 def _measurements(records: Records, selector: Selector, words: str) -> tuple[dict, dict]:

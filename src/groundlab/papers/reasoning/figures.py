@@ -43,7 +43,6 @@ TRUE, SHOWN = "true success, fixed layouts [%]", f"success of ended episodes, {W
     "reasoning-curves",
     "True and displayed success while the two agents learn, and their invalid replies",
     methods=("direct",),
-    beside=("reasoning", "reasoning-zero-shot", "direct-zero-shot", "random"),
 )
 def curves(records: Records) -> Figure:
     """True success, displayed success and invalid replies over replies, both agents; a row a world of training."""
@@ -68,19 +67,17 @@ _TITLES = (
 
 def _draw_learning(axes: np.ndarray, main: dict[str, ReasoningArm]) -> None:
     """The three panels of one world: what is true, what the report would display, and invalid replies."""
-    for method in ("reasoning", "direct"):
-        if method in main:
-            colour = main[method].style.colour
-            marks = {"marker": main[method].style.marker, "markersize": 4.5}
-            draw_series(axes[0], main[method], "test_success", colour, bounds=(0, 100), **marks)
-            draw_displayed(axes[1], main[method], colour)
-            draw_series(axes[2], main[method], "test_invalid", colour, bounds=(0, np.inf), **marks)
+    learners = [arm for arm in main.values() if arm.trained]
+    for arm in learners:
+        marks = {"marker": arm.style.marker, "markersize": 4.5}
+        draw_series(axes[0], arm, "test_success", arm.style.colour, bounds=(0, 100), **marks)
+        draw_displayed(axes[1], arm, arm.style.colour)
+        draw_series(axes[2], arm, "test_invalid", arm.style.colour, bounds=(0, np.inf), **marks)
     for axis in axes[:2]:
         _untuned_levels(axis, main)
         axis.set(ylim=(0, 103))
-    for method in ("reasoning", "direct"):
-        if method in main:
-            _published_end(axes[0], main[method])
+    for arm in learners:
+        _published_end(axes[0], arm)
     axes[0].set(ylabel=TRUE)
     axes[1].set(ylabel=SHOWN)
     axes[2].set(ylabel="invalid replies per test episode", ylim=(0, None))
@@ -135,10 +132,9 @@ def displayed(arm: ReasoningArm) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _untuned_levels(axis: Axes, main: dict[str, ReasoningArm]) -> None:
     """What the untuned agents and random actions reach on the layouts of the final evaluation."""
-    for method in ("reasoning-zero-shot", "direct-zero-shot", "random"):
-        level = main[method].estimate(main[method].main) if method in main else None
-        if level:
-            style = main[method].style
+    for arm in main.values():
+        if not arm.trained and (level := arm.estimate(arm.main)):
+            style = arm.style
             axis.axhline(level.value, color=style.colour, linestyle=(0, (5, 3)), linewidth=1.1, label=style.label)
 
 
@@ -204,7 +200,7 @@ def _draw_training(axis: Axes, arm: ReasoningArm) -> None:
     axis.scatter(
         ended["frames"], ended["success"], sizes, color=COLOURS["orange"], alpha=0.5, linewidths=0, label=label
     )
-    fate = "thrown away" if "drop_unfinished" in arm.overrides else "continued"
+    fate = "thrown away" if arm.study == "drop_unfinished" else "continued"
     axis.set(title=f"{arm.agent}, in training\nunfinished episodes {fate}: {seeds_in_words([arm])}", ylabel=SUCCESS)
     in_thousands(axis, REPLIES)
     axis.set_xlim(0, None)
@@ -237,12 +233,8 @@ def true_and_displayed(arm: ReasoningArm) -> tuple[float, float] | None:
 def biased_pairs(records: Records) -> list[tuple[ReasoningArm | None, ReasoningArm]]:
     """(the same arm with unfinished episodes continued, if there is one; the one with them thrown away)."""
     every = [arm for arm in reasoning_arms(records) if arm.trained]
-    pairs = []
-    for dropped in [arm for arm in every if "drop_unfinished" in arm.overrides]:
-        others = {key: value for key, value in dropped.overrides.items() if key != "drop_unfinished"}
-        same = [arm for arm in every if (arm.kind, arm.world, arm.overrides) == (dropped.kind, dropped.world, others)]
-        pairs.append((next(iter(same), None), dropped))
-    return pairs
+    usual = {(arm.kind, arm.world): arm for arm in every if arm.usual}
+    return [(usual.get((arm.kind, arm.world)), arm) for arm in every if arm.study == "drop_unfinished"]
 
 
 # --- Studies: arms that differ in one setting
@@ -303,7 +295,7 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
             name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
             marks = {"marker": marker, "markersize": 4.5}
             draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
-        title = f"{study.agent(group[0])}: {seeds_in_words(group)}"
+        title = f"{group[0].agent}: {seeds_in_words(group)}"
         title += "" if metric == "test_success" else ", replies that are no action"
         axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, 103 if metric == "test_success" else None))
         in_thousands(axis, REPLIES)

@@ -110,7 +110,6 @@ METRICS = ("success", "return", "length", "invalid")
     "reasoning-agents",
     "Thinking or not, before and after training, beside the report's table",
     methods=("direct",),
-    beside=("reasoning", "reasoning-zero-shot", "direct-zero-shot", "random"),
 )
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
@@ -147,7 +146,7 @@ def _is_final(arm: ReasoningArm, main: dict[str, ReasoningArm]) -> bool:
     """Whether it has the usual settings but for distractors, and was trained as long and where the main arms were."""
     reference = main.get(arm.kind)
     same = reference is None or arm.settings.get("iterations") == reference.settings.get("iterations")
-    return set(arm.overrides) <= {"num_dists"} and (not arm.trained or (same and arm.world == _home(main)))
+    return arm.study in ("", "num_dists") and (not arm.trained or (same and arm.world == _home(main)))
 
 
 def _home(main: dict[str, ReasoningArm]) -> str:
@@ -305,7 +304,7 @@ _STUDY_NOTES = (
 
 
 def _study_row(study: Study, arm: ReasoningArm, updates: int) -> dict[str, str]:
-    row = {"agent": study.agent(arm), "arm": study.name(arm), "seeds": str(len(arm.seeds))}
+    row = {"agent": arm.agent, "arm": study.name(arm), "seeds": str(len(arm.seeds))}
     row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0))}
     row |= {"by then": _percent(level_at(arm, updates)), "at its end": measured(arm.estimate(SAMPLED), "success")}
     for title, metric in (("return", "return"), ("replies", "length"), ("invalid", "invalid")):

@@ -61,7 +61,12 @@ def _first_in_a_row(holds: np.ndarray) -> int | None:
 # --- Over training
 
 
-@exhibit("reasoning-thoughts", "What becomes of the thoughts while the agent is tuned", methods=("reasoning",))
+@exhibit(
+    "reasoning-thoughts",
+    "What becomes of the thoughts while the agent is tuned",
+    methods=("reasoning",),
+    beside=(),
+)
 def thoughts_figure(records: Records) -> Figure | None:
     """Length, echoes, content, what a thought says of its state, what it decides, and the form of replies."""
     arm = main_arms(records).get("reasoning")
@@ -128,7 +133,12 @@ def _information(axis: Axes, arm: ReasoningArm) -> None:
 # --- Judged, seed by seed
 
 
-@exhibit("reasoning-collapse", "Do thoughts collapse? Run by run", methods=("reasoning",))
+@exhibit(
+    "reasoning-collapse",
+    "Do thoughts collapse? Run by run",
+    methods=("reasoning",),
+    beside=(),
+)
 def collapse_table(records: Records) -> Table | None:
     """One row a run of every arm that thinks and was tuned: its thoughts at both ends, and whether they collapsed."""
     lines = [

@@ -1,0 +1,80 @@
+"""Which arm a stored run belongs to: what manifests say, and what the entries of configs say of older ones."""
+
+import json
+
+import made_up
+import pytest
+import yaml
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.schema import parse
+from groundlab.lab import config
+from groundlab.lab.plan import plan
+from groundlab.papers import registry
+from groundlab.report.arm_names import named
+from groundlab.report.records import load
+from groundlab.report.style import MARKERS, PlotStyle, with_styles
+
+ENTRY = {"method": "glam", "worlds": ["W"], "estimate": {"seconds": 1, "megabytes": 1}}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick", "full", "paper"])
+@pytest.mark.parametrize("paper", ["glam", "knowledge", "reasoning", "mediator"])
+def test_a_run_without_a_name_has_that_of_the_entry_that_plans_it(paper, scale):
+    for entry in config.load(paper, scale).runs:
+        for world in entry.worlds:
+            facts = json.loads(json.dumps(registry.resolve(entry.method, world, 0, entry.settings).model_dump()))
+            assert named(paper, scale, facts) == (entry.arm or entry.method, entry.label)
+
+
+def test_an_entry_that_measures_more_than_it_did_names_its_older_runs_and_other_agents_have_no_name():
+    world, settings = "BabyAI-GoToLocalS8N4-v0", {"model": "quick-t5-s1", "lr": 1e-4, "frames": 12288, "tests": []}
+    facts = {"method": "glam", "world": world, "settings": settings | {"layouts": "0-9", "test_layouts": "0-9"}}
+    assert named("glam", "full", facts) == ("glam/model/s1-t1.1", "model quick-t5-s1, temperature 1.1")
+    assert named("glam", "full", facts | {"settings": settings | {"lr": 1.0}}) == ("glam", "")
+
+
+def test_what_manifests_say_comes_before_what_configs_say_and_the_version_before_its_runs(tmp_path):
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    place = folder / "knowledge" / "runs" / "a"
+    place.mkdir(parents=True)
+    spec = {"method": "knowledge", "world": "BabyAI-Text-GoToLocal-RedBall-S10", "seed": 0, "settings": {}}
+    (place / "config.yaml").write_text(yaml.safe_dump(spec))
+    (place / "metrics.jsonl").write_text('{"iteration": 1}\n')
+    (place / "evaluation.json").write_text("[]")
+
+    def arm() -> list[str]:
+        return load(folder).runs[["arm", "arm_label"]].to_numpy().ravel().tolist()
+
+    made_up.seal_run(place)
+    assert arm() == ["knowledge", ""], "no entry has no settings"
+    made_up.seal_run(place, arm="code", arm_label="")
+    assert arm() == ["code", ""]
+    manifest = made_up.seal_version(folder)
+    (entry,) = manifest["runs"]
+    made_up.seal_version(folder, runs=[entry | {"arm": "code/draw/2", "arm_label": "draw 2"}])
+    assert arm() == ["code/draw/2", "draw 2"]
+
+
+def test_a_variant_without_a_label_is_refused():
+    with pytest.raises(GroundlabError, match="arm glam/lr/1 has no label; say in words"):
+        parse(config.Entry, ENTRY | {"arm": "glam/lr/1"}, "entry")
+    assert parse(config.Entry, ENTRY | {"arm": "glam/lr/1", "label": "lr 1"}, "entry").arm == "glam/lr/1"
+
+
+def test_two_entries_of_one_arm_that_differ_in_a_setting_are_refused_and_the_setting_is_named(monkeypatch, tmp_path):
+    experiment = config.load("mediator", "smoke")
+    first = next(entry for entry in experiment.runs if entry.method == "mediator")
+    slower = first.model_copy(update={"settings": first.settings | {"lr": 1e-5}})
+    changed = experiment.model_copy(update={"runs": [first, slower]})
+    monkeypatch.setattr(config, "load", lambda *_: changed)
+    with pytest.raises(GroundlabError, match="arm 'mediator' in SimpleDoorKey, but differ in lr; name one"):
+        plan("mediator", scale="smoke", results=tmp_path)
+
+
+def test_styles_of_unknown_agents_never_repeat_one_even_when_colours_have_run_out():
+    known = {"a": PlotStyle("A", "#D55E00", "o")}
+    styles = with_styles(known, {"a": "", **{f"agent {number}": "" for number in range(60)}})
+    looks = {(style.colour, style.marker) for style in styles.values()}
+    assert len(looks) == 61 and styles["a"] == known["a"] and styles["agent 3"].label == "agent 3"
+    assert {marker for _, marker in looks} <= set(MARKERS)
