@@ -10,7 +10,6 @@ import made_up
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
@@ -32,18 +31,13 @@ def rows(rate: float) -> list[dict]:
 
 
 def store(folder, method, seed, rates, successes=(), world=WORLD, **settings):
-    place = folder / "glam" / "runs" / f"{method}-{world}-s{seed}-{len(settings)}"
-    place.mkdir(parents=True)
-    config = {"method": method, "world": world, "seed": seed, "settings": {"nbr_obs": 1, **settings}}
-    (place / "config.yaml").write_text(yaml.safe_dump(config))
     records = [
         {"iteration": k + 1, "frames": 1000 * (k + 1), "episodes": 100, "success": success}
         for k, success in enumerate(successes)
     ]
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
-    evaluations = [{"policy": policy, "mean": {}, "rows": rows(rate)} for policy, rate in rates.items()]
-    (place / "evaluation.json").write_text(json.dumps(evaluations))
-    made_up.seal_run(place, wall_seconds=1.0)
+    evaluations = {policy: rows(rate) for policy, rate in rates.items()}
+    given = {"nbr_obs": 1, **settings}
+    made_up.store_run(folder, "glam", method, world, seed, evaluations, records or [{"iteration": 1}], given)
 
 
 @pytest.fixture
