@@ -29,13 +29,6 @@ def test_an_unknown_model_names_the_command_that_fetches_it(method, tmp_path):
     assert line == "someone/flan-t6 is not on this machine; fetch it with: hf download someone/flan-t6"
 
 
-@pytest.mark.parametrize("method", ["cloning", "symbolic"])
-def test_a_loss_that_is_no_number_names_the_rate(method, model_folder, tmp_path):
-    model = {"model": str(model_folder)} if method == "cloning" else {}
-    line = refused(tmp_path, method, lr=1e20, **model)
-    assert "loss is n" in line and "1e+20" in line
-
-
 @pytest.mark.parametrize("method", ["glam", "drrn", "symbolic", "cloning", "zero-shot"])
 def test_an_agent_that_asks_nobody_has_no_dialogue_to_watch(method, model_folder):
     model = {} if method in ("drrn", "symbolic") else {"model": str(model_folder)}
