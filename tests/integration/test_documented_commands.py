@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from groundlab import cli, lab
 from groundlab.cli import options
 from groundlab.core.storage import digest_json
+from groundlab.lab import config
 from groundlab.language.chat import connection
 from groundlab.papers import protocols, registry
 from groundlab.papers.knowledge import labelling
@@ -67,10 +69,12 @@ COMMANDS = _commands()
 
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
-    """Plans without the hashes of their runs, and no trace in the environment."""
+    """Plans without the hashes of their runs, of configs that are read once, and no trace in the environment."""
     module = import_module("groundlab.lab.plan")
     monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
     monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump()))
+    monkeypatch.setattr(config, "load", cache(config.load))
+    monkeypatch.setattr(registry, "worlds_of", cache(registry.worlds_of))
     for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK", "MKL_CBWR"):
         monkeypatch.setitem(os.environ, name, "")
 
