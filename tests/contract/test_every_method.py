@@ -125,7 +125,7 @@ FIRST = {ROWS[name][0]: name for name in reversed(LEARNERS)}.values()  # one row
 )
 def test_a_loss_that_is_no_number_ends_a_run_in_one_line_that_names_the_rate(spec, tmp_path):
     for settings in (spec.settings, spec.settings.get("teacher") or {}):
-        settings |= {"lr": 1e30} if "lr" in settings else {}
+        settings |= dict.fromkeys({"lr", "learning_rate"} & settings.keys(), 1e30)
     with pytest.raises(GroundlabError, match=r"loss.* lr .*1e\+30") as error:
         registry.execute(Run(tmp_path, spec))
     assert "\n" not in str(error.value)
