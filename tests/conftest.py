@@ -20,6 +20,22 @@ def mediator_golden() -> dict:
     return json.loads((GOLDEN / "mediator.json").read_text())
 
 
+@pytest.fixture(scope="session")
+def forget_root() -> Callable[[], None]:
+    """Forget what this process keeps of the repository's root: for tests with a root of their own, before and after."""
+    from groundlab.core import git, paths
+    from groundlab.lab import machine, run_store, worker
+    from groundlab.report import claims
+
+    kept = (paths.find_root, git.facts, machine.facts, run_store.rules_of, claims.load_claims, claims.headline)
+
+    def forget() -> None:
+        for cached in (*kept, worker._loaded_code):  # the last holds the root's pins
+            cached.cache_clear()
+
+    return forget
+
+
 @pytest.fixture
 def groundlab(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """The command line in this process: groundlab("play", "SimpleDoorKey", keys="wa") -> (exit code, stdout, stderr).

@@ -82,7 +82,7 @@ def test_a_trial_without_a_network_keeps_the_loopback_that_notebooks_need(sessio
         "    print(socket.create_connection(server.getsockname(), 5).getpeername()[0])\n"
         "print(socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(('192.0.2.1', 9)) != 0)\n"
     )
-    answer = subprocess.run([*alone, sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([*alone, sys.executable, "-c", program], capture_output=True, text=True, timeout=500)
     assert answer.stdout.split() == ["127.0.0.1", "True"], answer.stderr
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -13,16 +14,19 @@ import typer
 from groundlab import cli, lab
 from groundlab.cli import options
 from groundlab.core.storage import digest_json
+from groundlab.lab import config
 from groundlab.language.chat import connection
 from groundlab.papers import protocols, registry
 from groundlab.papers.knowledge import labelling
 from groundlab.report.claims import load_claims, read_claims
+from groundlab.report.exhibits import exhibits
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("commands.md", "artifact.md", "cluster.md", "faq.md"))]
 PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
 PROGRAM = typer.main.get_command(cli.app)
 UNDER_NOX = ("reproduce", "smoke", "figures", "review", "bench")  # sessions that are a command of `groundlab`
+MENTIONED = {"groundlab run mediator": "groundlab run mediator --world SimpleDoorKey --out out"}
 STANDING_FOR = {"my-cluster.yaml": str(ROOT / "configs" / "slurm.yaml"), "$SLURM_ARRAY_TASK_ID": "0"}
 LAUNCHED = re.compile(r"^.*(apptainer run .*groundlab\.sif|--module groundlab) +(?=\w)")
 
@@ -44,11 +48,13 @@ def _commands() -> dict[str, str]:
     for page in PAGES:
         text, where = _joined(page.read_text()), str(page.relative_to(ROOT))
         blocks, prose = text.split("```")[1::2], "".join(text.split("```")[0::2])
-        spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if " --" in span and "..." not in span]
+        named = " --" if page.name != "artifact.md" else " "  # every command that the reviewer's page mentions
+        spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if named in span and "..." not in span]
         lines = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
         found |= dict.fromkeys([*lines, *spans], where)
     names = {_plain(command): where for command, where in found.items()}
-    return {command: where for command, where in names.items() if re.match(r"(groundlab|nox) ", command)}
+    whole = {MENTIONED.get(command, command): where for command, where in names.items()}
+    return {command: where for command, where in whole.items() if re.match(r"(groundlab|nox) ", command)}
 
 
 def _plain(line: str) -> str:
@@ -63,10 +69,12 @@ COMMANDS = _commands()
 
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
-    """Plans without the hashes of their runs, and no trace in the environment."""
+    """Plans without the hashes of their runs, of configs that are read once, and no trace in the environment."""
     module = import_module("groundlab.lab.plan")
     monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
     monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump()))
+    monkeypatch.setattr(config, "load", cache(config.load))
+    monkeypatch.setattr(registry, "worlds_of", cache(registry.worlds_of))
     for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK", "MKL_CBWR"):
         monkeypatch.setitem(os.environ, name, "")
 
@@ -83,6 +91,8 @@ def understood(words: list[str]) -> None:
     assert command is not PROGRAM, f"no command stands in {words}"
     context = command.make_context(name, list(rest))
     given = context.params
+    if given.get("figure"):
+        assert given["figure"] in exhibits()
     if name == "reproduce":
         context.params["dry_run"] = True
         with pytest.raises((typer.Exit, SystemExit)) as end, context:
@@ -173,6 +183,12 @@ def test_a_command_that_does_not_exist_or_is_wrong_is_noticed():
 def test_commands_were_found_everywhere_they_stand():
     places = set(COMMANDS.values())
     assert len(COMMANDS) > 60
-    assert places >= {"README.md", "docs/commands.md", "configs/glam/claims.yaml", "configs/worlds/claims.yaml"}
+    assert places >= {
+        "README.md",
+        "docs/commands.md",
+        "docs/artifact.md",
+        "configs/glam/claims.yaml",
+        "configs/worlds/claims.yaml",
+    }
     assert {"run glam", "run mediator"} <= {" ".join(line.split()[1:3]) for line in COMMANDS if "$SCRATCH" in line}
     assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7

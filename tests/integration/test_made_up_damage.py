@@ -251,7 +251,7 @@ def judge(answer: Answer, bad: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory, monkeypatch_module):
+def ground(tmp_path_factory, monkeypatch_module, forget_root):
     """A clone's configs in a folder of their own, in which commands are run; a finished run lies in `run`."""
     home = tmp_path_factory.mktemp("clone")
     shutil.copy(REPOSITORY / "pyproject.toml", home)
@@ -262,7 +262,7 @@ def ground(tmp_path_factory, monkeypatch_module):
     for name, value in {"TIMEOUT": "1", "ATTEMPTS": "1"}.items():
         monkeypatch_module.setenv(f"GROUNDLAB_LLM_{name}", value)
     monkeypatch_module.chdir(home)
-    paths.find_root.cache_clear()
+    forget_root()
     Path("loop").symlink_to("loop")
     assert ask(*(part.replace("RUN", "run") for part in RUN)).code == 0
     learnt = ("--set", "iterations=1", "--set", "trajectories=1", "--set", "layouts=0-0", "--out", "learnt")
@@ -272,7 +272,7 @@ def ground(tmp_path_factory, monkeypatch_module):
     shutil.copytree(assets / "pretraining-s20", "dataset")
     Path("ledger.jsonl").write_bytes(b"".join((assets / "goals-ledger.jsonl").read_bytes().splitlines(True)[:5]))
     yield home
-    paths.find_root.cache_clear()
+    forget_root()
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ def at_a_terminal(monkeypatch, typed: bytes, *arguments: str) -> str:
         patch.setattr("sys.argv", ["groundlab", *arguments])
         with pytest.raises(SystemExit):
             cli.main()
-    reader.join(2)
+    reader.join(60)
     os.close(master)
     return b"".join(shown).decode()
 

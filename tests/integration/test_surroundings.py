@@ -17,7 +17,7 @@ HEAD = "from groundlab.papers.method import Paper, Method\nfrom groundlab.worlds
 HEAD += "from groundlab.worlds.family import GridFamily\n"
 
 
-def command(*arguments, site="", timeout=120, **environment):
+def command(*arguments, site="", timeout=500, **environment):
     """(exit code, stdout, stderr) of a process of its own."""
     path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
     given = {**os.environ, "PYTHONPATH": path, **environment}

@@ -48,12 +48,8 @@ def operations() -> dict[str, str]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-<<<<<<< HEAD
         # two threads of OpenBLAS add in another order than one, which is what workers have
         with torch.random.fork_rng(devices=[]), threadpool_limits(1, "blas"):
-=======
-        with torch.random.fork_rng(devices=[]), threadpool_limits(1):
->>>>>>> room/front
             return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
     finally:
         torch.set_num_threads(threads)

@@ -4,16 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
 
-from groundlab.core import git
-from groundlab.core.paths import find_root
+from groundlab import lab
+from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import RunSpec
-from groundlab.lab import machine, worker
 from groundlab.papers import registry
 
 REAL_ROOT = Path(__file__).resolve().parents[3]
@@ -52,8 +54,8 @@ except (GroundlabError, Unfinished) as error:
 class Laboratory:
     """The temporary repository, and processes started in it."""
 
-    def __init__(self, root: Path):
-        self.root, self.results = root, root / "results"
+    def __init__(self, root: Path, forget_root: Callable[[], None]):
+        self.root, self.results, self._forget_root = root, root / "results", forget_root
         for name in ("configs", "notebooks", "requirements"):
             (root / name).mkdir(parents=True)
         (root / "pyproject.toml").write_text((REAL_ROOT / "pyproject.toml").read_text())
@@ -97,12 +99,20 @@ class Laboratory:
 
     def finish(self, process: subprocess.Popen) -> tuple[int, str, str]:
         """(exit code, stdout, stderr) of a started process."""
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()  # pytest's own limit is the only one: machines are busy
         return process.returncode, out, err
 
     def reproduce(self, **arguments) -> tuple[int, str, str]:
-        given = {"scale": "smoke", "results": str(self.results), **arguments}
-        return self.finish(self.start("reproduce", **given))
+        """(exit code, stdout, stderr) of `lab.reproduce`, called as the command line does, in this process."""
+        out, error = StringIO(), StringIO()
+        self._forget_root()  # as a new process knows nothing
+        with chdir(self.root), redirect_stdout(out), redirect_stderr(error):
+            try:
+                code = lab.reproduce(**{"scale": "smoke", "results": str(self.results), **arguments})
+            except (GroundlabError, Unfinished) as problem:
+                code = problem.exit_code
+                print(problem, file=error)
+        return code, out.getvalue(), error.getvalue()
 
     def versions(self, scale: str = "smoke") -> list[Path]:
         home = self.results / ".scratch" if scale == "smoke" else self.results
@@ -110,15 +120,12 @@ class Laboratory:
 
 
 @pytest.fixture
-def laboratory(tmp_path, monkeypatch):
-    lab = Laboratory(tmp_path / "clone")
-    monkeypatch.setenv("GROUNDLAB_ROOT", str(lab.root))
-    caches = (find_root, git.facts, machine.facts, worker._loaded_code)  # the last holds the pins of another root
-    for cached in caches:
-        cached.cache_clear()
-    yield lab
-    for cached in caches:
-        cached.cache_clear()
+def laboratory(tmp_path, monkeypatch, forget_root):
+    made = Laboratory(tmp_path / "clone", forget_root)
+    monkeypatch.setenv("GROUNDLAB_ROOT", str(made.root))
+    forget_root()
+    yield made
+    forget_root()
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def _interpreters() -> list[str]:
     found = (
         shutil.which(f"python3.{minor}", path=str(next(homes.glob(f"3.{minor}.*/bin"), "")))
         or shutil.which(f"python3.{minor}")
-        for minor in (11, 12, 13)
+        for minor in {11, 12, 13} - {sys.version_info.minor}
     )
     return [sys.executable, *(python for python in found if python)]
 

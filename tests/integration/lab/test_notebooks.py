@@ -66,7 +66,7 @@ def test_a_missing_notebook_is_said_so(laboratory, tmp_path):
         run_notebook(tmp_path / "nothing.ipynb", {}, tmp_path / "executed.ipynb")
 
 
-def wait_until(holds, seconds=60):
+def wait_until(holds, seconds=300):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"

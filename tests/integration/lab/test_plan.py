@@ -163,7 +163,8 @@ def test_a_change_of_code_that_matters_makes_a_new_run_and_a_change_of_the_labor
 
 def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "method": "random", "estimate": {"seconds": 5000, "megabytes": 1}}])
-    lab.run(lab.plan("mediator", scale="smoke"), workers=1)
+    plan = lab.plan("mediator", scale="smoke")
+    lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
     laboratory.write_config(
         [{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}]
     )

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,7 @@ def _declared(method: str, world: str) -> set[str]:
     return {file.relative_to(PACKAGE / "assets").as_posix() for file in run_hash.declared_assets(method, world)}
 
 
+@cache
 def _asset_patterns(module: str, file: Path) -> set[str]:
     """The strings of a module that may be paths of assets, with `*` for what f-strings fill in."""
     found = set()
@@ -227,27 +229,29 @@ from pathlib import Path
 from groundlab.core.run import Run
 from groundlab.lab import run_hash
 from groundlab.papers import registry
-method, world, settings, folder = json.loads(sys.argv[1])
-spec = registry.resolve(method, world, 0, settings)
-known, home = run_hash.input_digests(method, world, spec.settings), run_hash.package_folder()
-registry.load(method, world)
-opened = []
-sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-registry.execute(Run(Path(folder), spec))
-read = {Path(name).relative_to(home).as_posix() for name in opened if name.startswith(str(home / "assets"))}
-print(json.dumps([sorted(read - set(known)), sorted(read)]))
+home, opened = run_hash.package_folder(), []
+for method in ("direct-zero-shot", "reasoning-zero-shot"):
+    spec = registry.resolve(method, "Reasoning-GoTo-v0", 0, json.loads(sys.argv[1]))
+    known = run_hash.input_digests(method, spec.world, spec.settings)
+    registry.load(method, spec.world)
+    if method == "direct-zero-shot":
+        sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+    opened.clear()
+    registry.execute(Run(Path(sys.argv[2], method), spec))
+    read = {Path(name).relative_to(home).as_posix() for name in opened if name.startswith(str(home / "assets"))}
+    print(json.dumps([sorted(read - set(known)), sorted(read)]))
 """
 
 
-@pytest.mark.parametrize(("method", "prompt"), [("direct-zero-shot", "direct"), ("reasoning-zero-shot", "reasoning")])
-def test_every_asset_that_a_run_opens_is_in_its_hash(method, prompt, tmp_path):
-    settings = {"layouts": "0-0", "num_envs": 1, "max_new_tokens": 4, "short_prompts": False}
-    arguments = json.dumps([method, "Reasoning-GoTo-v0", settings, str(tmp_path / "run")])
-    command = [sys.executable, "-c", OPENED, arguments]
+def test_every_asset_that_a_run_opens_is_in_its_hash(tmp_path):
+    """In a process of its own: here, other tests may have read them."""
+    settings = json.dumps({"layouts": "0-0", "num_envs": 1, "max_new_tokens": 4, "short_prompts": False})
+    command = [sys.executable, "-c", OPENED, settings, str(tmp_path)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    unknown, read = json.loads(answer.stdout.splitlines()[-1])
-    assert not unknown and f"assets/prompts/reasoning/{prompt}.txt" in read
+    for prompt, line in zip(("direct", "reasoning"), answer.stdout.splitlines()[-2:], strict=True):
+        unknown, read = json.loads(line)
+        assert not unknown and f"assets/prompts/reasoning/{prompt}.txt" in read
 
 
 def test_an_asset_that_is_declared_and_not_there_is_refused_by_name(copy):

@@ -30,9 +30,17 @@ no_pages = int  # pages that nobody makes here: `sbatch` is a stand-in
 COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
-import json, sys
+import json, os, sys
+from groundlab.core.run import Run
 from groundlab.lab.slurm.task import Task
-Task(json.loads(sys.argv[1]))()
+advance, words, number = Run.advance, json.loads(sys.argv[1]), int(sys.argv[2])
+def leave_after_two(run, step, *given, **figures):
+    if step == 2 and number:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # srun and the node both send it
+    return advance(run, step, *given, **figures)
+Run.advance = leave_after_two
+Task(words)()
 """
 
 
@@ -379,20 +387,18 @@ def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
-def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, long_plan, laboratory):
-    run = long_plan.runs[0]
-    words = json.dumps([[run.spec.model_dump(), str(long_plan.folder_of(run)), run.hash, run.named]])
-    task = subprocess.Popen([sys.executable, "-P", "-c", RUN_TASK, words])
-    while _steps(long_plan) < 2 and task.poll() is None:
-        time.sleep(0.005)
-    task.send_signal(number)
-    task.send_signal(number)  # srun and the node both send it
-    assert task.wait(120) == code
-    stopped = _steps(long_plan)
-    assert 2 <= stopped < LONG["iterations"]
-    assert subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words]).returncode == 0
-    assert _steps(long_plan) == LONG["iterations"], "nothing is done twice"
-    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, laboratory, training_entry):
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 4}}])
+    plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("told", "calm"))
+    run = plan.runs[0]
+    words = json.dumps([[run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named]])
+    ended = []
+    for told in (number, 0):
+        task = subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words, str(int(told))])
+        ended.append((task.returncode, _steps(plan)))
+    assert ended == [(code, 2), (0, 4)], "nothing is done twice"
+    lab.execute_run(calm.runs[0].spec, calm.folder_of(calm.runs[0]))
+    assert _records(plan) == _records(calm)
 
 
 # A real Slurm

@@ -117,7 +117,7 @@ def fetch(server, tmp_path):
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         }
         command = [sys.executable, "-c", PROGRAM, repo, revision]
-        return subprocess.run(command, env=own | environment, capture_output=True, text=True, timeout=240)
+        return subprocess.run(command, env=own | environment, capture_output=True, text=True, timeout=500)
 
     return run
 

@@ -14,29 +14,19 @@ _PROGRAM = "from groundlab.lab import fingerprint; print(fingerprint.rounding())
 
 
 def _rounding_of_a_process(**variables: str) -> str:
-<<<<<<< HEAD
     return _printed(_PROGRAM, **variables)
 
 
 def _printed(program: str, **variables: str) -> str:
-    others = {name: value for name, value in os.environ.items() if name not in numerics.AVX2}
-    command = [sys.executable, "-c", program]
-=======
-    given = (*numerics.AVX2, "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    given = (*numerics.AVX2, *worker.ONE_THREAD)
     others = {name: value for name, value in os.environ.items() if name not in given}
-    command = [sys.executable, "-c", _PROGRAM]
->>>>>>> room/front
+    command = [sys.executable, "-c", program]
     return subprocess.run(command, env=others | variables, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_processes_round_alike_and_other_kernels_round_otherwise():
-<<<<<<< HEAD
     threads = {name: "2" for name in worker.ONE_THREAD}
     assert _rounding_of_a_process(**worker.ONE_THREAD) == _rounding_of_a_process(**threads)
-=======
-    """The command line's, which has a thread a core, as a worker's, which has one."""
-    assert _rounding_of_a_process() == _rounding_of_a_process(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
->>>>>>> room/front
     assert _rounding_of_a_process() != _rounding_of_a_process(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE")
 
 

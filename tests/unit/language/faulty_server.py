@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-_LONGEST = 15.0  # seconds that a slow answer lasts; "for ever" to who waits for one
+_LONGEST = 120.0  # seconds that a slow answer lasts if nobody hangs up; "for ever" to who waits for one
 
 
 class Request(NamedTuple):

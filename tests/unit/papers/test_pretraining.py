@@ -1,6 +1,8 @@
 """Pretraining repeats itself, survives a kill, keeps what is left out away, and its shipped weights are as told."""
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,36 +42,47 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory) -> Callable[[str], tuple[Path, dict]]:
+    """The folder and the facts of the tiny recipe of a family, pretrained once."""
+
+    @cache
+    def made(family: str) -> tuple[Path, dict]:
+        folder = tmp_path_factory.mktemp("pretrained") / family
+        return folder, pretrain(tiny(family), folder)
+
+    return made
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "llama"])
-def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one(family, tmp_path):
+def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one(family, pretrained, tmp_path):
     recipe, steps = tiny(family), []
-    whole = pretrain(recipe, tmp_path / "whole")
+    home, whole = pretrained(family)
     with pytest.raises(Unfinished):
         pretrain(recipe, tmp_path / "parts", lambda progress: steps.append(progress.step), stop=lambda: len(steps) == 2)
     parts = pretrain(recipe, tmp_path / "parts")
-    left, right = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    left, right = weights(home), weights(tmp_path / "parts")
     assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
-    metrics = [(tmp_path / folder / "training" / "metrics.jsonl").read_bytes() for folder in ("whole", "parts")]
+    metrics = [(folder / "training" / "metrics.jsonl").read_bytes() for folder in (home, tmp_path / "parts")]
     assert metrics[0] == metrics[1] and len(metrics[0].splitlines()) == 4
     assert whole["probes"] == parts["probes"] and whole["temperature"] == parts["temperature"]
 
 
 @pytest.mark.slow
-def test_another_seed_gives_another_model_and_another_hash(tmp_path):
-    first, second = pretrain(tiny(), tmp_path / "a"), pretrain(tiny(seed=1), tmp_path / "b")
+def test_another_seed_gives_another_model_and_another_hash(pretrained, tmp_path):
+    (home, first), second = pretrained("t5"), pretrain(tiny(seed=1), tmp_path)
     assert first["hash"] != second["hash"]
-    assert not torch.equal(weights(tmp_path / "a")["shared.weight"], weights(tmp_path / "b")["shared.weight"])
+    assert not torch.equal(weights(home)["shared.weight"], weights(tmp_path)["shared.weight"])
 
 
 @pytest.mark.parametrize("family", ["t5", "llama"])
-def test_a_stored_model_says_what_the_trained_one_said(family, tmp_path):
-    recipe = tiny(family)
-    pretrain(recipe, tmp_path)
+def test_a_stored_model_says_what_the_trained_one_said(family, pretrained):
+    home, _ = pretrained(family)
     loader = AutoModelForSeq2SeqLM if family == "t5" else AutoModelForCausalLM
-    words, model = tokenizer.load(tmp_path), loader.from_pretrained(tmp_path)
-    stored = json.loads((tmp_path / "recipe.json").read_text())
-    assert probes.examine(model, words, recipe.probe_samples) == stored["probes"]
+    words, model = tokenizer.load(home), loader.from_pretrained(home)
+    stored = json.loads((home / "recipe.json").read_text())
+    assert probes.examine(model, words, tiny(family).probe_samples) == stored["probes"]
 
 
 @pytest.mark.slow
@@ -91,10 +104,11 @@ def test_topics_left_out_are_never_drawn_and_the_others_take_their_place():
 
 
 @pytest.mark.slow
-def test_a_dose_is_a_share_of_the_steps(tmp_path):
-    for dose in (0.5, 1.0):
-        pretrain(tiny(dose=dose), tmp_path / str(dose))
-    records = [(tmp_path / dose / "training" / "metrics.jsonl").read_text().splitlines() for dose in ("0.5", "1.0")]
+def test_a_dose_is_a_share_of_the_steps(pretrained, tmp_path):
+    pretrain(tiny(dose=0.5), tmp_path)
+    records = [
+        (home / "training" / "metrics.jsonl").read_text().splitlines() for home in (tmp_path, pretrained("t5")[0])
+    ]
     assert [len(lines) for lines in records] == [2, 4]
 
 

@@ -1,12 +1,10 @@
 """Stored runs made up for these tests: the files that methods and the laboratory write, with chosen numbers."""
 
-import json
 from pathlib import Path
 
 import made_up
 import numpy as np
 import pytest
-import yaml
 
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import Review, review, style
@@ -34,15 +32,11 @@ def evaluation(policy: str, rows: list[dict]) -> dict:
 def store_run(
     folder: Path, method: str, world: str, seed: int, evaluations: list, metrics: list, settings: dict | None = None
 ) -> Path:
-    settings = settings or HEAD
-    place = folder / "mediator" / "runs" / f"{method}-{world}-s{seed}-{settings['plans'][:4]}0000"
-    place.mkdir(parents=True)
-    config = {"method": method, "world": world, "seed": seed, "settings": settings}
-    (place / "config.yaml").write_text(yaml.safe_dump(config))
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in metrics))
-    (place / "evaluation.json").write_text(json.dumps(evaluations))
-    made_up.seal_run(place, label=f"{method}-{world}-s{seed}", wall_seconds=1.5, cpu_seconds=1.4)
-    return place
+    settings, label = settings or HEAD, f"{method}-{world}-s{seed}"
+    times = {"wall_seconds": 1.5, "cpu_seconds": 1.4}
+    given = (evaluations, metrics, settings)
+    place = made_up.store_run(folder, "mediator", method, world, seed, *given, label=label, **times)
+    return place.rename(place.with_name(f"{label}-{settings['plans'][:4]}0000"))
 
 
 def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:

@@ -2,6 +2,7 @@
 
     write_version(plan, folder)               # <folder>/<paper>/runs/<label>-<hash8>/{config.yaml, metrics.jsonl, ...}
     write_store(plan)                         # the same runs as finished ones of the plan's own store
+    store_run(folder, "glam", "drrn", world, 0, evaluations, metrics)    # one run, with records that a test chooses
     seal_run(place), seal_version(folder)     # the manifests of records that a test has written itself
     evaluations, metrics = records_of(spec)   # those of one run
 
@@ -77,13 +78,37 @@ def write_store(plan: Any) -> None:
 
 
 def _write_run(run: Any, place: Path) -> None:
-    place.mkdir(parents=True)
     spec = run.spec.model_dump()
-    evaluations, metrics = records_of(spec)
+    _write_records(place, spec, *records_of(spec))
+    seal_run(place, hash=run.hash, label=run.label, **run.named)
+
+
+def store_run(
+    folder: Path,
+    paper: str,
+    method: str,
+    world: str,
+    seed: int,
+    evaluations: dict[str, list[Record]] | list[Record],
+    metrics: list[Record] | tuple[Record, ...] = ({"iteration": 1},),
+    settings: Record | None = None,
+    **facts: Any,
+) -> Path:
+    """Write one run into a version with these records, evaluations whole or as rows by policy; returns its folder."""
+    spec = {"method": method, "world": world, "seed": seed, "settings": settings or {}}
+    if isinstance(evaluations, dict):
+        evaluations = [{"policy": policy, "mean": {}, "rows": rows} for policy, rows in evaluations.items()]
+    place = folder / paper / "runs" / f"{method}-{world}-s{seed}-{digest_json(spec)[:8]}"
+    _write_records(place, spec, evaluations, metrics)
+    seal_run(place, **{"wall_seconds": 1.0, **facts})
+    return place
+
+
+def _write_records(place: Path, spec: Record, evaluations: list[Record], metrics: Iterable[Record]) -> None:
+    place.mkdir(parents=True)
     (place / "config.yaml").write_text(yaml.dump(spec, Dumper=_DUMPER, sort_keys=True))
     (place / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics))
     (place / "evaluation.json").write_text(json.dumps(evaluations))
-    seal_run(place, hash=run.hash, label=run.label, **run.named)
 
 
 def seal_run(place: Path, **facts: Any) -> Record:

@@ -10,7 +10,6 @@ import made_up
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
@@ -33,20 +32,14 @@ def rows(rate: float) -> list[dict]:
 
 def store(folder, method, seed, rates, successes=(), world=WORLD, variant="", label="", **settings):
     """One run of a method's usual arm, or of a variant: `nbr_obs/3`."""
-    place = folder / "glam" / "runs" / f"{method}-{world}-s{seed}-{len(settings)}"
-    place.mkdir(parents=True)
-    config = {"method": method, "world": world, "seed": seed, "settings": {"nbr_obs": 1, **settings}}
-    (place / "config.yaml").write_text(yaml.safe_dump(config))
     records = [
         {"iteration": k + 1, "frames": 1000 * (k + 1), "episodes": 100, "success": success}
         for k, success in enumerate(successes)
     ]
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
-    evaluations = [{"policy": policy, "mean": {}, "rows": rows(rate)} for policy, rate in rates.items()]
-    (place / "evaluation.json").write_text(json.dumps(evaluations))
-    arm = f"{method}/{variant}" if variant else method
-    label = label or variant.replace("/", " ")
-    made_up.seal_run(place, wall_seconds=1.0, arm=arm, arm_label=label)
+    evaluations = {policy: rows(rate) for policy, rate in rates.items()}
+    given = {"nbr_obs": 1, **settings}
+    named = {"arm": f"{method}/{variant}" if variant else method, "arm_label": label or variant.replace("/", " ")}
+    made_up.store_run(folder, "glam", method, world, seed, evaluations, records or [{"iteration": 1}], given, **named)
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """The probes' figure: one panel a prompt, the mean over seeds, and nothing where nothing was logged."""
 
-import json
-
 import made_up
 import numpy as np
 import pytest
-import yaml
 
 from groundlab.papers.glam import figures
 from groundlab.report.exhibits import draw
@@ -22,19 +19,13 @@ def policy(seed: int, update: int) -> np.ndarray:
 
 
 def store(folder, method, seed, updates, template):
-    place = folder / "glam" / "runs" / f"{method}-{seed}-{template}"
-    place.mkdir(parents=True)
-    settings = {"nbr_obs": 1, "probe_template": template}
-    config = {"method": method, "world": WORLD, "seed": seed, "settings": settings}
-    (place / "config.yaml").write_text(yaml.safe_dump(config))
     records = [
         {"iteration": k + 1, "frames": k, "episodes": 1, "success": 0.0}
         | ({"probe": policy(seed, k).flatten().tolist()} if template else {})
         for k in range(updates)
     ]
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    (place / "evaluation.json").write_text("[]")
-    made_up.seal_run(place, wall_seconds=1.0)
+    settings = {"nbr_obs": 1, "probe_template": template}
+    made_up.store_run(folder, "glam", method, WORLD, seed, [], records, settings)
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """The knowledge paper's exhibits: areas under curves, how far they are from phi = 0, and what few seeds say."""
 
-import json
-
 import made_up
 import numpy as np
 import pytest
-import yaml
 
 from groundlab.core.paths import repository_root
 from groundlab.papers.knowledge import arms, figures, tables
@@ -34,24 +31,17 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     Its arm is that of its form or method where none is named.
     """
     given = {"form": form, "frames": 1000 * len(successes), "fidelity": CLEAN, **SOURCES.get(form, {}), **settings}
-    place = folder / "knowledge" / "runs" / f"{method}-{len(list(folder.glob('knowledge/runs/*')))}-s{seed}"
-    place.mkdir(parents=True)
-    (place / "config.yaml").write_text(
-        yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
-    )
     shaping = 0.0 if form == "none" else 0.02
     records = [
         {"iteration": k + 1, "frames": 1000 * (k + 1), "episodes": 100, "success": success, "shaping": shaping}
         for k, success in enumerate(successes)
     ]
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
     rows = [
         {"layout": n, "steps": 20, "success": n < 100 * final, "return": 0.5 * (n < 100 * final)} for n in range(100)
     ]
-    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy in arms.POLICIES]
-    (place / "evaluation.json").write_text(json.dumps(stored))
-    arm = arm or (form if method == "knowledge" else method)
-    made_up.seal_run(place, wall_seconds=1.0, arm=arm, arm_label=label)
+    named = {"arm": arm or (form if method == "knowledge" else method), "arm_label": label}
+    evaluations = dict.fromkeys(arms.POLICIES, rows)
+    made_up.store_run(folder, "knowledge", method, world, seed, evaluations, records, given, **named)
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 import json
 import shutil
-import zlib
 from dataclasses import replace
 
 import made_up
 import numpy as np
 import pytest
-import yaml
 
 from groundlab.papers.reasoning import arms, figures, tables, thought_figures
 from groundlab.papers.reasoning.tables import TABLES, cells
@@ -71,22 +69,15 @@ def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
 
 def store(folder, method, seed, rates, world=WORLD, iterations=40, variant="", label="", **settings):
     """One run of a method's usual arm, or of a variant: `num_dists/3`."""
-    given = {**USUAL, "iterations": iterations, **settings}
-    place = folder / "reasoning" / "runs" / f"{method}-{world}-s{seed}-{zlib.crc32(repr(settings).encode()):08x}"
-    place.mkdir(parents=True)
-    (place / "config.yaml").write_text(
-        yaml.safe_dump({"method": method, "world": world, "seed": seed, "settings": given})
-    )
-    thinks, learns = method.startswith("reasoning"), method in arms.UNTUNED
-    records = []
-    if learns:
+    thinks, records = method.startswith("reasoning"), [{"iteration": 1}]
+    if method in arms.UNTUNED:
         levels = 0.2 + 0.7 * np.arange(iterations + 1) / 40 + 0.01 * seed
         records = [update(number, levels[number], thinks, number % 10 == 0) for number in range(iterations + 1)]
-    (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records or [{"iteration": 1}]))
-    stored = [{"policy": policy, "mean": {}, "rows": rows(rate, invalid=1)} for policy, rate in rates.items()]
-    with_scripts(stored[0]["rows"])
-    (place / "evaluation.json").write_text(json.dumps(stored))
-    made_up.seal_run(place, wall_seconds=1.0, arm=f"{method}/{variant}" if variant else method, arm_label=label)
+    stored = {policy: rows(rate, invalid=1) for policy, rate in rates.items()}
+    with_scripts(next(iter(stored.values())))
+    given = {**USUAL, "iterations": iterations, **settings}
+    named = {"arm": f"{method}/{variant}" if variant else method, "arm_label": label}
+    made_up.store_run(folder, "reasoning", method, world, seed, stored, records, given, **named)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def browser(tmp_path):
             copy.write_text(page.read_text().replace("</body>", f"<script>{{{script}}}</script></body>"))
             page = copy
         words = (CHROMIUM, *QUIET, f"--user-data-dir={tmp_path}", f"--window-size={width},900", "--dump-dom")
-        shown = subprocess.run([*words, f"file://{page}{rest}"], capture_output=True, text=True, timeout=60)
+        shown = subprocess.run([*words, f"file://{page}{rest}"], capture_output=True, text=True, timeout=500)
         return shown.stdout
 
     return dom

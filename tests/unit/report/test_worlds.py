@@ -1,13 +1,11 @@
 """The exhibits and claims of the worlds: kinds, two ways of counting, intervals, and equality with minigrid."""
 
-import json
 import re
 from pathlib import Path
 
 import made_up
 import pandas as pd
 import pytest
-import yaml
 
 from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of
 from groundlab.report.claims import Claim, Selector, load_claims
@@ -22,17 +20,6 @@ RATES = {"goto": 30, "pickup": 14, "open": 1, "putnext": 2, "pick_up_seq_go_to":
 def episode(layout: int, success: bool, steps: int, kind: str | None = None) -> dict:
     row = {"layout": layout, "steps": steps, "success": success, "return": 0.5 if success else 0.0}
     return {**row, "kind": kind} if kind else row
-
-
-def store(folder: Path, method: str, world: str, seed: int, evaluations: dict[str, list[dict]]) -> None:
-    place = folder / "worlds" / "runs" / f"{method}-{world}-s{seed}"
-    place.mkdir(parents=True)
-    config = {"method": method, "world": world, "seed": seed, "settings": {}}
-    (place / "config.yaml").write_text(yaml.safe_dump(config))
-    (place / "metrics.jsonl").write_text('{"iteration": 1}\n')
-    stored = [{"policy": policy, "mean": {}, "rows": rows} for policy, rows in evaluations.items()]
-    (place / "evaluation.json").write_text(json.dumps(stored))
-    made_up.seal_run(place, wall_seconds=1.0)
 
 
 def of_every_kind() -> list[dict]:
@@ -54,13 +41,17 @@ def as_they_finish() -> list[dict]:
 def played(tmp_path: Path) -> Path:
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     for seed in range(3):
-        store(folder, "random", TRAIN, seed, {"random": of_every_kind(), "first-finished": as_they_finish()})
+        made_up.store_run(
+            folder, "worlds", "random", TRAIN, seed, {"random": of_every_kind(), "first-finished": as_they_finish()}
+        )
         rows = [episode(layout, layout % 10 < 3, 40) for layout in range(200)]
-        store(folder, "random", "BabyAI-GoToLocal-v0", seed, {"random": rows})
+        made_up.store_run(folder, "worlds", "random", "BabyAI-GoToLocal-v0", seed, {"random": rows})
     solved = [episode(layout, True, 10, KINDS[layout % 5]) for layout in range(100)]
-    store(folder, "bot", TRAIN, 0, {"bot": solved})
+    made_up.store_run(folder, "worlds", "bot", TRAIN, 0, {"bot": solved})
     for world, wrong in (("BabyAI-GoToLocal-v0", 0), ("BabyAI-GoToObj-v0", 1)):
-        store(folder, "facts", world, 0, {"facts": [{"layout": 0, "states": 5000, "mismatches": wrong}]})
+        made_up.store_run(
+            folder, "worlds", "facts", world, 0, {"facts": [{"layout": 0, "states": 5000, "mismatches": wrong}]}
+        )
     return folder
 
 
