@@ -395,7 +395,9 @@ def fingerprint(
         raise GroundlabError("benchmarks/cpu tells how CPUs round by default; leave out --save or --portable")
     trained = measured.runs_of(plan(scale="smoke", results=runs)) if runs else {}
     if runs and not trained:
-        raise GroundlabError(f"{runs} holds no finished run of smoke; groundlab reproduce --scale smoke --results {runs}")
+        raise GroundlabError(
+            f"{runs} holds no finished run of smoke; groundlab reproduce --scale smoke --results {runs}"
+        )
     print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
     print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))
     for kind, record in measured.known().items():
