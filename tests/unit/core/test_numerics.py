@@ -37,3 +37,13 @@ def test_what_a_user_has_set_stays_and_is_told():
     facts = _facts(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE")
     assert facts["torch"] in ("DEFAULT", "NO AVX")
     assert facts["held"]["ATEN_CPU_CAPABILITY"] == "default" and facts["held"]["MKL_CBWR"] == "COMPATIBLE"
+
+
+@pytest.mark.parametrize(("numpy", "told"), [("2.3.5", False), ("2.4.6", True)])
+def test_an_older_numpy_is_not_told_names_that_it_would_warn_of(numpy, told, monkeypatch):
+    for name in numerics.AVX2:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(numerics, "version", lambda name: numpy)
+    numerics.hold()
+    assert ("NPY_DISABLE_CPU_FEATURES" in numerics.held()) == told
+    assert "OPENBLAS_CORETYPE" in numerics.held()
