@@ -24,10 +24,10 @@ def mediator_golden() -> dict:
 def forget_root() -> Callable[[], None]:
     """Forget what this process keeps of the repository's root: for tests with a root of their own, before and after."""
     from groundlab.core import git, paths
-    from groundlab.lab import machine, run_store, worker
+    from groundlab.lab import machine, run_folder, worker
     from groundlab.report import claims
 
-    kept = (paths.find_root, git.facts, machine.facts, run_store.rules_of, claims.load_claims, claims.headline)
+    kept = (paths.find_root, git.facts, machine.facts, run_folder.rules, claims.load_claims, claims.headline)
 
     def forget() -> None:
         for cached in (*kept, worker._loaded_code):  # the last holds the root's pins
