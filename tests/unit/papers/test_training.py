@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, Unfinished
-from groundlab.papers.training import Learner, evaluate_once, fit, refuse_watch, train
+from groundlab.papers.training import Learner, evaluate_once, fit, train
 
 SPEC = RunSpec(method="always", world="SimpleDoorKey", seed=4, settings={"layouts": "0-1"})
 EVALUATIONS = [{"policy": "rule", "mean": {"success": 0.5, "steps": 3.0}, "rows": [{"layout": 0, "success": True}]}]
@@ -34,7 +33,7 @@ class Adder(Learner):
 
     load_weights = load_state
 
-    def evaluate(self, watch=None):
+    def evaluate(self):
         self.calls.append("evaluate")
         return EVALUATIONS
 
@@ -123,9 +122,3 @@ def test_a_rule_is_evaluated_by_its_spec_in_one_step(tmp_path):
 def test_a_rule_that_is_stopped_asks_nothing(tmp_path):
     with pytest.raises(Unfinished):
         evaluate_once(a_run(tmp_path, stop=lambda: True)[0], lambda request: 1 / 0)
-
-
-def test_whoever_asks_nobody_cannot_be_watched():
-    refuse_watch(None, "always")
-    with pytest.raises(GroundlabError, match=r"^always asks nobody, so there is no dialogue; leave out --show"):
-        refuse_watch(print, "always")
