@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from groundlab.core import numerics
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.core.yaml_files import parse_yaml
@@ -135,15 +134,6 @@ def connect(base_url: str | None, prices: str | None, budget: str | None) -> Non
 
     variables = {connection.ADDRESS: base_url, connection.PRICES: prices, connection.BUDGET: budget}
     os.environ.update({name: value for name, value in variables.items() if value is not None})
-
-
-def ask_for_portable(asked: bool) -> None:
-    """Hand `--portable` to this process and its workers, by the environment, before anything was multiplied."""
-    from groundlab.lab import machine
-
-    numerics.ask_for_portable(asked)
-    if asked:
-        os.environ.update(machine.NUMBA_FOR_ALL)
 
 
 def ask_for_determinism(asked: bool) -> None:

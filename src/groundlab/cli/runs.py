@@ -23,7 +23,6 @@ from groundlab.cli.options import (
     Track,
     World,
     ask_for_determinism,
-    ask_for_portable,
     overlay,
     takes_method_settings,
 )
@@ -32,6 +31,7 @@ from groundlab.cli.protocol import check_choice, play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.numerics import ask_for_portable
 
 if TYPE_CHECKING:
     from groundlab.core.run import Checkpoint

@@ -1,8 +1,9 @@
 """The instruction set that the numeric libraries are held to, so that CPUs of several kinds round alike.
 
-Left alone, torch, MKL, oneDNN and OpenBLAS choose their kernels by the CPU, and kernels add in different orders. Held
-to AVX2 they choose the same ones on the kinds of CPU named in docs/artifact.md. The libraries read these variables when
-they are loaded, so groundlab sets them as soon as it is imported, where a user has not set them already.
+Left alone, torch, MKL, oneDNN and OpenBLAS choose their kernels by the CPU, and numba compiles for it; kernels of
+several widths add in different orders. Held to AVX2 they are the same on the kinds of CPU named in docs/artifact.md.
+The libraries read these variables when they are loaded, so groundlab sets them as soon as it is imported, where a user
+has not set them already.
 """
 
 import os
@@ -18,10 +19,12 @@ AVX2 = MappingProxyType(
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell",
         "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "NUMBA_CPU_NAME": "x86-64-v3",
+        "NUMBA_CPU_FEATURES": "",  # those of the name, none of this CPU
     }
 )
 """What holds each library to AVX2. numpy has no upper bound: it is told the names of all sets beyond."""
-_NEEDED = {"avx2", "fma"}
+_NEEDED = {"avx2", "fma", "bmi1", "bmi2", "f16c", "abm", "movbe"}  # x86-64-v3
 _NAMED_SO = (2, 4)  # the first numpy that knows these names; an older one, as beside vLLM, warns of each at every start
 
 

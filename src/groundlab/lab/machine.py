@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -52,10 +51,6 @@ def _version(name: str) -> str | None:
         return None
 
 
-NUMBA_FOR_ALL = MappingProxyType({"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""})
-"""What makes numba compile for any CPU with AVX2: left alone it gives sums other lanes on AMD's CPUs with AVX-512."""
-
-
 @cache
 def hardware() -> dict[str, Any]:
     """`{cpu, vector_flags, blas, held_to, cores, memory_gib, gpu}` of this machine.
@@ -71,7 +66,7 @@ def hardware() -> dict[str, Any]:
         "cpu": _cpu_name(entries),
         "vector_flags": sorted(word for word in entries.get("flags", "").split() if word.startswith(_VECTORS)),
         "blas": _blas_kernels(),
-        "held_to": numerics.held() | {name: os.environ[name] for name in NUMBA_FOR_ALL if name in os.environ},
+        "held_to": numerics.held(),
         "cores": core_count(),
         "memory_gib": round(memory, 1),
         "gpu": ", ".join(gpu_names()) or None,

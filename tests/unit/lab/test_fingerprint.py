@@ -30,10 +30,10 @@ def test_processes_round_alike_and_other_kernels_round_otherwise():
     assert _rounding_of_a_process() != _rounding_of_a_process(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE")
 
 
-def test_portable_loops_are_compiled_alike_on_every_cpu():
+def test_loops_are_compiled_alike_on_every_cpu():
     # digests recorded on an AMD with AVX-512, whose own loops have other lanes; the machine code is the same everywhere
     program = "from groundlab.lab import fingerprint; print(fingerprint.operations()['compiled sums'])"
-    assert _printed(program, **machine.NUMBA_FOR_ALL) == "fbe0ddb4d0edcc38"
+    assert _printed(program) == "fbe0ddb4d0edcc38"
 
 
 def test_a_name_of_a_run_keeps_apart_what_only_settings_tell_apart():
