@@ -393,7 +393,8 @@ def fingerprint(
     hardware, here = machine.hardware(), measured.operations()
     if save and portable:
         raise GroundlabError("benchmarks/cpu tells how CPUs round by default; leave out --save or --portable")
-    trained = measured.runs_of(plan(scale="smoke", results=runs)) if runs else {}
+    smoke = plan(scale="smoke", results=runs) if runs else None
+    trained = measured.runs_of(smoke.finished()) if smoke else {}
     if runs and not trained:
         raise GroundlabError(
             f"{runs} holds no finished run of smoke; groundlab reproduce --scale smoke --results {runs}"

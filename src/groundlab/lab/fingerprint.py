@@ -8,10 +8,10 @@ there.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,9 +21,6 @@ from groundlab.core.paths import find_root, repository_root
 from groundlab.core.run import RunSpec
 from groundlab.lab import machine
 from groundlab.papers import registry
-
-if TYPE_CHECKING:
-    from groundlab.lab.plan import Plan
 
 _PRODUCTS = ((1, 64, 64), (32, 64, 6), (128, 147, 64), (64, 1000, 33), (384, 128, 512))
 """Shapes of products, [m, k] by [k, n], for which libraries choose several kernels."""
@@ -52,10 +49,9 @@ def operations() -> dict[str, str]:
         torch.set_num_threads(threads)
 
 
-def runs_of(plan: "Plan") -> dict[str, dict[str, str]]:
-    """The digests of the finished runs of a plan: of each one's records, and of the weights of its last checkpoint."""
-    finished = [run for run in plan.runs if run.status == "finished"]
-    return dict(sorted((name_of(run.spec), _digests(plan.folder_of(run))) for run in finished))
+def runs_of(finished: Iterable[tuple[RunSpec, Path]]) -> dict[str, dict[str, str]]:
+    """The digests of finished runs and their folders: of each one's records, and of the weights of its last checkpoint."""
+    return dict(sorted((name_of(spec), _digests(folder)) for spec, folder in finished))
 
 
 def name_of(spec: RunSpec) -> str:

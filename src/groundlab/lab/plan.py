@@ -96,6 +96,10 @@ class Plan:
         """Where the store keeps a run."""
         return run_folder.path_of(self.results, run.hash)
 
+    def finished(self) -> list[tuple[RunSpec, Path]]:
+        """The runs that were finished when the plan was made, and their folders."""
+        return [(run.spec, self.folder_of(run)) for run in self.runs if run.status == "finished"]
+
     def pending(self) -> list[PlannedRun]:
         """The runs that the store does not hold finished at this moment."""
         return [run for run in self.runs if run_folder.status_of(self.folder_of(run)) != "finished"]

@@ -18,7 +18,7 @@ def trained_here(tmp_path_factory) -> dict[str, dict[str, str]]:
     plan = replace(whole, runs=tuple(run for run in whole.runs if run.label in _SMALL))
     outcome = executor.run(plan, workers=1)
     assert not outcome.failed and not outcome.unfinished
-    return fingerprint.runs_of(lab.plan(scale="smoke", methods=methods, results=plan.results))
+    return fingerprint.runs_of(lab.plan(scale="smoke", methods=methods, results=plan.results).finished())
 
 
 @pytest.mark.parametrize("kind", fingerprint.known())
