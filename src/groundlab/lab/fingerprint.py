@@ -50,7 +50,7 @@ def operations() -> dict[str, str]:
 
 
 def runs_of(finished: Iterable[tuple[RunSpec, Path]]) -> dict[str, dict[str, str]]:
-    """The digests of finished runs and their folders: of each one's records, and of the weights of its last checkpoint."""
+    """The digests of finished runs: of each one's records in its folder, and of the weights of its last checkpoint."""
     return dict(sorted((name_of(spec), _digests(folder)) for spec, folder in finished))
 
 

@@ -213,7 +213,9 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
 
 def seeds_without_episodes(curves: pd.DataFrame, metric: str = "success") -> list[int]:
     """The seeds of which no training episode ever ended."""
-    return [seed for seed, values in curves.groupby("seed")[metric] if not np.isfinite(values.astype(float)).any()]
+    return [
+        int(str(seed)) for seed, values in curves.groupby("seed")[metric] if not np.isfinite(values.astype(float)).any()
+    ]
 
 
 def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:

@@ -349,7 +349,7 @@ _COIN_STYLE = {"color": STYLES["random"].colour, "linewidth": 1.0, "marker": "."
 
 def _tradeoff_point(axis: Axes, records: Records, selector: Selector, metric: str, style: PlotStyle) -> None:
     rows = select_rows(records, selector)
-    if rows.empty or "interactions" not in rows or rows["interactions"].isna().any():
+    if rows.empty or "interactions" not in rows or bool(rows["interactions"].isna().any()):
         return
     x, y = (estimate(selector, name, records) for name in ("interactions", metric))
     across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
