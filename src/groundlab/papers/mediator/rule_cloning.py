@@ -64,6 +64,7 @@ class CloningLearner(AskingLearner):
             agreement = (self.network(inputs)[0].argmax(-1) == decisions).double().mean().item()
         self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
         loss = self._fit(inputs, decisions, generator(self._seed, "minibatches", number))
+        self.check_loss(loss)
         self._timesteps += len(decisions)
         return self.tested(number, {"timesteps": self._timesteps, "loss": loss, "agreement": agreement})
 

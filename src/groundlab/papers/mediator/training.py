@@ -6,6 +6,7 @@ Everything random is drawn from a generator of (seed, purpose, iteration), so we
 of time steps are all that a checkpoint needs, and a resumed run is the uninterrupted one bit for bit.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
@@ -116,9 +118,15 @@ class PPOLearner(Learner):
         rng = generator(self._seed, "minibatches", number)
         self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
         losses = update(self.network, self._optimizer, batch, advantages, with_entropy(settings, number), rng)
+        self.check_loss(losses.total)
         self._timesteps += len(batch.actions)
         stats = episode_stats([path.episode.summary() for path in paths], test_episode.summary(), losses)
         return self.tested(number, {"timesteps": self._timesteps, **stats})
+
+    def check_loss(self, loss: float) -> None:
+        """Raises GroundlabError for a loss that is not finite."""
+        if not math.isfinite(loss):
+            raise GroundlabError(f"the loss is {loss}; lower learning_rate (it is {self._settings.learning_rate:g})")
 
     def tested(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
         """The record of an iteration, with the means of a test on the test layouts where one is due."""
