@@ -1,9 +1,11 @@
 """What a config file may say, and how a mistake in one is answered."""
 
 import pytest
+from groundlab.lab.results import version_manifest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
+from groundlab.core.manifests import read_run
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
 from groundlab.lab.notebooks import check_parameters
@@ -83,3 +85,16 @@ def test_broken_yaml_is_told_in_one_line(laboratory):
         lab.plan("mediator", scale="smoke")
     assert "is not valid YAML" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_says_which_arm_it_was_made_for_and_another_name_makes_no_other_run(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "arm": "asks/always/yes", "label": "always"}])
+    plan = lab.plan("mediator", scale="smoke")
+    lab.run(plan, workers=1)
+    manifest = read_run(plan.folder_of(plan.runs[0]))
+    assert manifest and (manifest["arm"], manifest["arm_label"]) == ("asks/always/yes", "always")
+    laboratory.write_config([{**rule_entry, "arm": "eager"}])
+    renamed = lab.plan("mediator", scale="smoke")
+    assert [(run.arm, run.hash, run.status) for run in renamed.runs] == [("eager", plan.runs[0].hash, "finished")]
+    version = version_manifest(renamed, "v", {}, "reproduce")
+    assert [run["arm"] for run in version["runs"]] == ["eager"], "a version is named by the plan that made it"

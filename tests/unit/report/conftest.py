@@ -30,13 +30,23 @@ def evaluation(policy: str, rows: list[dict]) -> dict:
 
 
 def store_run(
-    folder: Path, method: str, world: str, seed: int, evaluations: list, metrics: list, settings: dict | None = None
+    folder: Path,
+    method: str,
+    world: str,
+    seed: int,
+    evaluations: list,
+    metrics: list,
+    settings: dict | None = None,
+    arm: str = "",
+    label: str = "",
 ) -> Path:
-    settings, label = settings or HEAD, f"{method}-{world}-s{seed}"
-    times = {"wall_seconds": 1.5, "cpu_seconds": 1.4}
+    settings = settings or HEAD
+    facts = {"wall_seconds": 1.5, "cpu_seconds": 1.4, "arm": arm or method, "arm_label": label}
+    number = f"{len(list(folder.glob('mediator/runs/*'))):04}" if arm else "0000"
+    name = f"{method}-{world}-s{seed}"
     given = (evaluations, metrics, settings)
-    place = made_up.store_run(folder, "mediator", method, world, seed, *given, label=label, **times)
-    return place.rename(place.with_name(f"{label}-{settings['plans'][:4]}0000"))
+    place = made_up.store_run(folder, "mediator", method, world, seed, *given, label=name, **facts)
+    return place.rename(place.with_name(f"{name}-{settings['plans'][:4]}{number}"))
 
 
 def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:
@@ -106,7 +116,6 @@ def write_results(home: Path) -> Path:
         for seed in range(5):
             store_trained(folder, world, seed)
     rows = [row(layout, 40, True, 6) for layout in range(100)]
-    store_run(
-        folder, "on-change", "KeyInBox", 0, [evaluation("rule", rows)], [{"iteration": 1}], {**HEAD, "epsilon": 0.1}
-    )
+    errs = {"settings": {**HEAD, "epsilon": 0.1}, "arm": "on-change/epsilon/0.1", "label": "epsilon=0.1"}
+    store_run(folder, "on-change", "KeyInBox", 0, [evaluation("rule", rows)], [{"iteration": 1}], **errs)
     return folder

@@ -1,12 +1,17 @@
 """The mediator's exhibits: usual settings, and the signs of Table 1."""
 
+import json
 import re
 import shutil
 
+import made_up
+import yaml
+
 from groundlab.core.paths import repository_root
-from groundlab.papers.mediator import arms
+from groundlab.papers.mediator import arms, exhibits
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report.exhibits import draw
+from groundlab.report.records import load
 
 ROOT = repository_root()
 
@@ -23,3 +28,28 @@ def test_table_1_says_that_three_trainings_cannot_tell_and_what_each_of_its_sign
     assert any("| ours, sampled |" in row and "| 4.24 ? |" in row for row in rows)
     shown = {sign for row in rows for sign in re.findall(r"[0-9%] (\S) \|", row)}
     assert shown == {"✓", "?", "✗"} and shown <= {*next(note for note in notes if "is met" in note)}
+
+
+def test_an_agent_that_no_figure_knows_has_a_row_a_line_and_a_point_of_its_own(results):
+    (always,) = results.glob("mediator/runs/always-SimpleDoorKey-*")
+    place = shutil.copytree(always, always.with_name("wise"))
+    spec = yaml.safe_load((place / "config.yaml").read_text())
+    spec["settings"]["epsilon"] = 0.2
+    (place / "config.yaml").write_text(yaml.safe_dump(spec))
+    stored = json.loads((place / "evaluation.json").read_text())
+    for row in stored[0]["rows"]:
+        row["success"] = row["layout"] % 4 > 0
+    (place / "evaluation.json").write_text(json.dumps(stored))
+    made_up.seal_run(place, arm="wise", arm_label="asks wisely")
+    records = load(results)
+    (line,) = [each for each in exhibits.table1(records).readable.to_dict("records") if each["method"] == "asks wisely"]
+    assert line["success"].startswith("75 %") and line["world"] == "SimpleDoorKey"
+    for figure in (exhibits.curves(records), exhibits.tradeoff(records)):
+        shown = {text.get_text(): handle for text, handle in zip(*_legend(figure), strict=True)}
+        assert shown["asks wisely"].get_color() not in {style.colour for style in arms.STYLES.values()}
+        colours = [line.get_color() for axis in figure.axes for line in axis.get_lines()]
+        assert shown["asks wisely"].get_color() in colours
+
+
+def _legend(figure):
+    return figure.legends[0].get_texts(), figure.legends[0].get_lines()

@@ -66,7 +66,10 @@ def table1(records: Records) -> Table:
         if each.world == _BOXES and not select_rows(solvable, each).empty
     ]
     data = pd.DataFrame([row for _, rows in parts for row in rows])
-    names = {arm: style.label for arm, style in others(records).items()}
+    unknown = [
+        (style.label, of_other(records, arm, world)) for arm, style in others(records).items() for world in WORLDS
+    ]
+    names = {row.key: label for label, found in unknown for row in found}
     return Table(data, pd.DataFrame([_readable(each, rows, names) for each, rows in parts]), _NOTES)
 
 
@@ -137,9 +140,9 @@ def _measurement(records: Records, row: Selector, metric: str, verdicts: list[Ve
 
 
 def _readable(row: Selector, measurements: list[dict], names: dict[str, str]) -> dict[str, str]:
-    """A row of text; names: of the agents that this paper does not know."""
+    """A row of text; names: those of the rows of agents that this paper does not know."""
     note = measurements[0]["layouts_of"]
-    line = {"world": _title(row.world) + (f", {note}" if note else ""), "method": names.get(row.method) or _name(row)}
+    line = {"world": _title(row.world) + (f", {note}" if note else ""), "method": names.get(row.key) or _name(row)}
     by_metric = {each["metric"]: each for each in measurements}
     for metric in _METRICS:
         line[metric] = _fresh_cell(by_metric.get(metric), metric)
@@ -349,7 +352,7 @@ _COIN_STYLE = {"color": STYLES["random"].colour, "linewidth": 1.0, "marker": "."
 
 def _tradeoff_point(axis: Axes, records: Records, selector: Selector, metric: str, style: PlotStyle) -> None:
     rows = select_rows(records, selector)
-    if rows.empty or "interactions" not in rows or bool(rows["interactions"].isna().any()):
+    if rows.empty or "interactions" not in rows or any(rows["interactions"].isna()):
         return
     x, y = (estimate(selector, name, records) for name in ("interactions", metric))
     across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
