@@ -1,7 +1,6 @@
 """What a config file may say, and how a mistake in one is answered."""
 
 import pytest
-from groundlab.lab.results import version_manifest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
@@ -9,6 +8,7 @@ from groundlab.core.manifests import read_run
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
 from groundlab.lab.notebooks import check_parameters
+from groundlab.lab.versions import version_manifest
 
 
 def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
