@@ -207,6 +207,6 @@ def test_what_is_not_there_is_named(save, tmp_path):
 
 
 def test_agents_that_learn_here_are_played_from_runs_only(resolved):
-    request = registry.Request("glam", "BabyAI-GoToObjS4-v0", 0, resolved(), None, None)
+    request = registry.Request("glam", "BabyAI-GoToObjS4-v0", 0, resolved())
     with pytest.raises(GroundlabError, match="glam needs a trained agent"):
         registry.evaluate(request)
