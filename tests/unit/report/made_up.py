@@ -98,7 +98,8 @@ def store_run(
     spec = {"method": method, "world": world, "seed": seed, "settings": settings or {}}
     if isinstance(evaluations, dict):
         evaluations = [{"policy": policy, "mean": {}, "rows": rows} for policy, rows in evaluations.items()]
-    place = folder / paper / "runs" / f"{method}-{world}-s{seed}-{digest_json(spec)[:8]}"
+    number = digest_json({**spec, "arm": facts.get("arm", "")})[:8]
+    place = folder / paper / "runs" / f"{method}-{world}-s{seed}-{number}"
     _write_records(place, spec, evaluations, metrics)
     seal_run(place, **{"wall_seconds": 1.0, **facts})
     return place
