@@ -86,6 +86,6 @@ def test_records_with_other_rows_know_nothing_of_what_was_selected_before(result
 
 def test_two_runs_of_one_seed_are_named():
     rows = pd.DataFrame({"seed": [0, 0, 1], "layout": [5, 5, 5], "run": ["first", "second", "other"], "steps": 3.0})
-    with pytest.raises(GroundlabError, match=r"two runs of one seed match \(first, second\); .*take out the run"):
+    with pytest.raises(GroundlabError, match=r"two runs of one seed match \(first, second\); .*or take out what"):
         table(rows, "steps")
     assert table(rows.iloc[1:], "steps").tolist() == [[3.0], [3.0]]
