@@ -65,7 +65,7 @@ def test_names_numbers_and_recipes_are_the_packages():
         for tool, uses, furnace in zip(rules.TOOLS, rules.MAKE_USES, rules.MAKE_NEEDS_FURNACE, strict=True)
     }
     assert made == constants.make
-    assert [name for name in rules.NAMES if state.walkable.py_func(rules.NAMES.index(name), rules.COW)] == sorted(
+    assert [name for name in rules.NAMES if state.walkable(rules.NAMES.index(name), rules.COW)] == sorted(
         constants.walkable, key=rules.NAMES.index
     )
 
