@@ -213,9 +213,8 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
 
 def seeds_without_episodes(curves: pd.DataFrame, metric: str = "success") -> list[int]:
     """The seeds of which no training episode ever ended."""
-    return [
-        int(str(seed)) for seed, values in curves.groupby("seed")[metric] if not np.isfinite(values.astype(float)).any()
-    ]
+    ended = np.isfinite(curves[metric].astype(float))
+    return sorted({*curves["seed"]} - {*curves.loc[ended, "seed"]})
 
 
 def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
