@@ -171,12 +171,18 @@ def batch_invariant() -> bool:
     return deterministic() or os.environ.get("VLLM_BATCH_INVARIANT") == "1"
 
 
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children that have ended; `os.times` would count in hundredths only."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 @dataclass
 class Usage:
     """Wall time, CPU time (with child processes) and peak memory since it was made."""
 
     _wall: float = field(default_factory=time.monotonic)
-    _cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
+    _cpu: float = field(default_factory=_cpu_seconds)
 
     def __post_init__(self) -> None:
         _reset_peak_memory()
@@ -186,7 +192,7 @@ class Usage:
         peak = _peak_device_mib()
         return {
             "wall_seconds": round(time.monotonic() - self._wall, 2),
-            "cpu_seconds": round(sum(os.times()[:4]) - self._cpu, 2),
+            "cpu_seconds": round(_cpu_seconds() - self._cpu, 3),
             "peak_memory_mib": round(_peak_memory_mib(), 1),
             **({} if peak is None else {"peak_device_mib": round(peak, 1)}),
         }

@@ -187,7 +187,7 @@ class ManifestWriter:
             self._history[-1]["warnings"] = dict(sorted(self._warned.items()))
         totals = {
             "wall_seconds": round(sum(session["wall_seconds"] for session in self._history), 2),
-            "cpu_seconds": round(sum(session["cpu_seconds"] for session in self._history), 2),
+            "cpu_seconds": round(sum(session["cpu_seconds"] for session in self._history), 3),
             "peak_memory_mib": max(session["peak_memory_mib"] for session in self._history),
         }
         on_device = [session["peak_device_mib"] for session in self._history if "peak_device_mib" in session]
