@@ -33,6 +33,13 @@ def copy_records(source: Path, target: Path) -> None:
             storage.write_atomic(target / name, content)
 
 
+def copy_run(source: Path, target: Path) -> None:
+    """Copy all that a version holds of a run, unpacked: first what was kept of it, its manifest last."""
+    for part in (each for each in source.iterdir() if each.is_dir()):
+        copy_files(part, target / part.name)
+    copy_records(source, target)
+
+
 def copy_kept(run: PlannedRun, source: Path, target: Path) -> None:
     """Copy what is to be kept of a finished run from its folder in the store to `target`."""
     for name in run.keep:

@@ -24,7 +24,7 @@ from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.lab import comparison, crate, import_closure, machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
-from groundlab.lab.run_copy import copy_files, copy_kept, copy_records
+from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
 from groundlab.lab.run_hash import package_folder
 from groundlab.papers import registry
 
@@ -53,16 +53,13 @@ def copy_version(version: Path, paper: str, target: Path) -> None:
     """
     for folder in manifests.check_runs(version):
         if folder.parent.parent.name == paper:
-            copy = target / folder.relative_to(version)
-            copy_records(folder, copy)
-            for part in (each for each in folder.iterdir() if each.is_dir()):
-                copy_files(part, copy / part.name)
+            copy_run(folder, target / folder.relative_to(version))
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:
     """Take the finished runs that a stored version holds and the plan lacks into its store; returns how many.
 
-    A run is taken when its whole hash is equal: the same settings, code and inputs. Checkpoints are in no version.
+    A run is taken when its whole hash is equal: the same settings, code and inputs; with what the version keeps of it.
     Raises GroundlabError for a version that does not exist, and for one that is damaged.
     """
     source = find_by_name(plan.results, version)
@@ -72,7 +69,7 @@ def take_finished(plan: Plan, version: str | Path) -> int:
     for run in missing:
         target = plan.folder_of(run)
         with run_folder.hold(target):
-            copy_records(held[run.hash], target)  # the manifest comes last, and says `finished`
+            copy_run(held[run.hash], target)
     return len(missing)
 
 

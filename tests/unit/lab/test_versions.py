@@ -170,6 +170,17 @@ def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
         versions.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
 
 
+def test_a_run_is_taken_over_with_what_the_version_keeps_of_it(plan, tmp_path):
+    """Pages read it, so a version that was continued from another could not be drawn without."""
+    first = dataclasses.replace(plan.runs[0], keep=("knowledge",))
+    plan = dataclasses.replace(plan, runs=(first, *plan.runs[1:]))
+    labels = plan.folder_of(first) / "knowledge" / "labels.json"
+    storage.write_atomic(labels, b"[1]")
+    fresh = dataclasses.replace(plan, results=tmp_path / "elsewhere")
+    versions.take_finished(fresh, assemble(plan))
+    assert (fresh.folder_of(first) / "knowledge" / "labels.json").read_bytes() == b"[1]"
+
+
 def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, groundlab):
     version = assemble(plan)
     shutil.copytree(version, other := tmp_path / "other")
