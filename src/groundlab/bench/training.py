@@ -128,7 +128,7 @@ def _flops_a_second() -> float:
 def product_bound(settings: PPOSettings) -> float:
     """Steps per CPU-second if there were only the matrix products of the agent's network, as fast as large ones.
 
-    Every step is seen once in play and once in each epoch, where the way back costs twice the way there.
+    Every step is seen once in play and once in each epoch, where the backward pass costs twice the forward pass.
     """
     forward = forward_flops(TwoHeadedAgent(GRID.shape, len(ACTIONS), settings.network), GRID.shape)
     return _flops_a_second() / (forward * (1 + 3 * settings.epochs))

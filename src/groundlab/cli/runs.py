@@ -405,9 +405,9 @@ def fingerprint(
         for what, ours, theirs in (("operations", here, record["operations"]), ("runs", trained, record["runs"])):
             shared = ours.keys() & theirs.keys()
             apart = [name for name in ours if name in shared and ours[name] != theirs[name]]
-            told = f"; other: {', '.join(apart)}" if apart else ""
+            others = f"; other: {', '.join(apart)}" if apart else ""
             if shared:
-                print_text(f"{len(shared) - len(apart)} of {len(shared)} {what} as on {kind}{told}")
+                print_text(f"{len(shared) - len(apart)} of {len(shared)} {what} as on {kind}{others}")
     if save:
         print_text(f"kept in {measured.save(hardware, trained)}")
 

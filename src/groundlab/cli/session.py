@@ -63,8 +63,8 @@ def _help(stage: Stage, agent: "Watched | None") -> str:
 
 def play(stage: Stage, keys: Keys, console: Console, agent: "Watched | None" = None) -> None:
     """One episode by keys, an agent's, or both in turns."""
-    told, numbers = _help(stage, agent), keys_of(stage)
-    screen = Screen(console, f"{stage.world.name}, layout {stage.layout}: {stage.mission}\n{told}", stage)
+    help_text, numbers = _help(stage, agent), keys_of(stage)
+    screen = Screen(console, f"{stage.world.name}, layout {stage.layout}: {stage.mission}\n{help_text}", stage)
     decision, runs = None, False
     if agent:
         agent.start(stage)
@@ -78,7 +78,7 @@ def play(stage: Stage, keys: Keys, console: Console, agent: "Watched | None" = N
         runs = runs or (key == ">" and agent is not None)
         action = _action("." if runs else key, numbers, agent, decision)
         if action is None:
-            screen.say(told)
+            screen.say(help_text)
             continue
         if runs and keys.typed:
             time.sleep(_FRAME_SECONDS)
@@ -94,7 +94,7 @@ def _ending(stage: Stage) -> str:
 
 
 def _action(key: str, numbers: dict[str, int], agent: "Watched | None", decision: Decision | None) -> int | None:
-    """The action that a key stands for, the agent told of it; None for a key that is none."""
+    """The action that a key stands for, after the agent was told of it; None for an unknown key."""
     if agent is None or decision is None:
         return numbers.get(key)
     if key == ".":

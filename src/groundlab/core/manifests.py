@@ -7,7 +7,7 @@
     check_pages(folder)       the same of claims, tables, figures and notebooks; `seal_pages` once they are written
 
 Both are plain JSON objects. Reading checks their schema, finite numbers and their seal (seals.py), and answers damage
-with one line that names the file and the way back.
+with one line that names the file and how to repair it.
 """
 
 from collections import Counter

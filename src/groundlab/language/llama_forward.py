@@ -275,7 +275,7 @@ def _norm_change(change: Tensor, normed: Tensor, norms: Tensor) -> Tensor:
 
 
 def _turned(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotary positions of states [T, 2, H, D]; with the sines' signs turned, the gradient's way back."""
+    """Rotary positions of states [T, 2, H, D]; with the sines' signs turned, for the gradient."""
     return torch.addcmul(states * cosines[:, None], states.roll(states.shape[-1] // 2, -1), sines[:, None])
 
 

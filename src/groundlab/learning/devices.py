@@ -42,7 +42,7 @@ def send(tensor: Tensor, device: torch.device | str) -> Tensor:
 
     A plain `.to`, and a list given to `torch.tensor(..., device=...)`, have the CPU wait for all work on the device.
     """
-    return tensor.to(device, non_blocking=tensor.device.type == "cpu")  # the way back has to be waited for
+    return tensor.to(device, non_blocking=tensor.device.type == "cpu")  # a copy to the host has to be waited for
 
 
 @contextmanager

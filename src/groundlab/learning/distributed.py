@@ -7,7 +7,7 @@ out; their scores and values come back to all, and so do the gradients of a mini
 is the one that a single process takes, up to rounding (with dropout: up to the masks). What Lamorel's servers did,
 accelerate and torch's collectives do here, without a server.
 
-Gradients are added up bucket by bucket while the way back goes on. torch's DistributedDataParallel does that too, but
+Gradients are added up bucket by bucket during the backward pass. torch's DistributedDataParallel does that too, but
 asks every process for as many ways back, each through all weights. Here one may read more parts than another, or none.
 
 `--multi_gpu` is how accelerate spells "more than one process on this machine": with device=cpu, the default, they talk
@@ -32,7 +32,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.learning.devices import send
 from groundlab.learning.master_weights import leaves_of, parameters_of
 
-_BUCKET = 2**23  # numbers that are added up at once, 32 MB: few messages, and most of them before the way back ends
+_BUCKET = 2**23  # numbers that are added up at once, 32 MB: few messages, most of them within the backward pass
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ SINGLE_PROCESS = Group()
 
 
 class GradientSum:
-    """The gradients of all processes for one step, added up in buckets while the way back goes on.
+    """The gradients of all processes for one step, added up in buckets during the backward pass.
 
     gradients = GradientSum(group, optimizer)
     ...                                  # ways back whose gradients stay here for now
@@ -84,7 +84,7 @@ class GradientSum:
     losses = gradients.finish(losses)    # in every process, whether it read anything or not
 
     All processes send the same buckets in the same order, from the last weights to the first, which is about the order
-    of a way back. A weight that no process reached keeps no gradient.
+    of a backward pass. A weight that no process reached keeps no gradient.
     """
 
     def __init__(self, group: Group, optimizer: torch.optim.Optimizer):
@@ -100,7 +100,7 @@ class GradientSum:
         self._hooks: list[RemovableHandle] = []
 
     def begin(self) -> None:
-        """Say that the next way back is the last of this process."""
+        """Say that the next backward pass is the last of this process."""
         if self._group.size == 1:
             return
         for leaf, (bucket, place) in self._leaves:  # after the hooks that hand a gradient over to its master
@@ -108,7 +108,7 @@ class GradientSum:
 
     def _reached(self, bucket: int, place: int, _: Tensor) -> None:
         if bucket < len(self._sent):
-            raise GroundlabError("a weight has two gradients in one way back; give gradient_checkpointing=false")
+            raise GroundlabError("a weight has two gradients in one backward pass; give gradient_checkpointing=false")
         self._missing[bucket].discard(place)
         while len(self._sent) < len(self._buckets) and not self._missing[len(self._sent)]:
             self._send()

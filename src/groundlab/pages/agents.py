@@ -61,8 +61,8 @@ def choices(paper: str, folder: str | Path, layout: int = 0, change: Change | No
     try:
         return choices_of(agent, layout, change) if change else page
     except GroundlabError as error:
-        told = _told(str(error))
-        return Page(page.markup + told.markup, f"{page.plain}\n{told.plain}")
+        note = _told(str(error))
+        return Page(page.markup + note.markup, f"{page.plain}\n{note.plain}")
 
 
 def _told(line: str) -> Page:
@@ -118,9 +118,9 @@ def _reasoning(agent: Agent, layout: int, change: Change) -> Choice:
     texts = [reply.text for reply in policy.reply([policy.prompt(messages)] * REPLIES, numbers)]
     actions = [parse_action(text, thinks, settings.parser) for text in texts]
     counts = Counter("invalid" if action is None else ACTIONS[action] for action in actions)
-    told = "\n\n".join(f"{each['role']}: {each['content']}" for each in messages)
+    prompt = "\n\n".join(f"{each['role']}: {each['content']}" for each in messages)
     remark = f"shares of {REPLIES} sampled replies; the commonest: {Counter(texts).most_common(1)[0][0]}"
-    return Choice(told, {name: counts[name] / REPLIES for name in (*ACTIONS, "invalid")}, remark)
+    return Choice(prompt, {name: counts[name] / REPLIES for name in (*ACTIONS, "invalid")}, remark)
 
 
 def _knowledge(agent: Agent, layout: int, change: Change) -> Choice:
@@ -175,10 +175,10 @@ def _mediator(agent: Agent, layout: int, change: Change) -> Choice:
     episode = play(make_envs(agent.spec.world, 1), [layout], watched, rules)[0]
     step = max(range(len(watched.steps)), key=lambda number: watched.steps[number][1])
     text, ask = watched.steps[step]
-    told = replaced(text, change)
-    reply = planner.plan(told, episode.translator.coordinates, seed=0)[0]
+    question = replaced(text, change)
+    reply = planner.plan(question, episode.translator.coordinates, seed=0)[0]
     known = "the network sees two frames and no words; the planner reads the words"
-    return Choice(told, {"ask": ask, "go on": 1 - ask}, f"step {step + 1}; {known} and answers: {reply}")
+    return Choice(question, {"ask": ask, "go on": 1 - ask}, f"step {step + 1}; {known} and answers: {reply}")
 
 
 _READERS: dict[str, Callable[[Agent, int, Change], Choice]] = {

@@ -55,7 +55,7 @@ def run_of(plan: Plan, form: str) -> PlannedRun:
 
 
 def home_of(plan: Plan, run: PlannedRun, folder: Path | None = None) -> Path:
-    """The folder of what a run was told, in the plan's store or as it was kept among the records in `folder`.
+    """The folder of the knowledge that a run used, in the plan's store or as it was kept among the records in `folder`.
 
     Raises GroundlabError before the run has begun.
     """
@@ -143,9 +143,10 @@ def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: s
             figure.colorbar(drawn, ax=axis, label="φ, as it is before scaling", shrink=0.85)
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
-        told = f"potentials over layout {layout} of {place}"
+        caption = f"potentials over layout {layout} of {place}"
         data = base64.b64encode(small_png(figure, dpi=150)).decode()
-        return Page(f'<img style="max-width:100%" alt="{html.escape(told)}" src="data:image/png;base64,{data}">', told)
+        image = f'<img style="max-width:100%" alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
+        return Page(image, caption)
 
 
 def _first(plan: Plan, form: str) -> list[PlannedRun]:
@@ -156,7 +157,7 @@ def _first(plan: Plan, form: str) -> list[PlannedRun]:
 
 
 def _potential(plan: Plan, run: PlannedRun, world: str, folder: Path | None) -> Potential:
-    """The potential that a run is shaped by, from what it was told."""
+    """The potential that a run is shaped by, from the knowledge that it used."""
     settings, home = _settings(run), Path()
     if settings.form in ("code", "preference", "goals"):
         home = home_of(plan, run, folder)
@@ -189,9 +190,9 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
     best: dict[str, float] = {}
     for place in np.argsort(-phi, kind="stable").tolist():
         if phi[place] > 0 and len(best) < count:
-            told = trajectory(observations(played.views[place, -2:]), played.actions[place, -1:].tolist())
-            best.setdefault(told.strip(), float(phi[place]))
-    page = table(("latest step", "φ"), [(told, f"{value:.3f}") for told, value in best.items()])
+            step = trajectory(observations(played.views[place, -2:]), played.actions[place, -1:].tolist())
+            best.setdefault(step.strip(), float(phi[place]))
+    page = table(("latest step", "φ"), [(step, f"{value:.3f}") for step, value in best.items()])
     rates = f"{(phi > 0).mean():.1%} of {len(phi):,} random steps and {(walks > 0).mean():.1%} of {len(walks)} walks"
     return Page(f"<p>φ is not 0 on {rates}</p>" + _lines_kept(page.markup), f"{rates}\n{page.plain}")
 

@@ -51,7 +51,7 @@ class Page:
 
 
 def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
-    """One level after some actions: drawn whole (the view lit), as the agent sees it, and told in two languages.
+    """One level after some actions: the grid (the view lit), the agent's view, and its words in two languages.
 
     Door-key worlds show what has been seen so far; no text of BabyAI-Text belongs to them.
     """
@@ -64,12 +64,13 @@ def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
     kind, colour = env.grids.carried[0, :2].tolist()
     carried = (TYPES[kind], COLOURS[colour]) if kind else None
     pictures = family.pictures(env.grids, observation["image"], _TILE, _WIDEST)
-    told = [(name, text.describe(observation["image"], carried, name)) for name in family.languages]
+    captions = [(name, text.describe(observation["image"], carried, name)) for name in family.languages]
     drawn = "".join(_figure(caption, picture) for caption, picture in pictures)
-    words = "<div>" + "".join(_list(language, sentences) for language, sentences in told) + "</div>"
+    words = "<div>" + "".join(_list(language, sentences) for language, sentences in captions) + "</div>"
     heading = f"<p><b>{html.escape(world)}</b>, layout {seed}. Goal: <i>{html.escape(goal)}</i></p>"
     row = f'<div style="display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start">{drawn}{words}</div>'
-    lines = [f"{world}, layout {seed}. Goal: {goal}", *(sentence for _, sentences in told for sentence in sentences)]
+    spoken = [sentence for _, sentences in captions for sentence in sentences]
+    lines = [f"{world}, layout {seed}. Goal: {goal}", *spoken]
     return Page(heading + row, "\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""Tests that others put agents to, for any agent of this package: `groundlab evaluate METHOD --protocol balrog`.
+"""Benchmarks of other people, for any agent of this package: `groundlab evaluate METHOD --protocol balrog`.
 
     outcome = play("balrog", "random", layouts="0-49")
     outcome["policies"][0]["kinds"]        # success by kind of task, each with its interval
@@ -30,7 +30,7 @@ class Protocol:
     num_dists: int
     layouts: str
     prompt: str
-    """What agents read that are told the rules; others have prompts of their own."""
+    """The prompt of agents that are given the rules; others have prompts of their own."""
 
 
 _LEVELS = {

@@ -199,8 +199,8 @@ def begin(episode: Episode, steps: int = 0) -> Stage:
 def go_on(stage: Stage, episode: Episode) -> None:
     """The stage takes the episode's next action. Raises GroundlabError as `replay`."""
     stage.step(stage.actions.index(episode.actions[stage.steps]))
-    told = (episode.steps, episode.success)
-    if stage.steps == len(episode.actions) and episode.method and (stage.steps, stage.success) != told:
+    recorded = (episode.steps, episode.success)
+    if stage.steps == len(episode.actions) and episode.method and (stage.steps, stage.success) != recorded:
         said = f"{episode.steps} steps, success {episode.success}"
         raise GroundlabError(f"the episode ends otherwise than recorded ({said}); it is of another version, or changed")
 

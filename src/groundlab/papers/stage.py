@@ -1,4 +1,4 @@
-"""One environment of any world, as whoever looks at it wants it: its words, its picture, and how the episode stands.
+"""One environment of any world, for display: its words, its picture, and the state of the episode.
 
     stage = Stage("BabyAI-GoToLocal-v0", layout=3)
     stage.step(stage.actions.index("forward"))
@@ -40,16 +40,16 @@ class Stage:
         self.terminated = self.truncated = False
         observation, self._info = self.env.reset(seed=layout if self.is_grid else [layout])
         self.observation: dict[str, Any] = self._single(observation)
-        told = getattr(self.world, "mission", "") or getattr(self.world, "summary", "")
-        self.mission = str(self.observation.get("mission", told))
+        task = getattr(self.world, "mission", "") or getattr(self.world, "summary", "")
+        self.mission = str(self.observation.get("mission", task))
 
     def step(self, action: int) -> None:
         """Take an action by its number. Raises GroundlabError for one that does not exist, or after the end."""
         if self.over or not 0 <= action < len(self.actions):
             why = "the episode is over" if self.over else f"there is no action {action} in {self.world.name}"
             raise GroundlabError(f"{why}; record it again, or choose among {', '.join(self.actions)}")
-        told = self.env.step(action if self.is_grid else np.array([action]))
-        observation, reward, terminated, truncated, self._info = told
+        result = self.env.step(action if self.is_grid else np.array([action]))
+        observation, reward, terminated, truncated, self._info = result
         self.observation = self._single(observation)
         self.reward = float(reward if self.is_grid else reward[0])
         self.terminated, self.truncated = bool(np.all(terminated)), bool(np.all(truncated))

@@ -7,7 +7,7 @@
     stage.step(agent.act(choice))                      # or of any other choice: the agent goes on from there
     agent.observe(stage)
 
-A learner offers itself by `Learner.watched`; `WatchedPlayer` is enough for one whose player tells its scores.
+A learner supports this by implementing `Learner.watched`; where its player gives scores, `WatchedPlayer` is enough.
 """
 
 from typing import Any, Protocol

@@ -139,8 +139,8 @@ def papers_table(every: Sequence[Published]) -> str:
         came_out = filled(headline(paper), latest) or "–"
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
-        told = [f"{whose} {counts}" for kind, whose in _WHOSE.items() if (counts := best.counts(kind)) != "–"]
-        rows.append(f"| {title} | {came_out} | at `{best.scale}`, {'; '.join(told)} | {links} |")
+        judged = [f"{whose} {counts}" for kind, whose in _WHOSE.items() if (counts := best.counts(kind)) != "–"]
+        rows.append(f"| {title} | {came_out} | at `{best.scale}`, {'; '.join(judged)} | {links} |")
     return "\n".join(rows)
 
 
@@ -189,13 +189,13 @@ def misses_block(every: Sequence[Published]) -> list[str]:
 
 def _miss(judged: "_Judged") -> dict[str, str]:
     _, claim = judged[-1]
-    told = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
+    why = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
     missed = [(scale, each) for scale, each in judged if each["verdict"] == MISSED]
     return {
         "claim": _title(claim) + ("" if claim["kind"] == "paper" else f", {claim['kind']}"),
         "paper": claim["readable"]["paper"],
         "measured": _measured(missed),
-        "why": told,
+        "why": why,
     }
 
 
@@ -242,8 +242,8 @@ def _row(judged: _Judged) -> dict[str, str]:
 
 def _measured(judged: _Judged) -> str:
     """What was measured at each scale, with the number of seeds."""
-    told = [(scale, each["readable"]) for scale, each in judged if each["verdict"] != NOT_RUN]
-    parts = [f"{scale}, {row['seeds']} seed{'s' * (row['seeds'] != '1')}: {row['here']}" for scale, row in told]
+    shown = [(scale, each["readable"]) for scale, each in judged if each["verdict"] != NOT_RUN]
+    parts = [f"{scale}, {row['seeds']} seed{'s' * (row['seeds'] != '1')}: {row['here']}" for scale, row in shown]
     return "; ".join(parts) or "–"
 
 

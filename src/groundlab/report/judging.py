@@ -217,11 +217,11 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
     value = claim.expected[metric]
     if claim.tolerance == "interval":
         ends = f"[{fresh.low:.2f}, {fresh.high:.2f}]" if fresh.known else f"{fresh.value:.2f}, one seed"
-        told = f"{metric} here {ends}, {claim.against} {value}"
+        measured = f"{metric} here {ends}, {claim.against} {value}"
         if claim.episodes and metric == "success":
             agrees = agrees_with_share(fresh, float(value), claim.episodes)
-            return agrees, f"{told}, the printed share being of {claim.episodes} episodes"
-        return fresh.holds(float(value)), told
+            return agrees, f"{measured}, the printed share being of {claim.episodes} episodes"
+        return fresh.holds(float(value)), measured
     if claim.tolerance == "numeric" and metric in claim.within:
         width = claim.within[metric]
         distance = abs(Decimal(repr(round(fresh.value, 9))) - value)
@@ -263,8 +263,8 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
         shown = {sides[0][0]: ours.mean(), sides[1][0]: theirs.mean(), **beside}
         levels[name] = {label: float(level) for label, level in shown.items()}
         few = _few_seeds(records, each.of, each.than)
-        told = _WORD[claim.tolerance] if word == EQUIVALENT else word
-        parts[name] = _by_few_seeds(each, word, ours, theirs) if few else told
+        verdict = _WORD[claim.tolerance] if word == EQUIVALENT else word
+        parts[name] = _by_few_seeds(each, word, ours, theirs) if few else verdict
         doubt = f"; {_seeds_say(few)} nothing here" if parts[name] == CANNOT_TELL else ""
         reasons.append(f"{name} must {_requirement(each, claim.margin_of(each))}{doubt}")
     if confidence > CONFIDENCE:

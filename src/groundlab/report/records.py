@@ -298,8 +298,8 @@ class _StoredRun:
         facts |= (spec := _read_config(folder / "config.yaml"))
         if other := [name for name in spec if spec[name] != manifest[name]]:
             raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
-        told = next((each for each in (entry, manifest) if each.get("arm")), None)
-        arm, label = (told["arm"], told["arm_label"]) if told else arm_names.named(facts["paper"], scale, facts)
+        named = next((each for each in (entry, manifest) if each.get("arm")), None)
+        arm, label = (named["arm"], named["arm_label"]) if named else arm_names.named(facts["paper"], scale, facts)
         facts |= {"arm": arm, "arm_label": label}
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
         return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})

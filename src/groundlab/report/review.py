@@ -145,7 +145,7 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
 
 
 def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
-    """The claims that missed, by why and where more is told: what holds of several is said once."""
+    """The claims that missed, by why and where the page explains it; what holds of several is said once."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in verdicts:
         if each.verdict == MISSED:
@@ -156,9 +156,9 @@ def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str],
 
 def _linked(text: str) -> str:
     """HTML of a text in which `names` stand as code, and sections of docs/papers are links."""
-    told = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
     link = r'<a href="../../docs/papers/\1">\1</a>'
-    return do_mark_safe(re.sub(r"docs/papers/([\w-]+\.md(?:#[\w-]+)?)", link, told))
+    return do_mark_safe(re.sub(r"docs/papers/([\w-]+\.md(?:#[\w-]+)?)", link, marked))
 
 
 def _paper(

@@ -1,4 +1,4 @@
-"""Gradients of several processes leave bucket by bucket, while the way back goes on."""
+"""Gradients of several processes leave bucket by bucket, during the backward pass."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Damage to a version of the results: `groundlab review` names the file and the way back, with exit code 2, always.
+"""Damage to a version of the results: `groundlab review` names the file and the repair, with exit code 2, always.
 
 Exit code 1 means that an exact claim fails. Here nothing fails: whatever is wrong is wrong with the files.
 """

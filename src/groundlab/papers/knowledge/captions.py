@@ -1,7 +1,7 @@
 """Stretches of an episode in words, as the language model reads them and as BK-Goal looks them up.
 
     trajectory(["You see a wall 2 steps left", ...], actions, MINIGRID_ACTIONS)      n + 1 observations, n actions
-    parse_steps(text), latest_observation(text)                                      the way back, for labellers by rule
+    parse_steps(text), latest_observation(text)                                      parsed again, for labellers by rule
 
 Strings are the original's to the letter, with its missing and doubled periods (docs/papers/knowledge.md#s5-1).
 """

@@ -252,8 +252,8 @@ def _describe(data: bytes) -> str:
 
 
 def _surroundings(cells: np.ndarray) -> str:
-    told = [_nearest(cells, kind) for kind in np.unique(cells).tolist() if kind not in (OUTSIDE, PLAYER)]
-    return f"You see: {', '.join(told)}." if told else "You see nothing away from you."
+    things = [_nearest(cells, kind) for kind in np.unique(cells).tolist() if kind not in (OUTSIDE, PLAYER)]
+    return f"You see: {', '.join(things)}." if things else "You see nothing away from you."
 
 
 def _nearest(cells: np.ndarray, kind: int) -> str:

@@ -9,7 +9,7 @@ step drew) or `colour_of(k)` (the colour of listed thing k).
 
 from groundlab.worlds.rules import ANY, PICK_UP, PUT_NEXT
 
-STEP = 6  # numbers a step: which one, and what it is told
+STEP = 6  # numbers a step: which one, and its arguments
 REGISTERS, MOST_THINGS = 8, 40
 DRAWN = ANY
 PACKED = 10
@@ -27,8 +27,8 @@ BY_TYPE, BY_COLOUR, BY_BOTH = range(3)
 Step = tuple[int, ...]
 
 
-def _step(code: int, *told: int) -> Step:
-    return (code, *told, *[0] * (STEP - 1 - len(told)))
+def _step(code: int, *arguments: int) -> Step:
+    return (code, *arguments, *[0] * (STEP - 1 - len(arguments)))
 
 
 def register(k: int) -> int:

@@ -95,7 +95,7 @@ def _reverse(mission):
 def draw_instruction(cells, agent, mission, random, rules, locked, options):
     """Draw a mission; False when no description fits.
 
-    locked: the locked room (column, row) or NO_ROOM; options: what `blueprint.instruct` was told.
+    locked: the locked room (column, row) or NO_ROOM; options: the arguments of `blueprint.instruct`.
     """
     kind = 0 if options[1] else integers(random, 0, 3)  # a task, two joined, two groups in order
     if kind < 2:

@@ -271,7 +271,7 @@ class TextVectorEnv(gym.vector.VectorEnv):
         return self._style.text(episode.head, [*episode.views], [*episode.actions])
 
     def _note(self, action: str) -> str:
-        """What is told of an unknown word."""
+        """The answer to an unknown word."""
         if self._style.name == "balrog" and self._invalid == "forward":
             said = f"Your previous output did not contain a valid action. Defaulted to action: {self._idle}"
             return f"\n\n{said}\n\nObservation:\n"
@@ -351,7 +351,7 @@ def _idle_words(invalid: str, row: Any, grid: bool, actions: Sequence[str]) -> s
 
 
 def _goal(row: Any) -> str:
-    """What an agent is told to do in a world whose observations do not say it."""
+    """The mission of a world whose observations do not say it."""
     tasks = getattr(row, "tasks", ())
     if len(tasks) == 1:
         return tasks[0].replace("_", " ")

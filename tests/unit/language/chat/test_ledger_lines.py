@@ -1,4 +1,4 @@
-"""Damage to a ledger: a line that is none is told with the way back, and half a line costs its own reply only."""
+"""Damage to a ledger: a broken line is reported with its repair, and half a line costs its own reply only."""
 
 import json
 import resource
