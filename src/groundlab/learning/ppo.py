@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from groundlab.learning.descent import descend
+
 NORMALISER_EPSILON = 1e-5
 
 
@@ -52,11 +54,15 @@ def normalised(advantages: Tensor) -> Tensor:
     return (advantages - advantages.mean()) / (advantages.std() + NORMALISER_EPSILON)
 
 
-def minibatches(size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Random index sets without replacement; the last incomplete one is dropped (a buffer below one batch is one)."""
-    order = torch.from_numpy(rng.permutation(size))
+def minibatches(size: int, batch_size: int, rng: np.random.Generator, epochs: int = 1) -> Iterator[Tensor]:
+    """Random index sets without replacement, drawn when an epoch begins.
+
+    The last incomplete one of an epoch is dropped; a buffer below one batch is one.
+    """
     length = min(batch_size, size)
-    return (order[start : start + length] for start in range(0, size - length + 1, length))
+    for _ in range(epochs):
+        order = torch.from_numpy(rng.permutation(size))
+        yield from (order[start : start + length] for start in range(0, size - length + 1, length))
 
 
 def policy_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip: float) -> Tensor:
@@ -92,21 +98,18 @@ def update(
     rng: np.random.Generator,
 ) -> Losses:
     """Some epochs of clipped updates over `batch` with (not yet normalised) `advantages` [N]; changes `policy`."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     advantages = normalised(advantages)
-    history = []
-    for _ in range(settings.epochs):
-        for index in minibatches(len(batch.actions), settings.batch_size, rng):
-            part = Batch._make(field[index] for field in batch)
-            logits, values = policy(part.inputs)
-            losses = losses_of(logits, values, part, advantages[index], settings)
-            for weights in parameters:  # what zero_grad does, without its calls of hooks
-                weights.grad = None
-            losses[0].backward()
-            nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
-            optimizer.step()
-            history.append(torch.stack([loss.detach() for loss in losses]))
-    return Losses._make(torch.stack(history).mean(0).tolist())
+
+    def backward(index: Tensor) -> Tensor:
+        part = Batch._make(field[index] for field in batch)
+        logits, values = policy(part.inputs)
+        losses = losses_of(logits, values, part, advantages[index], settings)
+        losses[0].backward()
+        return torch.stack(losses).detach()
+
+    indices = minibatches(len(batch.actions), settings.batch_size, rng, settings.epochs)
+    *means, _ = descend(optimizer, indices, backward, settings.max_grad_norm)
+    return Losses._make(means)
 
 
 def sample_actions(logits: Tensor, rng: np.random.Generator) -> np.ndarray:

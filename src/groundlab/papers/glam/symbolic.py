@@ -25,6 +25,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
+from groundlab.learning.descent import descend
 from groundlab.learning.devices import check_device, send
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.returns import gae
@@ -246,8 +247,6 @@ class SymbolicLearner(training.Learner):
         experience = self.collect(generator(self._spec.seed, "actions", number))
         rng = generator(self._spec.seed, "minibatches", number)
         losses = update(self.network, self.optimizer, experience, self.settings, rng)
-        if not math.isfinite(losses.total):
-            raise GroundlabError(f"symbolic PPO's loss is {losses.total}; lower lr (it is {self.settings.lr})")
         stats = episode_stats(self._stream.pop_episodes())
         figures = {METRICS[name]: value for name, value in losses._asdict().items()}
         return {"frames": number * self.settings.frames_per_update, **stats, **figures}
@@ -327,16 +326,15 @@ def update(
     if settings.normalise_advantages:
         experience = experience._replace(advantages=ppo.normalised(experience.advantages))
     starts = torch.arange(len(experience.actions))[:: settings.recurrence]
-    sequences, history = max(1, settings.batch_size // settings.recurrence), []
-    for _ in range(settings.epochs):
-        for index in ppo.minibatches(len(starts), sequences, rng):
-            losses = unroll(network, experience, starts[index], settings)
-            optimizer.zero_grad()
-            losses[0].backward()
-            nn.utils.clip_grad_norm_(list(network.parameters()), settings.max_grad_norm)
-            optimizer.step()
-            history.append(losses.detach())
-    return ppo.Losses._make(torch.stack(history).mean(0).tolist())
+    indices = ppo.minibatches(len(starts), max(1, settings.batch_size // settings.recurrence), rng, settings.epochs)
+
+    def backward(index: Tensor) -> Tensor:
+        losses = unroll(network, experience, starts[index], settings)
+        losses[0].backward()
+        return losses.detach()
+
+    *means, _ = descend(optimizer, indices, backward, settings.max_grad_norm, wait=False)
+    return ppo.Losses._make(means)
 
 
 def unroll(network: ACModel, experience: Experience, starts: Tensor, settings: Settings) -> Tensor:
