@@ -81,7 +81,6 @@ class TokenPPOSettings(Protocol):
     max_grad_norm: float | None  # None: not clipped
     ratio_threshold: float | None  # a mean ratio above it makes the gradient 0
     target_kl: float | None  # no further epoch once an epoch's mean approx_kl is above it
-    lr: float
 
     @property
     def critic_coefficient(self) -> float: ...  # of the value loss; 0 where there is no critic

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from groundlab.learning.gathering import gather
 from groundlab.papers.knowledge.observations import distinct
 
 HIDDEN = 512
@@ -110,10 +109,15 @@ class Pieces:
         parts: list[Any] = [*layers]
         first, _, second, _, _, last = parts
         squares = functional.linear(self.squares, first.weight.flatten(1), first.bias).relu()
-        inside = gather(squares, self.blocks).flatten(1)
+        inside = _rows(squares, self.blocks)
         blocks = functional.linear(inside, _places_first(second.weight.flatten(2)), second.bias).relu()
-        inside = gather(blocks, self.views).flatten(1)
+        inside = _rows(blocks, self.views)
         return functional.linear(inside, _places_first(last.weight.unflatten(1, (-1, 9))), last.bias)
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """The rows of values [N, d] that an index int64 [M, k] names, side by side: [M, k d]."""
+    return values.index_select(0, index.flatten()).view(len(index), -1)
 
 
 def used(index: Tensor, size: int) -> tuple[Tensor, Tensor]:

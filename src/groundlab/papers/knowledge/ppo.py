@@ -18,6 +18,7 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor, nn
 
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
@@ -28,7 +29,6 @@ from groundlab.learning.shaping import RunningMeanStd, Shaper
 from groundlab.papers.knowledge.networks import Pieces, PolicyOutput, RandomDistillation, TwoHeadedAgent, used
 from groundlab.papers.knowledge.observations import (
     GRID,
-    TRAINING_LAYOUTS_FROM,
     History,
     Windows,
     adapter_for,
@@ -159,7 +159,7 @@ class PPO:
         horizon = (self._bonus or self._potential).horizon
         self._history = History(count, horizon, padding, fidelity.quirks)
         self._envs = adapter.make(world, count, "same-step")
-        layouts = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, 2**31, count)
+        layouts = generator(seed, "training layouts").integers(*TRAINING_LAYOUTS, count)
         observations, _ = self._envs.reset(seed=layouts.tolist())
         self._views = adapter.view(observations)
         self._history.start(self._views)
