@@ -17,11 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groundlab.learning.descent import gradients
 from groundlab.learning.devices import send
 from groundlab.learning.master_weights import parameters_of
 from groundlab.learning.options import KLEstimator
-from groundlab.learning.ppo import minibatches
+from groundlab.learning.ppo import gradients, minibatches
 
 _WHITENING_EPSILON = 1e-8
 

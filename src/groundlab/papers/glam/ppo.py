@@ -28,11 +28,10 @@ from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
-from groundlab.learning.descent import descend
 from groundlab.learning.devices import send
 from groundlab.learning.distributed import SINGLE_PROCESS, GradientSum, Group, joined
 from groundlab.learning.master_weights import make_optimizer
-from groundlab.learning.ppo import Batch, minibatches, normalised, sample_actions
+from groundlab.learning.ppo import Batch, descend, minibatches, normalised, sample_actions
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
 from groundlab.papers import training

@@ -25,7 +25,6 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
-from groundlab.learning.descent import descend
 from groundlab.learning.devices import check_device, send
 from groundlab.learning.ppo import sample_actions
 from groundlab.learning.returns import gae
@@ -333,7 +332,7 @@ def update(
         losses[0].backward()
         return losses.detach()
 
-    *means, _ = descend(optimizer, indices, backward, settings.max_grad_norm, wait=False)
+    *means, _ = ppo.descend(optimizer, indices, backward, settings.max_grad_norm, wait=False)
     return ppo.Losses._make(means)
 
 

@@ -22,8 +22,7 @@ from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.learning.descent import descend
-from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
+from groundlab.learning.ppo import descend, policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper
 from groundlab.papers.knowledge.networks import Pieces, PolicyOutput, RandomDistillation, TwoHeadedAgent, used

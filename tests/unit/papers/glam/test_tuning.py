@@ -12,7 +12,6 @@ from transformers import AutoTokenizer, T5ForConditionalGeneration
 from groundlab.core.errors import GroundlabError
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import ppo
-from groundlab.learning.descent import descend
 from groundlab.papers.glam import ppo as glam_ppo
 from groundlab.papers.glam.policy import trainable_parameters
 from groundlab.papers.glam.ppo import Rollout, Settings
@@ -49,10 +48,11 @@ def with_the_recorded_value_head(built, record):
 
 
 def gradient_step(built, optimizer, batch, advantages, settings):
-    def backward(index):
+    def backward(_):
         return glam_ppo.backward(built, optimizer, PROMPTS, batch, advantages, settings)
 
-    return dict(zip(glam_ppo.METRICS, descend(optimizer, [None], backward, settings.max_grad_norm), strict=True))
+    figures = ppo.descend(optimizer, [batch.inputs], backward, settings.max_grad_norm)
+    return dict(zip(glam_ppo.METRICS, figures, strict=True))
 
 
 @pytest.mark.parametrize("token_budget", [1, 10_000])
