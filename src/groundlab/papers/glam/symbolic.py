@@ -51,7 +51,10 @@ METRICS = {"total": "loss", "policy": "policy_loss", "value": "value_loss", "ent
 
 
 class StepNorm(nn.BatchNorm2d):
-    """Batch norm of several steps at once, each by its own moments: what `steps` calls, one a step, would give."""
+    """Batch norm of several steps at once, each by its own moments: what `steps` calls, one a step, would give.
+
+    A copy of torch's, held equal by `test_steps_read_together_are_what_they_are_one_after_the_other`.
+    """
 
     steps = 1
 
@@ -134,7 +137,9 @@ _DENSE_FROM = 128  # frames: with fewer, laying out the weights takes longer tha
 def convolved(layer: nn.Conv2d, x: Tensor) -> Tensor:
     """A padded 3 x 3 convolution of features [N, C, 2, 2].
 
-    Every cell reads all four, so that of many frames it is one product, without the taps that see padding alone.
+    A copy of `layer`, held equal by `test_a_convolution_of_two_by_two_is_a_convolution`: every cell reads all four, so
+    that of many frames it is one product, without the taps that see padding alone. A training step takes 1.23 times as
+    long without.
     """
     if len(x) < _DENSE_FROM:
         return layer(x)
