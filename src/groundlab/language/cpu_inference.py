@@ -140,7 +140,11 @@ class _Layer(NamedTuple):
 
 
 class FastLlama:
-    """Reads as `model` does, from a copy of its weights."""
+    """Reads as `model` does, from a copy of its weights.
+
+    A copy of transformers' Llama, held equal by `test_replies_are_those_of_transformers_own_layers_in_every_turn`:
+    drawing takes 1.2 to 1.3 times as long without.
+    """
 
     @torch.no_grad()
     def __init__(self, model: LlamaForCausalLM):

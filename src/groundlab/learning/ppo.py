@@ -1,18 +1,23 @@
 """Proximal policy optimisation (Schulman et al. 2017): the clipped update on one batch of decisions.
 
-    losses = update(policy, optimizer, batch, settings, rng)
+    losses = update(policy, optimizer, batch, advantages, settings, rng)
 
 `policy` maps inputs [N, ...] to (logits [N, A], values [N]). Which inputs, and how returns were made, is the caller's
-business. `sample_actions` is the one way in which actions are drawn: the inverse of the cumulative distribution, one
+business. `descend` is the loop of every PPO here: a minibatch, its gradient, clipping, a step; means over all steps.
+`sample_actions` is the one way in which actions are drawn: the inverse of the cumulative distribution, one
 number a row.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from groundlab.core.errors import GroundlabError
+from groundlab.learning.master_weights import parameters_of
 
 NORMALISER_EPSILON = 1e-5
 
@@ -52,11 +57,63 @@ def normalised(advantages: Tensor) -> Tensor:
     return (advantages - advantages.mean()) / (advantages.std() + NORMALISER_EPSILON)
 
 
-def minibatches(size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Random index sets without replacement; the last incomplete one is dropped (a buffer below one batch is one)."""
-    order = torch.from_numpy(rng.permutation(size))
+def minibatches(size: int, batch_size: int, rng: np.random.Generator, epochs: int = 1) -> Iterator[Tensor]:
+    """Random index sets without replacement, drawn when an epoch begins.
+
+    The last incomplete one of an epoch is dropped; a buffer below one batch is one.
+    """
     length = min(batch_size, size)
-    return (order[start : start + length] for start in range(0, size - length + 1, length))
+    for _ in range(epochs):
+        order = torch.from_numpy(rng.permutation(size))
+        yield from (order[start : start + length] for start in range(0, size - length + 1, length))
+
+
+def descend(
+    optimizer: torch.optim.Optimizer,
+    indices: Iterable[Tensor],
+    backward: Callable[[Tensor], Tensor],
+    max_grad_norm: float | None,
+    wait: bool = True,
+) -> list[float]:
+    """A gradient step for each minibatch of `indices`; means of `gradients`' figures over them. Raises as it does.
+
+    backward: of a minibatch, see `gradients`. Minibatches are taken one by one: what it draws comes in between.
+    """
+    history = []
+    for index in indices:
+        history.append(gradients(optimizer, partial(backward, index), max_grad_norm, wait))
+        optimizer.step()
+    means = torch.stack(history).mean(0).tolist()
+    _check(means, optimizer)
+    return means
+
+
+def gradients(
+    optimizer: torch.optim.Optimizer, backward: Callable[[], Tensor], max_grad_norm: float | None, wait: bool = True
+) -> Tensor:
+    """Clipped gradients of a minibatch; its figures, the loss first, and last the gradient's norm before clipping.
+
+    backward() leaves the loss's gradient behind, read at once or in parts, and returns the figures before the norm [F].
+    Raises GroundlabError when loss or gradient is NaN or infinite: before any weight is changed where `wait`, which on
+    a GPU is a wait a step; else `descend` finds it in the means.
+    """
+    parameters = parameters_of(optimizer)
+    for weights in parameters:  # what zero_grad does, without its calls of hooks
+        weights.grad = None
+    figures = backward()
+    norm = nn.utils.clip_grad_norm_(parameters, float("inf") if max_grad_norm is None else max_grad_norm)
+    figures = torch.cat([figures, norm.detach()[None]])
+    if wait:
+        figures = figures.cpu()
+        _check([figures[0].item(), figures[-1].item()], optimizer)  # others may have no share in the loss
+    return figures
+
+
+def _check(figures: list[float], optimizer: torch.optim.Optimizer) -> None:
+    if not np.isfinite(figures).all():
+        loss, norm, lr = figures[0], figures[-1], optimizer.param_groups[0]["lr"]
+        broken = f"the loss is NaN or infinite ({loss:.3g}, its gradient {norm:.3g})"
+        raise GroundlabError(f"{broken}; use an lr below {lr:g}")
 
 
 def policy_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip: float) -> Tensor:
@@ -92,21 +149,18 @@ def update(
     rng: np.random.Generator,
 ) -> Losses:
     """Some epochs of clipped updates over `batch` with (not yet normalised) `advantages` [N]; changes `policy`."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     advantages = normalised(advantages)
-    history = []
-    for _ in range(settings.epochs):
-        for index in minibatches(len(batch.actions), settings.batch_size, rng):
-            part = Batch._make(field[index] for field in batch)
-            logits, values = policy(part.inputs)
-            losses = losses_of(logits, values, part, advantages[index], settings)
-            for weights in parameters:  # what zero_grad does, without its calls of hooks
-                weights.grad = None
-            losses[0].backward()
-            nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
-            optimizer.step()
-            history.append(torch.stack([loss.detach() for loss in losses]))
-    return Losses._make(torch.stack(history).mean(0).tolist())
+
+    def backward(index: Tensor) -> Tensor:
+        part = Batch._make(field[index] for field in batch)
+        logits, values = policy(part.inputs)
+        losses = losses_of(logits, values, part, advantages[index], settings)
+        losses[0].backward()
+        return torch.stack(losses).detach()
+
+    indices = minibatches(len(batch.actions), settings.batch_size, rng, settings.epochs)
+    *means, _ = descend(optimizer, indices, backward, settings.max_grad_norm)
+    return Losses._make(means)
 
 
 def sample_actions(logits: Tensor, rng: np.random.Generator) -> np.ndarray:

@@ -15,12 +15,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from groundlab.core.errors import GroundlabError
 from groundlab.learning.devices import send
+from groundlab.learning.master_weights import parameters_of
 from groundlab.learning.options import KLEstimator
-from groundlab.learning.ppo import minibatches
+from groundlab.learning.ppo import gradients, minibatches
 
 _WHITENING_EPSILON = 1e-8
 
@@ -80,7 +80,6 @@ class TokenPPOSettings(Protocol):
     max_grad_norm: float | None  # None: not clipped
     ratio_threshold: float | None  # a mean ratio above it makes the gradient 0
     target_kl: float | None  # no further epoch once an epoch's mean approx_kl is above it
-    lr: float
 
     @property
     def critic_coefficient(self) -> float: ...  # of the value loss; 0 where there is no critic
@@ -154,7 +153,6 @@ def step(
     backward(loss) reads all responses of the minibatch in parts, and calls loss(places [s], reading) for each.
     Raises GroundlabError, before any weight is changed, when loss or gradient is not a number.
     """
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     tokens, seen = len(batch.log_probs), torch.zeros(len(FIGURES) - 1, device=batch.log_probs.device)
 
     def loss(places: Tensor, reading: Reading) -> Tensor:
@@ -162,14 +160,13 @@ def step(
         seen.add_(shares.detach())
         return shares[0]
 
-    optimizer.zero_grad()
-    backward(loss)
-    norm = nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm or float("inf"))
-    figures = dict(zip(FIGURES, torch.cat([seen, norm[None]]).tolist(), strict=True))
-    if not np.isfinite([figures["loss"], figures["grad_norm"]]).all():
-        raise GroundlabError(f"the loss is no number any more ({figures['loss']:.3g}); use an lr below {settings.lr:g}")
+    def read() -> Tensor:
+        backward(loss)
+        return seen
+
+    figures = dict(zip(FIGURES, gradients(optimizer, read, settings.max_grad_norm).tolist(), strict=True))
     if settings.ratio_threshold is not None and figures["ratio"] > settings.ratio_threshold:
-        for parameter in parameters:
+        for parameter in parameters_of(optimizer):
             if parameter.grad is not None:
                 parameter.grad.zero_()  # and not skipped: the original's optimizer goes on by its momentum
     optimizer.step()
@@ -187,7 +184,7 @@ def update(
 
     Responses that do not fill a minibatch are left out of an epoch, others in each. Raises as `step`.
     """
-    history: list[dict[str, float]] = []
+    history: list[dict[str, float]] = []  # no `descend`: an epoch's mean may end the loop, and means are of float64
     epochs = 0
     for _ in range(settings.epochs):
         epoch = []

@@ -30,7 +30,6 @@ class Settings:
     max_grad_norm: float | None = None
     ratio_threshold: float | None = None
     target_kl: float | None = None
-    lr: float = 1e-3
 
 
 class Reading(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from groundlab import worlds
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
 from groundlab.core.seeding import generator
@@ -22,7 +23,7 @@ from groundlab.papers.episodes import Player, play_layouts
 from groundlab.worlds import GridEnv, TextEnv
 
 AGENTS = ("bot", "random", "reflex", "glam")
-FIRST_LAYOUT = 1_000_000  # from here on no layout is a test of any paper
+FIRST_LAYOUT, _ = TRAINING_LAYOUTS
 _WORDS = 6  # actions that have a word
 _TOGETHER = 256  # episodes of an agent of many environments
 

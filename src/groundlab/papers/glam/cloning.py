@@ -26,6 +26,7 @@ from torch import Tensor
 
 from groundlab import worlds
 from groundlab.core import storage
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
@@ -50,9 +51,7 @@ from groundlab.papers.glam.policy import (
 )
 from groundlab.papers.glam.settings import (
     ABOUT,
-    LAYOUTS_END,
     PAIRS,
-    TRAINING_LAYOUTS_FROM,
     CloningSettings,
     ReadingSettings,
     TrainingSettings,
@@ -248,7 +247,7 @@ def _bot_episodes(world: str, settings: ReadingSettings, seed: int, stale_first:
     envs = [worlds.GridEnv(name, num_dists=settings.num_dists) for name in names]
     rng, reader, last, episode = generator(seed, "demonstrations"), Reader(1, world, settings), None, 0
     while True:
-        layout = int(rng.integers(TRAINING_LAYOUTS_FROM, LAYOUTS_END))
+        layout = int(rng.integers(*TRAINING_LAYOUTS))
         env = envs[episode % len(envs)]
         observation, _ = env.reset(seed=layout)
         reader.start(0, last if stale_first and last is not None else observation)
@@ -330,7 +329,7 @@ def _teacher_episodes(
 ) -> Iterator[Pair]:
     rng, actions = generator(spec.seed, "demonstrations"), generator(spec.seed, "demonstrated actions")
     while True:
-        layouts = rng.integers(TRAINING_LAYOUTS_FROM, LAYOUTS_END, teacher.num_envs).tolist()
+        layouts = rng.integers(*TRAINING_LAYOUTS, teacher.num_envs).tolist()
         player = TextPlayer(policy, len(layouts), spec.world, teacher, rng=actions)
         yield from player_pairs(spec.world, student, layouts, player)
         policy.clear()  # only so that memory does not grow

@@ -73,7 +73,8 @@ class DRRN(nn.Module):
 def last_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
     """The hidden state [N, H] after each sequence's last token: `gru(packed)[1][0]` and its gradient, up to rounding.
 
-    torch's own gradient makes zeros for all tokens at every token, and takes three times as long.
+    A copy of torch's GRU, held equal by `test_our_recurrence_is_torchs_own_with_its_gradient`: torch's own gradient
+    makes zeros for all tokens at every token, and a training step takes 1.7 times as long by it.
     """
     input_weight, memory_weight, input_bias, memory_bias = gru.all_weights[0]
     inputs = nn.functional.linear(packed.data, input_weight, input_bias).split(packed.batch_sizes.tolist())

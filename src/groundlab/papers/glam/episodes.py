@@ -27,6 +27,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from groundlab import worlds
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Files
 from groundlab.core.schema import parse_layouts
@@ -35,7 +36,7 @@ from groundlab.language.scoring import ActionScorer
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers.episodes import FIRST_FINISHED, Player, play_first_finished, play_layouts, summary
 from groundlab.papers.glam.policy import UNALTERED, Alteration, CachedPolicy, TextPlayer
-from groundlab.papers.glam.settings import LAYOUTS_END, TRAINING_LAYOUTS_FROM, ModelSettings, ReadingSettings
+from groundlab.papers.glam.settings import ModelSettings, ReadingSettings
 from groundlab.papers.training import Evaluation
 from groundlab.worlds.text_env.prompts import ACTION_SPACES, MODIFIERS, text_actions
 
@@ -98,7 +99,7 @@ class EnvStream:
 def training_stream(world: str, num_envs: int, seed: int, num_dists: int | None = None) -> EnvStream:
     """Copies of a world whose first layouts are drawn from the run's seed; none is a test layout."""
     envs = worlds.GridVectorEnv(worlds.find(world), num_envs, autoreset="same-step", num_dists=num_dists)
-    seeds = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, LAYOUTS_END, num_envs)
+    seeds = generator(seed, "training layouts").integers(*TRAINING_LAYOUTS, num_envs)
     return EnvStream(envs, seeds.tolist())
 
 

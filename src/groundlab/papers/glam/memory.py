@@ -3,6 +3,7 @@
     plan = estimate(config, TrainingSettings(token_budget=16_384), context=350)
     plan["total"] / 1e9
 
+A real step would count exactly, but would need the model, whose fit on a card is what is asked before it is fetched.
 The network is built without numbers (torch's device "meta") and reads one full batch of prompts, and what autograd
 keeps for the way back is added up: activations are counted, not guessed. Weights, float32 masters, gradients and Adam's
 states are exact. Not counted: gradients under way (a few tensors of one layer), what an allocator wastes, CUDA itself

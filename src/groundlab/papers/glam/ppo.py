@@ -21,18 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from groundlab import worlds
-from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.devices import send
 from groundlab.learning.distributed import SINGLE_PROCESS, GradientSum, Group, joined
-from groundlab.learning.master_weights import make_optimizer, parameters_of
-from groundlab.learning.ppo import Batch, minibatches, normalised, sample_actions
+from groundlab.learning.master_weights import make_optimizer
+from groundlab.learning.ppo import Batch, descend, minibatches, normalised, sample_actions
 from groundlab.learning.ppo import losses_of as clipped_losses
 from groundlab.learning.returns import gae
 from groundlab.papers import training
@@ -256,17 +255,18 @@ def update(
     size = len(rollout.prompts)
     batch = Batch(torch.arange(size), rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
     batch, advantages = Batch._make(send(field, device) for field in batch), send(advantages, device)
-    history = []
-    for _ in range(settings.epochs):
-        for index in minibatches(size, settings.batch_size, rng):
-            prompts = [rollout.prompts[number] for number in index.tolist()]
-            index = send(index, device)
-            minibatch = Batch._make(field[index] for field in batch)
-            history.append(gradient_step(scorer, optimizer, prompts, minibatch, advantages[index], settings, group))
-    return dict(zip(METRICS, torch.stack(history).mean(0).tolist(), strict=True))
+
+    def gradient(index: Tensor) -> Tensor:
+        prompts = [rollout.prompts[number] for number in index.tolist()]
+        index = send(index, device)
+        minibatch = Batch._make(field[index] for field in batch)
+        return backward(scorer, optimizer, prompts, minibatch, advantages[index], settings, group)
+
+    indices = minibatches(size, settings.batch_size, rng, settings.epochs)
+    return dict(zip(METRICS, descend(optimizer, indices, gradient, settings.max_grad_norm), strict=True))
 
 
-def gradient_step(
+def backward(
     scorer: ActionScorer,
     optimizer: torch.optim.Optimizer,
     prompts: list[str],
@@ -275,10 +275,9 @@ def gradient_step(
     settings: TrainingSettings,
     group: Group = SINGLE_PROCESS,
 ) -> Tensor:
-    """One gradient step on B prompts; returns `METRICS` [6], grad_norm before clipping.
+    """The gradient of the loss of B prompts; returns all `METRICS` [5] but the last, which is the gradient's norm.
 
-    Each process of a group reads its share of the prompts; all take the same step.
-    Raises GroundlabError, before any weight is changed, when loss or gradient is not a number.
+    Each process of a group reads its share of the prompts; all have the same gradient.
     """
     losses = torch.zeros(len(METRICS) - 1, device=advantages.device)
     places = group.share(prompts)
@@ -297,16 +296,9 @@ def gradient_step(
         losses.add_(weighted.detach())
         return weighted[0]
 
-    optimizer.zero_grad()
     if places:
         scorer.backward([prompts[place] for place in places], loss)
-    losses = gradients.finish(losses)
-    norm = nn.utils.clip_grad_norm_(parameters_of(optimizer), settings.max_grad_norm)
-    figures = torch.cat([losses, norm.detach()[None]]).cpu()  # the one time that a step waits for a GPU
-    if not figures.isfinite().all():
-        raise GroundlabError(f"the loss is no number any more (loss {figures[0]:.3g}); use an lr below {settings.lr:g}")
-    optimizer.step()
-    return figures
+    return gradients.finish(losses)
 
 
 def part_losses(

@@ -17,8 +17,6 @@ from groundlab.worlds.text_env.prompts import ACTION_SPACES, text_actions
 
 PAIRS, ABOUT = "pairs.jsonl.gz", "demonstrations.json"  # the files of stored demonstrations
 FRAMES_PER_RECORD = 1024  # of a DRRN, at most
-TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
-LAYOUTS_END = 2**31
 
 
 def _check_space(space: int | str) -> int | str:

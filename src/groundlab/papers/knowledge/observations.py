@@ -24,9 +24,6 @@ from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, PICTURE
 from groundlab.worlds.codes import DONE
 from groundlab.worlds.crafter.rules import NOOP, VERBS
 
-TRAINING_LAYOUTS_FROM = 1_000_000  # reset seeds below are for tests and never start a training environment
-
-
 # --- The families of worlds
 
 

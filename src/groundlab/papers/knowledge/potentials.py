@@ -18,10 +18,11 @@ import numpy as np
 import torch
 
 from groundlab import worlds
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.learning.shaping import scale_of
-from groundlab.papers.knowledge.observations import TRAINING_LAYOUTS_FROM, History, Windows, adapter_for, stack
+from groundlab.papers.knowledge.observations import History, Windows, adapter_for, stack
 from groundlab.worlds import rules
 from groundlab.worlds.codes import COLOURS, TYPES
 
@@ -161,7 +162,7 @@ def random_play(world: str, horizon: int, seed: int, steps: int, num_envs: int, 
     adapter = adapter_for(world)
     envs = adapter.make(world, num_envs, "same-step")
     history = History(num_envs, horizon, adapter.padding)
-    layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, num_envs)
+    layouts = rng.integers(*TRAINING_LAYOUTS, num_envs)
     history.start(adapter.view(envs.reset(seed=layouts.tolist())[0]))
     windows = []
     for _ in range(steps):

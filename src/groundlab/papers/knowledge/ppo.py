@@ -18,17 +18,16 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor, nn
 
-from groundlab.core.errors import GroundlabError
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
-from groundlab.learning.ppo import policy_loss, sample_actions, value_loss
+from groundlab.learning.ppo import descend, policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper
 from groundlab.papers.knowledge.networks import Pieces, PolicyOutput, RandomDistillation, TwoHeadedAgent, used
 from groundlab.papers.knowledge.observations import (
     GRID,
-    TRAINING_LAYOUTS_FROM,
     History,
     Windows,
     adapter_for,
@@ -39,6 +38,7 @@ from groundlab.papers.knowledge.observations import (
 from groundlab.papers.knowledge.potentials import Bonus, Potential, Zero
 from groundlab.papers.knowledge.settings import PPOSettings
 
+LOSSES = ("loss", "policy_loss", "value_loss", "entropy", "prediction")
 _CLIPPED = 5.0  # deviations beyond which a normalised observation is cut
 
 
@@ -148,8 +148,8 @@ class PPO:
             self.agent = TwoHeadedAgent(adapter.shape, len(adapter.actions), settings.network)
             self._novelty = RandomDistillation(adapter.shape, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
-        self._parameters = [weights for weights in self.networks.parameters() if weights.requires_grad]
-        self._optimizer = torch.optim.Adam(self._parameters, lr=settings.lr, eps=settings.adam_eps, fused=True)
+        parameters = [weights for weights in self.networks.parameters() if weights.requires_grad]
+        self._optimizer = torch.optim.Adam(parameters, lr=settings.lr, eps=settings.adam_eps, fused=True)
         gamma = settings.curiosity_gamma
         self._intrinsic = IntrinsicReward(self._novelty, count, gamma, adapter.shape) if self._novelty else None
         self._advantages = RunningMeanStd()
@@ -158,7 +158,7 @@ class PPO:
         horizon = (self._bonus or self._potential).horizon
         self._history = History(count, horizon, padding, fidelity.quirks)
         self._envs = adapter.make(world, count, "same-step")
-        layouts = generator(seed, "training layouts").integers(TRAINING_LAYOUTS_FROM, 2**31, count)
+        layouts = generator(seed, "training layouts").integers(*TRAINING_LAYOUTS, count)
         observations, _ = self._envs.reset(seed=layouts.tolist())
         self._views = adapter.view(observations)
         self._history.start(self._views)
@@ -182,8 +182,6 @@ class PPO:
         experience, figures = self._collect(generator(self._seed, "actions", number))
         with self._timed("update"):
             losses = self._update(experience, generator(self._seed, "minibatches", number))
-        if not all(np.isfinite(list(losses.values()))):
-            raise GroundlabError(f"PPO's losses are {losses}; lower lr (it is {self._settings.lr})")
         episodes, self._episodes = self._episodes, []
         means = {name: float(np.mean([row[name] for row in episodes])) for name in (episodes or [{}])[0]}
         return {"episodes": len(episodes), **means, **figures, **losses}
@@ -304,25 +302,26 @@ class PPO:
 
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
-        count, history = len(experience.actions), []
+        count = len(experience.actions)
         seen = Pieces.of(experience.seen) if self.agent.reads_pieces else experience.seen
         lessons = self._intrinsic.lessons(experience.seen) if self._intrinsic else None
         size = -(-count // self._settings.minibatches)
-        for _ in range(self._settings.epochs):
-            for index in torch.from_numpy(rng.permutation(count)).split(size):
-                losses = self._losses(experience.rows(index), seen, lessons, rng)
-                self._optimizer.zero_grad()
-                losses["loss"].backward()
-                if not self._settings.fidelity.unclipped_gradients:
-                    nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
-                self._optimizer.step()
-                history.append(torch.stack([loss.detach() for loss in losses.values()]))
-        return dict(zip(losses, torch.stack(history).mean(0).tolist(), strict=True))
+
+        def backward(index: Tensor) -> Tensor:
+            losses = self._losses(experience.rows(index), seen, lessons, rng)
+            losses[0].backward()
+            return torch.stack(losses).detach()
+
+        epochs = range(self._settings.epochs)
+        indices = (index for _ in epochs for index in torch.from_numpy(rng.permutation(count)).split(size))
+        limit = None if self._settings.fidelity.unclipped_gradients else self._settings.max_grad_norm
+        *means, _ = descend(self._optimizer, indices, backward, limit)
+        return dict(zip(LOSSES, means, strict=True))
 
     def _losses(
         self, part: Experience, seen: Tensor | Pieces, lessons: Lessons | None, rng: np.random.Generator
-    ) -> dict[str, Tensor]:
-        """The losses of one minibatch; "loss" is what is minimised. seen, lessons: of the whole rollout."""
+    ) -> list[Tensor]:
+        """The `LOSSES` of one minibatch; the first is minimised. seen, lessons: of the whole rollout."""
         settings, (numbers, where) = self._settings, used(part.numbers, len(part.seen))
         output = PolicyOutput._make(field.index_select(0, where) for field in self.agent(seen[numbers]))
         log_all = output.logits.log_softmax(-1)  # entropy first: autograd sums in the order of use, to the last bit
@@ -341,7 +340,7 @@ class PPO:
             errors = (self._novelty.predictor(lessons.inputs[numbers]) - lessons.targets[numbers]).pow(2).mean(1)
             prediction = (errors * times).sum() / times.sum().clamp(min=1)
         loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
-        return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
+        return [loss, policy, value, entropy, prediction]
 
     # --- Checkpoints
 

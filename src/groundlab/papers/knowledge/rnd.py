@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from groundlab.core import storage
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning.ppo import sample_actions
@@ -32,7 +33,6 @@ from groundlab.papers.knowledge.dataset import (
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
 from groundlab.papers.knowledge.observations import (
     CRAFTER,
-    TRAINING_LAYOUTS_FROM,
     adapter_for,
     normalise,
 )
@@ -74,7 +74,7 @@ class CollectionLearner(PPO, Learner):
         if number not in self._schedule:
             return
         rng = generator(self._spec.seed, "recording", number)
-        layouts = rng.integers(TRAINING_LAYOUTS_FROM, 2**31, self._collection.record_episodes).tolist()
+        layouts = rng.integers(*TRAINING_LAYOUTS, self._collection.record_episodes).tolist()
         episodes = record_episodes(self.agent, self._spec.world, layouts, record["frames"], rng)
         write(run.folder / "snapshots" / str(number), episodes, self._about())
 

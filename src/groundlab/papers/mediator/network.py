@@ -120,8 +120,7 @@ def update(
     if type(network) is not FrameNetwork:
         return ppo.update(network, optimizer, batch, advantages, settings, rng)
     size, moments = len(batch.actions), _moments(network, optimizer)
-    order = [torch.stack(list(ppo.minibatches(size, settings.batch_size, rng))) for _ in range(settings.epochs)]
-    minibatches = torch.cat(order).numpy()
+    minibatches = torch.stack(list(ppo.minibatches(size, settings.batch_size, rng, settings.epochs))).numpy()
     decisions = loops.Decisions._make(field.numpy() for field in (*batch, ppo.normalised(advantages)))
     weights = _of(network)
     grads, mean, square = (_Flat(network.channels, network.outputs) for _ in range(3))

@@ -71,13 +71,12 @@ class CloningLearner(AskingLearner):
     def _fit(self, inputs: torch.Tensor, decisions: torch.Tensor, rng: np.random.Generator) -> float:
         """The mean cross-entropy (nats a decision) over the minibatches of all epochs."""
         losses = []
-        for _ in range(self._cloning.epochs):
-            for index in minibatches(len(decisions), self._cloning.batch_size, rng):
-                loss = functional.cross_entropy(self.network(inputs[index])[0], decisions[index])
-                self._optimizer.zero_grad()
-                loss.backward()
-                self._optimizer.step()
-                losses.append(loss.item())
+        for index in minibatches(len(decisions), self._cloning.batch_size, rng, self._cloning.epochs):
+            loss = functional.cross_entropy(self.network(inputs[index])[0], decisions[index])
+            self._optimizer.zero_grad()
+            loss.backward()
+            self._optimizer.step()
+            losses.append(loss.item())
         return float(np.mean(losses))
 
     def figures(self, record: dict[str, Any]) -> dict[str, float]:

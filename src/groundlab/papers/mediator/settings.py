@@ -10,10 +10,11 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from groundlab.core.bounds import LAST_SEED
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.chat.factory import ChatSettings
 
-TRAINING_LAYOUTS_FROM = 10_000  # layouts 0 to 9,999 are for tests and are never trained on
+TRAINING_LAYOUTS = (10_000, LAST_SEED + 1)  # layouts 0 to 9,999 are for tests and are never trained on
 
 _OTHER_PLANNERS = "give --planner openai, local or recorded, or leave it out"
 

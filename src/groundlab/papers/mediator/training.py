@@ -22,7 +22,7 @@ from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.returns import discounted, gae
 from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, update
-from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, TrainingSettings
+from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, TrainingSettings
 from groundlab.papers.training import Learner
 
 HIGHEST_CODE = 10  # of types, colours, states and headings in an image
@@ -58,7 +58,6 @@ class FrameDifference:
 
 POLICIES = ("sampled", "argmax")
 """The ways in which a trained agent is tested."""
-LAYOUTS_END = 2**31
 
 TAGS = {
     "test_return": "Test/Return",
@@ -162,7 +161,7 @@ class PPOLearner(Learner):
 def training_layouts(seed: int, iteration: int, count: int) -> list[int]:
     """Reset seeds of one iteration, outside the test range (the original's were unseeded, Q24)."""
     rng = generator(seed, "training layouts", iteration)
-    return rng.integers(TRAINING_LAYOUTS_FROM, LAYOUTS_END, count).tolist()
+    return rng.integers(*TRAINING_LAYOUTS, count).tolist()
 
 
 def learning_rate(settings: TrainingSettings, iteration: int) -> float:

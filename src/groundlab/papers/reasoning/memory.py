@@ -3,6 +3,7 @@
     plan = estimate(causal(configuration(name), name), TrainingSettings(...), context=512)
     plan["total"] / 1e9
 
+A real step would need the model, whose fit on a card is asked before it is fetched.
 Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
 for a layer of Llama's kind (two norms, rotary attention, a gated feed-forward block), with whole rows and no beginning
 shared: within 15 % of what PyTorch measures on small models (`test_memory.py`). Not counted: the program itself (about

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.seeding import generator
 from groundlab.papers.reasoning.policy import ChatPolicy, Reply
-from groundlab.papers.reasoning.settings import TRAINING_LAYOUTS, TrainingSettings
+from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.papers.reasoning.text_env import Message, Row, TextEnv
 
 

@@ -29,8 +29,6 @@ ADAPTER = "adapter_config.json"
 """What a folder that holds peft's adapters has."""
 DONOR_LAYOUTS = "900000-900023"
 """Reset seeds of 24 episodes, whose first states thoughts are probed in, and taken from to be tried in others."""
-TRAINING_LAYOUTS = (1_000_000, 2**31)
-"""First and end of the reset seeds that start training environments; those below the first are for tests."""
 Parser = Literal["strict", "lenient"]
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from groundlab import worlds
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.language import tokenizer
@@ -18,7 +19,7 @@ from groundlab.papers.glam import cloning
 from groundlab.papers.glam.cloning import CloningLearner, Pair, Settings, bot_pairs, learning_rate, player_pairs
 from groundlab.papers.glam.policy import CachedPolicy
 from groundlab.papers.glam.ppo import PPOLearner
-from groundlab.papers.glam.settings import TRAINING_LAYOUTS_FROM, ReadingSettings
+from groundlab.papers.glam.settings import ReadingSettings
 from groundlab.papers.worlds.random_agent import RandomPlayer
 from groundlab.worlds.text import describe_batch
 from groundlab.worlds.text_env.prompts import glam_prompt, text_actions
@@ -50,7 +51,7 @@ def test_the_bots_pairs_are_what_a_replay_of_its_episodes_shows():
     assert len(episodes) > 10 and sum(map(len, episodes)) == 120
     for pairs in episodes:
         assert [pair.step for pair in pairs] == list(range(len(pairs)))
-        assert pairs[0].layout >= TRAINING_LAYOUTS_FROM
+        assert pairs[0].layout >= TRAINING_LAYOUTS[0]
         assert [pair.prompt for pair in pairs] == replayed(WORLD, pairs)
 
 
@@ -213,7 +214,7 @@ def test_a_trained_agent_demonstrates_what_its_trained_policy_does(model, tmp_pa
     settings = taught(model)
     assert settings.teacher is not None
     pairs = [pair for part in cloning.load_pairs(run_of(tmp_path, settings), settings) for pair in part]
-    assert len(pairs) == 250 and all(pair.layout >= TRAINING_LAYOUTS_FROM for pair in pairs)
+    assert len(pairs) == 250 and all(pair.layout >= TRAINING_LAYOUTS[0] for pair in pairs)
     for episode in episodes_of(pairs)[:-1]:
         assert [pair.prompt for pair in episode] == replayed(WORLD, episode)
     checkpoint = load_checkpoint(tmp_path / "teacher")

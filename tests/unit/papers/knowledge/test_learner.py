@@ -141,7 +141,7 @@ def losses_of_every_row(learner, part, rng):
         subset = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
         prediction = ((predicted - true).pow(2).mean(1) * subset).sum() / subset.sum()
     loss = policy - settings.entropy_coefficient * entropy + settings.value_coefficient * value + prediction
-    return {"loss": loss, "policy_loss": policy, "value_loss": value, "entropy": entropy, "prediction": prediction}
+    return [loss, policy, value, entropy, prediction]
 
 
 @pytest.mark.parametrize("given", [{}, {**COLLECTION, "network": "small"}], ids=["paper", "small"])

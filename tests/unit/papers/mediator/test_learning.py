@@ -14,7 +14,7 @@ from groundlab.papers import recording, registry
 from groundlab.papers.mediator.agent import build_network, make_learner
 from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.options_rl import OptionEpisode
-from groundlab.papers.mediator.settings import TRAINING_LAYOUTS_FROM, AskingSettings, TrainingSettings
+from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, AskingSettings, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
 from groundlab.papers.mediator.training import (
     FrameDifference,
@@ -79,7 +79,7 @@ def test_signed_differences_and_frame_stacks_are_what_they_say():
 
 def test_training_never_sees_a_test_layout():
     layouts = [layout for iteration in range(1, 200) for layout in training_layouts(0, iteration, 11)]
-    assert min(layouts) >= TRAINING_LAYOUTS_FROM and len(set(layouts)) == len(layouts)
+    assert min(layouts) >= TRAINING_LAYOUTS[0] and len(set(layouts)) == len(layouts)
     assert training_layouts(0, 5, 11) == training_layouts(0, 5, 11) != training_layouts(1, 5, 11)
 
 
