@@ -55,6 +55,13 @@ def sbatch(home: Path, tasks: Sequence[Any], python: str, parameters: dict[str, 
         raise GroundlabError("srun was not found; run this on a login node of a Slurm cluster") from None
 
 
+def submitted(home: Path, job: str) -> Any:
+    """A job that was submitted before, as submitit's, which knows where its log and its result are."""
+    from submitit import SlurmJob
+
+    return SlurmJob(home, job)
+
+
 def _refusal(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if "sbatch: error:" in line]
     return "; ".join(line.partition("sbatch: error:")[2].strip() for line in lines) or text.strip().splitlines()[-1]
