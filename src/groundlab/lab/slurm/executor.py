@@ -57,7 +57,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     jobs.find_or_submit()
     if wait:
         with stop_on_signals() as asked, progress_view(jobs.left) as view:
-            jobs.watch(view, asked.is_set)
+            jobs.watch(view, asked)
     elif jobs.left:
         room = f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
         say(f"{len(jobs.queued)} runs are queued or going on{room}; the same command collects them")
@@ -228,7 +228,7 @@ def _wait_for_pages(poll: queue.Poll, job: Any, wait: bool) -> tuple[str, bool]:
     """The job's state once it has ended, a person has seen enough, or at once; and whether its result is there."""
     state, ended_at, result = "PENDING", 0.0, job.paths.result_pickle
     with stop_on_signals() as asked:
-        while not result.is_file() and not asked.is_set():
+        while not result.is_file() and not asked():
             if (states := poll.states()) is not None:
                 state = states.get(job.job_id, queue.FORGOTTEN)
             ended_at = (ended_at or time.monotonic()) if queue.has_ended(state) else 0.0
