@@ -49,7 +49,7 @@ def pretrain(
             checked,
             out,
             report=lambda news: view.update(bar, completed=news.step, total=news.total),
-            stop=stop.is_set,
+            stop=stop,
         )
     accuracy = ", ".join(f"{topic} {share:.2f}" for topic, share in facts["probes"].items())
     print_text(f"{recipe}, seed {seed}, accuracy by topic: {accuracy}")

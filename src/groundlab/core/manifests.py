@@ -190,21 +190,7 @@ def _way_back(home: Path) -> str:
 
 def damaged_records(folder: Path, manifest: Manifest) -> dict[str, str]:
     """What is wrong with the records of a finished run, by file name; empty if they are as they were written."""
-    records = manifest.get("records") or {}
-    if swollen := {name: found for name, each in records.items() if (found := _swollen(folder / name, each["bytes"]))}:
-        return swollen
     return seals.damaged(folder, manifest.get("records") if manifest.get(seals.SEAL) else None)
-
-
-def _swollen(file: Path, size: int) -> str | None:
-    """What is wrong with a packed record that says itself that it unfolds to another size, which is not tried."""
-    packed = storage.stored(file)
-    if packed == file:
-        return None
-    with packed.open("rb") as content:
-        content.seek(max(0, packed.stat().st_size - 4))
-        unfolded = int.from_bytes(content.read(4), "little")
-    return None if unfolded == size % 2**32 else f"unfolds to {unfolded:,} bytes, not the {size:,} that were written"
 
 
 def check_runs(home: Path) -> dict[Path, Manifest]:

@@ -4,12 +4,7 @@
 so a misspelt key is answered the same way everywhere. `describe` tells what a schema holds, for people.
 """
 
-import ast
-import inspect
 import re
-import sys
-import textwrap
-from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -77,7 +72,7 @@ def _nested_schema(annotation: Any) -> type[BaseModel] | None:
 class Strict(BaseModel):
     """A schema that refuses keys it does not know, and numbers that are not finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     def input_files(self) -> list[Path]:
         """The files that a run with these settings reads."""
@@ -129,14 +124,14 @@ class FieldRow(NamedTuple):
 
 def describe(schema: type[BaseModel], prefix: str = "") -> list[FieldRow]:
     """Every key of a schema, nested ones after the key that holds them."""
-    meanings, rows = _meanings(schema), []
+    rows = []
     for name, field in schema.model_fields.items():
         key, inner = prefix + (field.alias or name), field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             rows += describe(inner, f"{key}.")
         else:
             default = "required" if field.is_required() else shown(field.get_default(call_default_factory=True))
-            rows.append(FieldRow(key, _type_name(field), default, meanings.get(name, "")))
+            rows.append(FieldRow(key, _type_name(field), default, _meaning(schema, name)))
     return rows
 
 
@@ -171,25 +166,8 @@ def _named(annotation: Any) -> str:
     return {str: "text", bool: "true | false"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
-def _meanings(schema: type[BaseModel]) -> dict[str, str]:
-    """The docstrings below the fields of a schema and of those it extends, read from their source.
-
-    pydantic's `use_attribute_docstrings` has none for a field whose default or type a subclass changes.
-    """
-    found: dict[str, str] = {}
-    for owner in reversed(schema.__mro__):
-        if owner.__module__ in sys.modules and issubclass(owner, BaseModel) and owner not in (BaseModel, Strict):
-            (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-            found |= _below_fields(body)
-    return found
-
-
-def _below_fields(body: ast.stmt) -> dict[str, str]:
-    """Field name -> the string that follows its declaration, in the body of a class."""
-    statements = body.body if isinstance(body, ast.ClassDef) else []
-    return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(statements)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-    }
+def _meaning(schema: type[BaseModel], field: str) -> str:
+    """The docstring below a field; of one that a class declares again without any, that of the class it extends."""
+    owners = (owner for owner in schema.__mro__ if issubclass(owner, BaseModel) and field in owner.model_fields)
+    texts = (owner.model_fields[field].description for owner in owners)
+    return " ".join(next(filter(None, texts), "").split())

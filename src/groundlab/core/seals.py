@@ -63,12 +63,10 @@ def damaged(folder: Path, digests: Digests | None, names: Iterable[str] = RECORD
                 found[name] = "was not there when this was sealed"
         elif not storage.stored(file).is_file():
             found[name] = "is missing"
-        else:
-            size, digest = digest_of(file)
-            if size != expected["bytes"]:
-                found[name] = f"has {size:,} bytes, not the {expected['bytes']:,} that were written"
-            elif digest != expected["sha256"]:
-                found[name] = "has changed since it was written"
+        elif (size := storage.size_of(file)) != expected["bytes"]:
+            found[name] = f"has {size:,} bytes, not the {expected['bytes']:,} that were written"
+        elif digest_of(file)[1] != expected["sha256"]:
+            found[name] = "has changed since it was written"
     return found
 
 

@@ -178,6 +178,12 @@ def read_bytes(path: Path) -> bytes:
         raise gzip.BadGzipFile(str(error)) from None
 
 
+def size_of(path: Path) -> int:
+    """The bytes of a record as it was written; of a packed one what it says itself, so that it need not be unfolded."""
+    place = stored(path)
+    return path.stat().st_size if place == path else int.from_bytes(place.read_bytes()[-4:], "little")
+
+
 def pack(path: Path) -> None:
     """Put a packed record in the place of a plain one; a kill leaves one of the two, or both."""
     write_atomic(path.with_name(path.name + PACKED), gzip.compress(path.read_bytes(), mtime=0))

@@ -6,6 +6,7 @@
 It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
 which commit made it, on which machine, when, and the SHA-256 of what else a version holds. Records of runs are sealed
 by their own manifests; the crate stands outside all seals, because it can be made again from what they guard.
+The library `rocrate` would write the descriptor and the context, ten lines of these; what each entity says is ours.
 """
 
 import datetime

@@ -75,7 +75,7 @@ def run(
     found = [each.handle for each in machine.gpus()] if gpus is None else list(gpus)
     count = workers or machine.core_count()
     with stop_on_signals() as asked, progress_view(longest_first, count) as view:
-        pool = Pool(plan, longest_first, count, found, view, lambda: asked.is_set() or is_over(until))
+        pool = Pool(plan, longest_first, count, found, view, lambda: asked() or is_over(until))
         pool.work()
     return outcome_of(plan, pool.failed)
 

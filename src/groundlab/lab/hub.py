@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line
+from groundlab.core.yaml_files import dump_yaml
 from groundlab.lab import run_folder
 from groundlab.papers.reasoning.ppo import MODEL
 from groundlab.papers.reasoning.settings import ADAPTER
@@ -47,7 +48,7 @@ def card(folder: Path) -> str:
     commit, changed = manifest["git"]["commit"], manifest["git"]["dirty"]
     return "\n".join(
         [
-            *_header(folder, manifest),
+            f"---\n{_header(folder, manifest)}\n---\n",
             f"# {manifest['method']} on {manifest['world']}, seed {manifest['seed']}",
             "",
             "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025), by",
@@ -63,19 +64,18 @@ def card(folder: Path) -> str:
             "One seed: the intervals say nothing of how another training run would have ended.",
             "",
             "```yaml",
-            *_lines(manifest["settings"]),
-            "```",
+            f"{dump_yaml(manifest['settings'])}```",
             "",
         ]
     )
 
 
-def _header(folder: Path, manifest: dict[str, Any]) -> list[str]:
+def _header(folder: Path, manifest: dict[str, Any]) -> ModelCardData:
     """What the hub reads: the library, and the base model where it is one of the hub's."""
     adapted, base = (folder / MODEL / ADAPTER).is_file(), _base(manifest)
-    named = [f"base_model: {base}"] if base.count("/") == 1 and not Path(base).is_absolute() else []
+    named = base if base.count("/") == 1 and not Path(base).is_absolute() else None
     library = "peft" if adapted else "transformers"
-    return ["---", f"library_name: {library}", *named, "tags: [reinforcement-learning, groundlab]", "---", ""]
+    return ModelCardData(library_name=library, base_model=named, tags=["reinforcement-learning", "groundlab"])
 
 
 def _base(manifest: dict[str, Any]) -> str:
@@ -89,15 +89,6 @@ def _measured(result: dict[str, Any]) -> str:
     estimate = mean_interval(100 * successes, trained=False, bounds=(0, 100))
     value, low, high = (f"{number:.0f} %" for number in (estimate.value, estimate.low, estimate.high))
     return f"| {result['policy']} | {successes.size} | {value} | {low} to {high} |"
-
-
-def _lines(settings: dict[str, Any], indent: str = "") -> list[str]:
-    lines = []
-    for name, value in settings.items():
-        nested = isinstance(value, dict) and value
-        lines.append(f"{indent}{name}:" + ("" if nested else f" {value}"))
-        lines += _lines(value, indent + "  ") if nested else []
-    return lines
 
 
 def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = None) -> str:

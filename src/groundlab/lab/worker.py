@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -77,7 +77,7 @@ def execute_run(
         run_folder.discard(folder, record.damaged)
         record.write()
         with (
-            _stop_source(stop) as stopping,
+            nullcontext(stop) if stop else stop_on_signals() as stopping,
             output_to(folder / "log.txt"),
             _one_thread(),
             tracking.mirrored(folder, spec, run_hash) as mirror,
@@ -105,7 +105,7 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     log = folder / f"log-{group.rank}.txt"
     with stop_on_signals() as asked, output_to(log), _one_thread(), stop_together(group):
         try:
-            registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked.is_set())))
+            registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked())))
         except (GroundlabError, Unfinished):
             raise
         except Exception as error:
@@ -157,8 +157,8 @@ def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> Non
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGTERM or SIGINT sets; a second signal acts at once, as without this."""
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Whether a SIGTERM or SIGINT has come, as a question; a second signal acts at once, as without this."""
     asked, before = threading.Event(), {}
 
     def restore() -> None:
@@ -172,7 +172,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield asked.is_set
     finally:
         restore()
 
@@ -205,16 +205,6 @@ def _raised_by_signals(error: Unfinished, enabled: bool) -> Iterator[None]:
         yield
     finally:
         restore()
-
-
-@contextmanager
-def _stop_source(given: Callable[[], bool] | None) -> Iterator[Callable[[], bool]]:
-    """The caller's own stop question, or the signals."""
-    if given:
-        yield given
-        return
-    with stop_on_signals() as asked:
-        yield asked.is_set
 
 
 @contextmanager

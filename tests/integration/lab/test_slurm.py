@@ -323,10 +323,16 @@ def test_a_run_that_saved_where_a_site_forbids_requeueing_is_left_to_do(long_pla
     assert _closed(long_plan, "FAILED", begun=True, saved=True) == ""
 
 
-def test_what_makes_the_pages_travels_to_the_job_which_keeps_its_exit_code(tmp_path, capsys):
+def test_what_makes_the_pages_travels_to_the_job_which_returns_its_exit_code(tmp_path, capsys):
     make = partial(lab.reproduce, ["mediatr"], results=str(tmp_path / "results"), executor="none")
-    pickle.loads(pickle.dumps(PagesTask(make, str(tmp_path / "code"))))()
-    assert storage.read_json(tmp_path / "code") == {"code": 1} and "did you mean 'mediator'" in capsys.readouterr().out
+    assert pickle.loads(pickle.dumps(PagesTask(make)))() == 1
+    assert "did you mean 'mediator'" in capsys.readouterr().out
+
+
+def _pages_end(note: Path, code: int) -> None:
+    """What submitit leaves of a pages job that ended: what it returned."""
+    job = storage.read_json(note)["job"]
+    storage.write_atomic(note.parent / f"{job}_0_result.pkl", pickle.dumps(("success", code)))
 
 
 def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, stand_ins, capsys):
@@ -336,8 +342,8 @@ def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(lon
     assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75, "still running"
     home = run_folder.path_of(long_plan.results, ".slurm")
     note = next(home.glob("pages-*.json"))
-    Path(storage.read_json(note)["log"]).write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
-    storage.write_json(note.with_suffix(".code"), {"code": 1})
+    (home / "7_0_log.out").write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
+    _pages_end(note, 1)
     assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 1
     assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
 
@@ -349,7 +355,7 @@ def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(lab
     stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
     assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
     note = next(run_folder.path_of(plan.results, ".slurm").glob("pages-*.json"))
-    storage.write_json(note.with_suffix(".code"), {"code": 1})
+    _pages_end(note, 1)
     lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
     stand_ins(squeue="echo '8|PENDING'", srun="", scontrol="", sbatch="echo Submitted batch job 8")
     assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
@@ -373,7 +379,7 @@ def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_
     assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
     note = next(run_folder.path_of(long_plan.results, ".slurm").glob("pages-*.json"))
     (traces / "squeue.calls").unlink(missing_ok=True)
-    threading.Timer(0.5, storage.write_json, (note.with_suffix(".code"), {"code": 0})).start()
+    threading.Timer(0.5, _pages_end, (note, 0)).start()
     assert executor.make_pages(long_plan, SlurmSettings(), no_pages) == 0
     assert not (traces / "squeue.calls").exists()
 

@@ -3,6 +3,7 @@
 import pytest
 
 from groundlab.core.errors import GroundlabError, clip, unknown_name
+from groundlab.core.schema import Strict, describe
 from groundlab.papers import registry
 from groundlab.papers.knowledge.labelling import Labelling
 
@@ -58,6 +59,21 @@ def test_the_same_settings_are_taken_where_they_are_read(method, world, given):
 def test_the_bounds_of_a_labelling_hold_with_its_own_defaults(tmp_path, form, overrides):
     with pytest.raises(GroundlabError, match="must be"):
         Labelling(form, tmp_path, overrides=overrides).settings  # noqa: B018 - a property that checks
+
+
+class _Agent(Strict):
+    lr: float = 1e-3
+    """The rate
+    of learning."""
+    epochs: int = 4
+
+
+class _Slow(_Agent):
+    lr: float = 1e-5
+
+
+def test_a_field_with_another_default_keeps_its_meaning():
+    assert [row.meaning for row in describe(_Slow)] == ["The rate of learning.", ""]
 
 
 def test_a_long_list_of_names_is_cut_to_ten():

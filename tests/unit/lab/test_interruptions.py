@@ -95,7 +95,7 @@ def test_where_nobody_listens_to_signals_they_keep_their_meaning():
     error = Unfinished("stopped")
     with stop_on_signals() as asked, pytest.raises(Unfinished), worker._raised_by_signals(error, enabled=True):
         send(signal.SIGTERM)
-    assert asked.is_set() and [signal.getsignal(number) for number in STOPS] == handlers
+    assert asked() and [signal.getsignal(number) for number in STOPS] == handlers
 
 
 def _killed_at(text: str, after: bool):

@@ -282,7 +282,7 @@ def test_a_packed_record_that_unfolds_to_more_than_was_written_is_not_unfolded(d
     read, packed = storage.read_bytes, []
     monkeypatch.setattr(storage, "read_bytes", lambda path: packed.append(storage.stored(path).suffix) or read(path))
     code, _, error = reviewed(damaged)
-    assert code == 2 and "unfolds to 30,000,000 bytes, not the" in error and ".gz" not in packed
+    assert code == 2 and "has 30,000,000 bytes, not the" in error and ".gz" not in packed
 
 
 def test_a_broken_manifest_beside_is_named_before_the_newest_version_is_looked_for(damaged):

@@ -51,73 +51,122 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     are submitted again; what failed since the last call is told, and submitted again by the call after that.
     Raises GroundlabError when submitit, Slurm or the partition is not there.
     """
-    pending = {each.hash: each for each in plan.pending()}
-    if not pending or os.environ.get(EXECUTED_VARIABLE):
-        return executor.outcome_of(plan, {})
     jobs = Jobs(plan, settings)
-    queued, failed, states = jobs.find_or_submit(list(pending.values()))
-    left = [each.hash for each in (*queued, *jobs.waiting)]
+    if not jobs.queued or os.environ.get(EXECUTED_VARIABLE):
+        return executor.outcome_of(plan, {})
+    jobs.find_or_submit()
     if wait:
-        with stop_on_signals() as asked, progress_view([*queued, *jobs.waiting]) as view:
-            watch = Watch(plan, queued, jobs, view, asked.is_set)
-            watch.until_all_ended(queue.Poll(states))
-        left, failed = [*watch.left, *(each.hash for each in jobs.waiting)], failed | watch.failed
-    elif left:
-        say(f"{len(queued)} runs are queued or going on{_room_note(jobs)}; the same command collects them")
-    return executor.outcome_of(plan, failed, left)
-
-
-def _room_note(jobs: "Jobs") -> str:
-    return f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
+        with stop_on_signals() as asked, progress_view(jobs.left) as view:
+            jobs.watch(view, asked)
+    elif jobs.left:
+        room = f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
+        say(f"{len(jobs.queued)} runs are queued or going on{room}; the same command collects them")
+    return executor.outcome_of(plan, jobs.failed, [each.hash for each in jobs.left])
 
 
 class Jobs:
-    """What of a plan is with Slurm, and what waits for room there."""
+    """The pending runs of a plan: those that Slurm has, those that wait for room there, and those that failed."""
 
     def __init__(self, plan: Plan, settings: SlurmSettings):
         self._plan, self._settings = plan, settings
         self._home = run_folder.path_of(plan.results, ".slurm")
+        self.queued = {each.hash: each for each in plan.pending()}
         self.waiting: list[PlannedRun] = []
+        self.failed: dict[str, str] = {}
+        self._states: dict[str, str] = {}  # of all jobs, as Slurm last listed them
+        self._ended_at: dict[str, float] = {}  # since when a run's job has been known to be over
+        self._started: set[str] = set()
 
-    def find_or_submit(self, pending: list[PlannedRun]) -> tuple[list[PlannedRun], dict[str, str], dict[str, str]]:
-        """Submit what fits of these runs, unless their jobs still live.
+    @property
+    def left(self) -> list[PlannedRun]:
+        """The runs that go on, or wait for room."""
+        return [*self.queued.values(), *self.waiting]
 
-        Returns the runs that Slurm now has; by hash the errors of those that failed while nobody watched; and the
-        states of all jobs, as Slurm listed them.
-        """
+    def find_or_submit(self) -> None:
+        """Book what ended while nobody watched, and submit what fits of the runs without a job that lives."""
         with run_folder.hold(self._home):  # two commands at once must not submit a run twice
-            states = queue.states()
-            queued, failed = [], {}
-            for each in pending:
-                job = queue.job_of(self._plan.folder_of(each))
-                state = states.get(job, queue.FORGOTTEN) if job else None
-                if state and not queue.has_ended(state):
-                    queued.append(each)
-                elif state and (error := queue.close(self._plan, each, state)):
-                    failed[each.hash] = error
-                else:
+            self._states = queue.states()
+            for each in list(self.queued.values()):
+                if queue.has_ended(self._state_of(each)) and not self._close(each):
                     self.waiting.append(each)
-            return [*queued, *self._submit_what_fits(states)], failed, states
+            self._submit_what_fits()
 
-    def submit_more(self, states: dict[str, str]) -> list[PlannedRun]:
-        """Submit waiting runs as far as there is room, and return them."""
-        with run_folder.hold(self._home):
-            return self._submit_what_fits(states)
+    def watch(self, view: View, stopping: Callable[[], bool]) -> None:
+        """Return when no run is left, or after a stop: the tasks then go on without us."""
+        poll = queue.Poll(self._states)
+        while self.left and not stopping():
+            states = poll.states()
+            self._states = self._states if states is None else states
+            for each in list(self.queued.values()):
+                self._look(each, view)
+            if states is not None and self.waiting:
+                self._submit_more(view)
+            until = time.monotonic() + _LOOK_SECONDS
+            while self.left and time.monotonic() < until and not stopping():
+                time.sleep(0.1)
+        if self.queued:
+            view.note(
+                f"{len(self.queued)} runs stay in the queue: the same command collects them, scancel ends their tasks"
+            )
 
-    def _submit_what_fits(self, states: dict[str, str]) -> list[PlannedRun]:
-        active = sum(not queue.has_ended(state) for state in states.values())
+    def _state_of(self, run: PlannedRun) -> str:
+        return self._states.get(queue.job_of(self._plan.folder_of(run)) or "", queue.FORGOTTEN)
+
+    def _close(self, run: PlannedRun) -> str:
+        """Book the end of a run's job; returns the error line, empty when it finished or is only left to do."""
+        line = queue.close(self._plan, run, self._state_of(run))
+        self.failed |= {run.hash: line} if line else {}
+        del self.queued[run.hash]
+        self._ended_at.pop(run.hash, None)
+        return line
+
+    def _look(self, run: PlannedRun, view: View) -> None:
+        """See in a run's folder how far it is, and in Slurm's last answer whether its job is over."""
+        folder, state, now = self._plan.folder_of(run), self._state_of(run), time.monotonic()
+        over, begun = queue.has_ended(state), queue.has_begun(folder)
+        if over and state in queue.GOOD_ENDS:
+            over = now - self._ended_at.setdefault(run.hash, now) > _SHARED_DISK_SECONDS
+        if begun or over:
+            self._begin(run, view)
+        if over or (begun and (run_folder.status_of(folder) == "finished" or queue.own_error(folder))):
+            self._end(run, state, view)
+        elif begun:
+            with suppress(GroundlabError):  # nothing written yet
+                view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
+
+    def _begin(self, run: PlannedRun, view: View) -> None:
+        if run.hash not in self._started:
+            self._started.add(run.hash)
+            view.started(run)
+
+    def _end(self, run: PlannedRun, state: str, view: View) -> None:
+        line, finished = self._close(run), run_folder.status_of(self._plan.folder_of(run)) == "finished"
+        view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
+        self._started.discard(run.hash)
+        if not finished and not line and queue.goes_on_elsewhere(state):
+            self.waiting.append(run)
+
+    def _submit_more(self, view: View) -> None:
+        """Raises GroundlabError where Slurm refuses and nothing is left to wait for."""
+        try:
+            with run_folder.hold(self._home):
+                self._submit_what_fits()
+        except GroundlabError as error:
+            if not self.queued:
+                raise
+            view.note(str(error))
+
+    def _submit_what_fits(self) -> None:
+        active = sum(not queue.has_ended(state) for state in self._states.values())
         tasks = pack(self.waiting, self._settings)[: max(0, self._settings.submit_at_most - active)]
-        submitted = [run for _, runs in tasks for run in runs]
-        if submitted and self._settings.image is None:
+        if tasks and self._settings.image is None:
             executor.compile_worlds()
         tasks.sort(key=lambda task: task[0].model_dump_json())  # stable: of one kind still the longest first
         for _, alike in groupby(tasks, key=lambda task: task[0].model_dump_json()):
             kind = list(alike)
             for start in range(0, len(kind), _ARRAY_SIZE):
                 self._submit_array(kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]])
-        done = {each.hash for each in submitted}
-        self.waiting = [each for each in self.waiting if each.hash not in done]
-        return submitted
+        self.waiting = [each for each in self.waiting if each.hash not in self.queued]
 
     def _submit_array(self, asks: SlurmSettings, packs: list[list[PlannedRun]]) -> None:
         """Submit one array, and note in each run's folder which job has it and where that job's log is."""
@@ -128,8 +177,10 @@ class Jobs:
         ]
         jobs = queue.sbatch(self._home, tasks, python_command(asks, self._plan.results), sbatch_parameters(asks))
         for runs, job in zip(packs, jobs, strict=True):
+            self._states[job.job_id] = "PENDING"
             for place, each in enumerate(runs):
                 queue.note_job(folder_of(each), job.job_id, job.paths.stdout, place)
+                self.queued[each.hash] = each
         name, count = jobs[0].job_id.partition("_")[0], sum(map(len, packs))
         say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
 
@@ -142,51 +193,49 @@ def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wai
     GroundlabError where the job died.
     """
     home, missing = run_folder.path_of(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
-    note, code = (home / f"pages-{plan.digest[:12]}{end}" for end in (".json", ".code"))
+    note = home / f"pages-{plan.digest[:12]}.json"
     with run_folder.hold(home):
         is_ours = not note.is_file()
         if is_ours:
-            code.unlink(missing_ok=True)
-            asks, task = settings.for_pages(), PagesTask(make, str(code))
-            (job,) = queue.sbatch(home, [task], python_command(asks, plan.results), sbatch_parameters(asks))
-            storage.write_json(note, {"job": job.job_id, "log": str(job.paths.stdout), "missing": missing})
+            asks = settings.for_pages()
+            (job,) = queue.sbatch(home, [PagesTask(make)], python_command(asks, plan.results), sbatch_parameters(asks))
+            storage.write_json(note, {"job": job.job_id, "missing": missing})
             say(f"submitted the pages as job {job.job_id}")
-            poll = queue.Poll({job.job_id: "PENDING"})
-        else:  # where runs were missing, this call has asked Slurm a moment ago
-            poll = queue.Poll({} if missing and wait else None)
     noted = storage.read_json(note)
-    job, log = noted["job"], noted["log"]
-    state = _wait_for_pages(poll, job, code, wait)
-    if not code.is_file() and (not queue.has_ended(state) or (state == "COMPLETED" and not wait)):
-        say(f"the pages are made by job {job}: the same command collects them")
+    job = queue.submitted(home, noted["job"])
+    # where runs were missing, this call has asked Slurm a moment ago
+    poll = queue.Poll({job.job_id: "PENDING"} if is_ours else {} if missing and wait else None)
+    state, made = _wait_for_pages(poll, job, wait)
+    if not made and (not queue.has_ended(state) or (state == "COMPLETED" and not wait)):
+        say(f"the pages are made by job {job.job_id}: the same command collects them")
         return UNFINISHED_EXIT_CODE
     note.unlink()
     if noted["missing"] != missing:
-        say(f"runs have finished since job {job} began the pages: they are made again")
+        say(f"runs have finished since job {job.job_id} began the pages: they are made again")
         return make_pages(plan, settings, make, wait)
-    if not code.is_file() and not is_ours and state in (*queue.TAKEN_AWAY, queue.FORGOTTEN):
-        say(f"job {job} was to make the pages and is gone: they are made again")
+    log = job.paths.stdout
+    if made:
+        said = log.read_text(errors="replace") if log.is_file() else ""
+        print("".join(line for line in said.splitlines(keepends=True) if not queue.is_noise(line)), end="")
+        return job.result()
+    if not is_ours and state in (*queue.TAKEN_AWAY, queue.FORGOTTEN):
+        say(f"job {job.job_id} was to make the pages and is gone: they are made again")
         return make_pages(plan, settings, make, wait)
-    said = Path(log).read_text(errors="replace") if Path(log).is_file() else ""
-    if not code.is_file():
-        raise GroundlabError(f"the pages were not made: job {job} ended as {state} (log: {log}); try the same again")
-    print("".join(line for line in said.splitlines(keepends=True) if not queue.is_noise(line)), end="")
-    return storage.read_json(code)["code"]
+    raise GroundlabError(f"the pages were not made: job {job.job_id} ended as {state} (log: {log}); try the same again")
 
 
-def _wait_for_pages(poll: queue.Poll, job: str, code: Path, wait: bool) -> str:
-    """The job's state once it has ended, a person has seen enough, or at once."""
-    state, ended_at = "PENDING", 0.0
+def _wait_for_pages(poll: queue.Poll, job: Any, wait: bool) -> tuple[str, bool]:
+    """The job's state once it has ended, a person has seen enough, or at once; and whether its result is there."""
+    state, ended_at, result = "PENDING", 0.0, job.paths.result_pickle
     with stop_on_signals() as asked:
-        while not code.is_file() and not asked.is_set():
+        while not result.is_file() and not asked():
             if (states := poll.states()) is not None:
-                state = states.get(job, queue.FORGOTTEN)
+                state = states.get(job.job_id, queue.FORGOTTEN)
             ended_at = (ended_at or time.monotonic()) if queue.has_ended(state) else 0.0
-            late = ended_at and time.monotonic() - ended_at > _SHARED_DISK_SECONDS
-            if late or not wait:
+            if not wait or (ended_at and time.monotonic() - ended_at > _SHARED_DISK_SECONDS):
                 break
             time.sleep(1.0)
-    return state
+    return state, result.is_file()
 
 
 def python_command(settings: SlurmSettings, results: Path) -> str:
@@ -226,79 +275,3 @@ def _environment(settings: SlurmSettings) -> Iterable[str]:
     yield "export PYTHONSAFEPATH=1"  # the folder that a job starts in must not shadow a module
     if settings.image:
         yield "unset PYTHONPATH"
-
-
-class Watch:
-    """Runs that Slurm has, looked at until they have ended or a person has seen enough."""
-
-    def __init__(self, plan: Plan, queued: list[PlannedRun], jobs: Jobs, view: View, stopping: Callable[[], bool]):
-        self._plan, self._jobs, self._view, self._stopping = plan, jobs, view, stopping
-        self._ended: dict[str, tuple[float, str]] = {}  # by Slurm's word: since when, and how
-        self._started: set[str] = set()
-        self.left = {each.hash: each for each in queued}
-        self.failed: dict[str, str] = {}
-
-    def until_all_ended(self, poll: queue.Poll) -> None:
-        """Return when no run is left, or after a stop: the tasks then go on without us."""
-        while (self.left or self._jobs.waiting) and not self._stopping():
-            states = poll.states()
-            for each in list(self.left.values()):
-                self._look(each, states)
-            if states is not None and self._jobs.waiting:
-                self._submit_more(states)
-            until = time.monotonic() + _LOOK_SECONDS
-            while (self.left or self._jobs.waiting) and time.monotonic() < until and not self._stopping():
-                time.sleep(0.1)
-        if self.left:
-            self._view.note(
-                f"{len(self.left)} runs stay in the queue: the same command collects them, scancel ends their tasks"
-            )
-
-    def _submit_more(self, states: dict[str, str]) -> None:
-        """Raises GroundlabError where Slurm refuses and nothing is left to wait for."""
-        try:
-            self.left |= {each.hash: each for each in self._jobs.submit_more(states)}
-        except GroundlabError as error:
-            if not self.left:
-                raise
-            self._view.note(str(error))
-
-    def _look(self, run: PlannedRun, states: dict[str, str] | None) -> None:
-        """See in a run's folder how far it is, and in Slurm's states, where there are new ones, whether it ended."""
-        folder = self._plan.folder_of(run)
-        if states is not None:
-            self._note_state(run, states.get(queue.job_of(folder) or "", queue.FORGOTTEN))
-        since, state = self._ended.get(run.hash, (0.0, "RUNNING"))
-        late = time.monotonic() - since > _SHARED_DISK_SECONDS
-        begun = queue.has_begun(folder)
-        done = begun and (run_folder.status_of(folder) == "finished" or queue.own_error(folder))
-        if done or (since and (late or state not in queue.GOOD_ENDS)):
-            self._end(run, state)
-        elif begun:
-            self._begin(run)
-            with suppress(GroundlabError):  # nothing written yet
-                self._view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
-
-    def _note_state(self, run: PlannedRun, state: str) -> None:
-        if queue.has_ended(state):
-            self._ended.setdefault(run.hash, (time.monotonic(), state))
-        else:
-            self._ended.pop(run.hash, None)
-
-    def _begin(self, run: PlannedRun) -> None:
-        if run.hash not in self._started:
-            self._started.add(run.hash)
-            self._view.started(run)
-
-    def _end(self, run: PlannedRun, state: str) -> None:
-        self._begin(run)
-        line = queue.close(self._plan, run, state)
-        if line:
-            self.failed[run.hash] = line
-        finished = run_folder.status_of(self._plan.folder_of(run)) == "finished"
-        self._view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
-        self._started.discard(run.hash)
-        self._ended.pop(run.hash, None)
-        del self.left[run.hash]
-        if not finished and not line and queue.goes_on_elsewhere(state):
-            self._jobs.waiting.append(run)

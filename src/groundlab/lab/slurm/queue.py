@@ -7,7 +7,6 @@ asked at most once a minute, since it costs the controller of a whole site (`Pol
 import getpass
 import subprocess
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +52,13 @@ def sbatch(home: Path, tasks: Sequence[Any], python: str, parameters: dict[str, 
         raise GroundlabError(f"Slurm refused the jobs: {why}; {fix} the settings file") from None
     except RuntimeError:  # submitit's word for no srun
         raise GroundlabError("srun was not found; run this on a login node of a Slurm cluster") from None
+
+
+def submitted(home: Path, job: str) -> Any:
+    """A job that was submitted before, as submitit's, which knows where its log and its result are."""
+    from submitit import SlurmJob
+
+    return SlurmJob(home, job)
 
 
 def _refusal(text: str) -> str:
@@ -167,15 +173,10 @@ def last_words(folder: Path) -> str:
     log = folder / _LOG
     if not log.exists():
         return f"; it left no log in {folder}"
-    own: deque[str] = deque(maxlen=1)
-    srun: deque[str] = deque(maxlen=1)
-    with log.open(errors="replace") as file:
-        for line in map(str.strip, file):
-            if not is_noise(line):
-                own.append(line)
-            elif line.startswith("srun: error:"):
-                srun.append(line)
-    return f": {' '.join(own or srun) or 'no word of why'} (log: {log})"
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    own = [line for line in lines if not is_noise(line)]
+    said = own or [line for line in lines if line.startswith("srun: error:")] or ["no word of why"]
+    return f": {said[-1]} (log: {log})"
 
 
 def is_noise(line: str) -> bool:

@@ -79,18 +79,18 @@ class PagesTask:
 
     make: Callable[[], int]
     """Makes them and returns an exit code; it is pickled, so a function of a module or a partial of one."""
-    code_file: str
-    """Where the exit code is written."""
 
-    def __call__(self) -> None:
-        """Make them. Slurm's warning before the time limit is only printed: pages cannot be continued."""
+    def __call__(self) -> int:
+        """Make them, and return an exit code, which submitit keeps.
+
+        Slurm's warning before the time limit is only printed: pages cannot be continued.
+        """
         signal.signal(signal.SIGUSR2, lambda number, frame: print("time is nearly over: raise `minutes` of `pages`"))
         try:
-            code = self.make()
+            return self.make()
         except GroundlabError as error:
             print(error, flush=True)
-            code = 1
-        storage.write_json(Path(self.code_file), {"code": code})
+            return 1
 
 
 def _on_signals(stop: threading.Event, time_limit: threading.Event) -> None:

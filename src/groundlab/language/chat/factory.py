@@ -22,7 +22,7 @@ Backend = Literal["openai", "local", "recorded"]
 class ChatSettings(BaseModel):
     """Which model answers and how its replies are drawn: what belongs to a run. How it is reached does not."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     model: str | None = None
     """As the server calls it (openai), a folder or a name on this machine's disk (local), or as in the ledger."""

@@ -4,6 +4,7 @@ describe("name", "what it is", [File("steps.jsonl", "application/jsonlines", sha
 describe_shipped(Path("src/groundlab/assets/knowledge"))       # what assets/knowledge/croissant.json holds
 
 Search engines for data and `mlcroissant` read it. Columns are told of files of JSON lines only; of others their files.
+`mlcroissant` writes the same, but needs pandas, scipy and rdflib, and the worlds' installation exports without them.
 Source: docs.mlcommons.org/croissant, the format's specification.
 """
 
