@@ -171,13 +171,3 @@ def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "su
     return difference_interval(
         ours_, theirs_, paired=paired, trained=(our_arm.trained, their_arm.trained), bounds=bounds_of(metric)
     )
-
-
-def signed(gap: Estimate | None, metric: str = "success") -> str:
-    """A difference with its interval and signs: `-7.3 [-14.0, -0.7]`, in points for success; a dash for none."""
-    if gap is None:
-        return "–"
-    decimals = 1 if metric == "success" else 2
-    if not gap.known:
-        return f"{gap.value:+.{decimals}f} (one seed)"
-    return f"{gap.value:+.{decimals}f} [{gap.low:+.{decimals}f}, {gap.high:+.{decimals}f}]"

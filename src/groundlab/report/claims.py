@@ -166,7 +166,9 @@ class Claim(_Strict):
     family: str = ""
     primary: bool = False
     published: dict[str, Number] = {}
-    """What the paper prints, or the later work."""
+    """What the paper prints, or the later work; of `trials` the `mean` or the `first`."""
+    trials: dict[str, tuple[Number, ...]] = {}
+    """What the paper prints of each trial, of metrics that are judged by and of others."""
     episodes: int | None = None
     """How many episodes a published success rate is of: its own noise then counts in class `interval`."""
     error_bar: dict[str, Number] = {}
@@ -216,6 +218,16 @@ class Claim(_Strict):
             return ""
         at = scale if scale in self.scales else self.scales[0]
         return f"groundlab reproduce --claim {self.id}" + (f" --scale {at}" if at != "quick" else "")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _published_of_trials(cls, claim: dict[str, Any]) -> dict[str, Any]:
+        """The number that `mean` or `first` stands for, as a quoted one."""
+        trials = {metric: list(map(Decimal, values)) for metric, values in claim.get("trials", {}).items()}
+        of = {"mean": lambda values: sum(values) / len(values), "first": lambda values: values[0]}
+        found = claim.get("published", {})
+        words = {metric: str(of[word](trials[metric])) for metric, word in found.items() if word in of}
+        return claim | {"published": found | words}
 
     @model_validator(mode="after")
     def _in_words_of_its_paper(self) -> "Claim":

@@ -1,14 +1,19 @@
 """A table as data: written as CSV in full precision, for machines, and as Markdown, for people.
 
-`Table.data` has one row a measurement (value, low, high, published); `Table.readable` is the same as text, one row a
-method, with intervals and the published value beside ours.
+    success = Column("success", lambda arm: arm.estimate("sampled"), "success")
+    Table.of(arms, [Column("agent", lambda arm: arm.label), success], notes)    # a row an arm
+
+A metric is added to a table by one `Column`. `Table.data` is what the CSV holds, `Table.readable` the same as text.
 """
 
 import html
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from groundlab.core import storage
@@ -18,6 +23,38 @@ KINDS = ("csv", "md")
 _COUNTS = ("mismatches", "episodes", "successes", "replayed_episodes", "replayed_steps", "in_hand", "tried_occupied")
 DECIMALS = dict.fromkeys((*_COUNTS, "drops_occupied", "success", "test_success"), 0) | {"return": 3}  # others two
 PERCENT = ("success", "test_success")
+DASH, POINTS, PERCENTAGE = "–", "{:+.1f}", "{:.1f} %"
+Row = TypeVar("Row")
+Form = str | Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """One column of a table: what a row has there, and how people and machines read it."""
+
+    name: str
+    """Its name in the CSV; empty for what only people read. An estimate has `<name>_low` and `<name>_high` besides."""
+    of: Callable[[Row], Any]
+    """A row's text, number or `Estimate`; None for nothing: a dash, and no number."""
+    form: Form = "{}"
+    """How it is written: the metric whose precision it has, a format such as `{:.1f} %`, or a function of the value."""
+    caption: str | None = None
+    """Its heading for people where that is not its name; empty for what only machines read."""
+    text: Callable[[Row], str] | None = None
+    """What people read instead, where the value alone does not say it."""
+
+    def cell(self, row: Row, value: Any) -> dict[str, str]:
+        """What people read, by heading."""
+        heading = self.name if self.caption is None else self.caption
+        return {heading: self.text(row) if self.text else written(value, self.form)} if heading else {}
+
+    def numbers(self, value: Any) -> dict[str, Any]:
+        """What machines read, by name."""
+        if not self.name:
+            return {}
+        if isinstance(value, Estimate):
+            return {self.name: value.value, f"{self.name}_low": value.low, f"{self.name}_high": value.high}
+        return {self.name: value}
 
 
 @dataclass(frozen=True)
@@ -28,10 +65,32 @@ class Table:
     readable: pd.DataFrame
     note: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        rows: Iterable[Row],
+        columns: Sequence[Column[Row]],
+        note: tuple[str, ...] = (),
+        data: Sequence[dict[str, Any]] | None = None,
+    ) -> "Table":
+        """A table with these rows; data: what the CSV holds where its rows are others, such as one a metric."""
+        values = [(row, [(column, column.of(row)) for column in columns]) for row in rows]
+        lines = [[column.numbers(value) for column, value in each] for _, each in values]
+        names = _joined(part for parts in zip(*lines, strict=True) for part in parts)  # in the order of the columns
+        numbers = pd.DataFrame(
+            list(map(_joined, lines)) if data is None else data, columns=None if data else list(names)
+        )
+        readable = [_joined(column.cell(row, value) for column, value in each) for row, each in values]
+        return cls(numbers, pd.DataFrame(readable), note)
+
     @property
     def markdown(self) -> str:
         """The readable form with its notes."""
         return "\n".join([markdown(self.readable), "", *(f"- {_escaped(line)}" for line in self.note)]).rstrip() + "\n"
+
+
+def _joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def number(value: float, metric: str) -> str:
@@ -42,14 +101,21 @@ def number(value: float, metric: str) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}" + (" %" if metric in PERCENT else "")  # + 0.0: no -0.00
 
 
-def measured(estimate: Estimate | None, metric: str) -> str:
-    """A value with its interval: `25.78 [23.90, 27.71]`; one seed has none: `25.78 (one seed)`."""
-    if estimate is None:
-        return "–"
-    if not estimate.known:
-        return f"{number(estimate.value, metric)} (one seed)"
-    low, high = (number(end, metric).removesuffix(" %") for end in (estimate.low, estimate.high))
-    return f"{number(estimate.value, metric)} [{low}, {high}]"
+def written(value: Any, form: Form) -> str:
+    """A value in a `Column.form`; a dash for nothing and for what is not finite.
+
+    An estimate comes with its interval: `25.78 [23.90, 27.71]`; one seed has none: `25.78 (one seed)`.
+    """
+    if isinstance(value, Estimate):
+        if not value.known:
+            return f"{written(value.value, form)} (one seed)"
+        low, high = (written(end, form).removesuffix(" %") for end in (value.low, value.high))
+        return f"{written(value.value, form)} [{low}, {high}]"
+    if value is None or value == "" or (isinstance(value, float) and not np.isfinite(value)):
+        return DASH
+    if callable(form):
+        return form(value)
+    return form.format(value) if "{" in form else number(value, form)
 
 
 def markdown(frame: pd.DataFrame) -> str:

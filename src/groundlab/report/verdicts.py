@@ -17,7 +17,7 @@ from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.report.claims import Claim, Comparison
 from groundlab.report.statistics import CONFIDENCE, Estimate
-from groundlab.report.tables import DECIMALS, PERCENT, markdown, measured, number
+from groundlab.report.tables import DECIMALS, PERCENT, markdown, number, written
 
 REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
 NONE_FOUND = "no difference found"
@@ -194,7 +194,7 @@ def _fresh(verdict: Verdict) -> str:
         pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
         parts = [_compared(verdict.claim, each, verdict.levels.get(name, {}), gap) for each, (name, gap) in pairs]
         return ("; ".join(parts) or "–") + level_text(verdict.confidence)
-    parts = [f"{metric} {measured(each, metric)}" for metric, each in verdict.fresh.items()]
+    parts = [f"{metric} {written(each, metric)}" for metric, each in verdict.fresh.items()]
     if "failed layouts" in verdict.by_metric:
         parts.append(verdict.reason)
     return "; ".join(parts) or "–"

@@ -9,13 +9,13 @@ needed. The doses hold what a model knew beside how it was tuned by PPO, and do 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -23,12 +23,13 @@ from matplotlib.patches import Patch, Rectangle
 from groundlab.assets import MODELS
 from groundlab.core import storage
 from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms, pretraining_facts, temperature
-from groundlab.papers.glam.tables import LEVEL, frames_cell, frames_reached
+from groundlab.papers.glam.tables import FRAMES, LEVEL, frames_reached
 from groundlab.report.curves import FILLING, RUNNING_SUCCESS, draw_running_success, in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
+from groundlab.report.statistics import Estimate
 from groundlab.report.style import COLOURS, PALETTE, new_figure
-from groundlab.report.tables import Table, measured
+from groundlab.report.tables import Column, Table
 
 BINDING = "binding: places, 8 things"
 _BINDING_PREFIX = "binding: "
@@ -101,21 +102,19 @@ def models_table(models: list[Model]) -> Table:
         for model in models
         for probe, value in model.probes.items()
     ]
-    return Table(pd.DataFrame(lines), pd.DataFrame([_model_row(model) for model in models]), _MODEL_NOTES)
+    return Table.of(models, _MODEL_COLUMNS, _MODEL_NOTES, data=lines)
 
 
-def _model_row(model: Model) -> dict[str, str]:
-    facts = model.facts
-    return {
-        "model": model.name,
-        "recipe": model.variant or "everything",
-        "architecture": _shape(model.recipe["architecture"]),
-        "parameters": f"{facts['parameters']:,}",
-        "temperature": f"{facts['temperature']:.2f}",
-        "CPU": f"{facts['cpu_seconds']:,} s",
-        "pretrained": f"{facts['date']}, {facts['hardware']}",
-        "again": model.command,
-    }
+_MODEL_COLUMNS: list[Column[Model]] = [
+    Column("model", lambda model: model.name),
+    Column("recipe", lambda model: model.variant or "everything"),
+    Column("architecture", lambda model: _shape(model.recipe["architecture"])),
+    Column("parameters", lambda model: model.facts["parameters"], "{:,}"),
+    Column("temperature", lambda model: model.facts["temperature"], "{:.2f}"),
+    Column("CPU", lambda model: model.facts["cpu_seconds"], "{:,} s"),
+    Column("pretrained", lambda model: f"{model.facts['date']}, {model.facts['hardware']}"),
+    Column("again", lambda model: model.command),
+]
 
 
 def _shape(architecture: dict[str, Any]) -> str:
@@ -223,11 +222,7 @@ def doses_table(records: Records) -> Table | None:
     pairs = doses(records)
     if len(pairs) < 2:
         return None
-    return Table(
-        pd.DataFrame([_dose_line(agent, facts) for agent, facts in pairs]),
-        pd.DataFrame([_dose_row(agent, facts) for agent, facts in pairs]),
-        _DOSE_NOTES,
-    )
+    return Table.of([agent for agent, _ in pairs], _dose_columns(pairs), _DOSE_NOTES)
 
 
 _DOSE_NOTES = (
@@ -243,44 +238,36 @@ _DOSE_NOTES = (
 )
 
 
-def _dose_row(agent: GlamArm, facts: dict[str, Any]) -> dict[str, str]:
-    probes = facts["probes"]
-    return {
-        "pretrained on": dose_name(facts),
-        "temperature": f"{temperature(agent.settings):.2f}",
-        "knew: binding": f"{probes[BINDING]:.0%}",
-        **{f"knew: {probe.replace('_', ' ')}": f"{probes[probe]:.0%}" for probe in TESTED},
-        "PPO seeds": str(len(agent.seeds)),
-        "sample efficiency": f"{agent.efficiency().value:.0f} %",
-        f"frames to {LEVEL} %": frames_cell(agent),
-        "then: success": _cell(agent, agent.policy),
-        "8 objects": _cell(agent, f"{agent.policy} {EIGHT}"),
-        "8, one mission": _cell(agent, f"{agent.policy} {EIGHT} {CONTROL}"),
-        **{title: _cell(agent, f"{agent.policy} {test}") for test, title in TESTED.values()},
-        "invented words": _cell(agent, f"{agent.policy} no_meaning_words"),
-    }
+def _dose_columns(pairs: list[tuple[GlamArm, dict[str, Any]]]) -> list[Column[GlamArm]]:
+    facts = {agent.key: known for agent, known in pairs}
+    probes = dict.fromkeys(probe for known in facts.values() for probe in known["probes"])
+    policies = dict.fromkeys(policy for agent, _ in pairs for policy in agent.evaluations["policy"].unique())
+    after = {"": "then: success", EIGHT: "8 objects", f"{EIGHT} {CONTROL}": "8, one mission"}
+    after |= {**dict(TESTED.values()), "no_meaning_words": "invented words"}
 
+    def knew(probe: str) -> Callable[[GlamArm], float | None]:
+        return lambda agent: facts[agent.key]["probes"].get(probe)
 
-def _cell(agent: GlamArm, policy: str) -> str:
-    return measured(agent.estimate(policy), "success")
+    def level(policy: str) -> Callable[[GlamArm], float | None]:
+        return lambda agent: found.value if (found := agent.estimate(policy)) else None
 
+    def left(test: str) -> Callable[[GlamArm], Estimate | None]:
+        return lambda agent: agent.estimate(f"{agent.policy} {test}".strip())
 
-def _dose_line(agent: GlamArm, facts: dict[str, Any]) -> dict[str, Any]:
-    reached = frames_reached(agent)
-    after = {policy: agent.estimate(policy) for policy in agent.evaluations["policy"].unique()}
-    return {
-        "model": agent.settings["model"],
-        "pretrained on": dose_name(facts),
-        "temperature": temperature(agent.settings),
-        "cpu_seconds": facts["cpu_seconds"],
-        **{f"probe {name}": value for name, value in facts["probes"].items()},
-        "seeds": len(agent.seeds),
-        "efficiency": agent.efficiency().value,
-        f"frames_to_{LEVEL}": reached.frames.mean(),
-        "unfinished": reached.unfinished,
-        "earlier": reached.earlier,
-        **{policy: estimate.value for policy, estimate in after.items() if estimate},
-    }
+    return [
+        Column("model", lambda agent: agent.settings["model"], caption=""),
+        Column("pretrained on", lambda agent: dose_name(facts[agent.key])),
+        Column("temperature", lambda agent: temperature(agent.settings), "{:.2f}"),
+        Column("cpu_seconds", lambda agent: facts[agent.key]["cpu_seconds"], caption=""),
+        Column("", knew(BINDING), "{:.0%}", "knew: binding"),
+        *(Column("", knew(probe), "{:.0%}", f"knew: {probe.replace('_', ' ')}") for probe in TESTED),
+        *(Column(f"probe {probe}", knew(probe), caption="") for probe in probes),
+        Column("seeds", lambda agent: len(agent.seeds), caption="PPO seeds"),
+        Column("efficiency", lambda agent: agent.efficiency().value, "{:.0f} %", "sample efficiency"),
+        *FRAMES,
+        *(Column("", left(test), "success", title) for test, title in after.items()),
+        *(Column(policy, level(policy), caption="") for policy in policies),
+    ]
 
 
 @exhibit(

@@ -18,7 +18,7 @@ from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, WINDOW, Records, running_success
 from groundlab.report.statistics import Estimate, ratio_interval
-from groundlab.report.tables import Table, measured
+from groundlab.report.tables import Column, Table, written
 
 # --- Agents
 
@@ -34,9 +34,29 @@ def agents_table(records: Records) -> Table:
     trained_in = {each.world for each in played if each.kind == "glam"}
     shown = [each for each in played if each.world in trained_in]
     eight = {each.kind: each for each in played if each.world == EIGHT}
-    rows = [_agent_row(each, eight.get(each.kind)) for each in shown]
-    data = pd.DataFrame([line for each in shown for line in _agent_lines(each)])
-    return Table(data, pd.DataFrame(rows), _AGENT_NOTES)
+
+    def among_eight(agent: GlamArm) -> Estimate | None:
+        own = eight.get(agent.kind) if agent.policy == "random" else None
+        return agent.estimate(f"{agent.policy} {EIGHT}") or (own.estimate("random") if own else None)
+
+    columns: list[Column[GlamArm]] = [
+        Column("agent", lambda agent: agent.label),
+        Column("world", lambda agent: short(agent.world)),
+        Column("sampled", lambda agent: agent.estimate(agent.policy), "success"),
+        Column("as they finish", lambda agent: agent.estimate(FIRST_FINISHED), "success"),
+        Column("one mission", lambda agent: agent.estimate(f"{agent.policy} {CONTROL}"), "success"),
+        Column("lost", lambda agent: agent.cost(agent.policy, f"{agent.policy} {CONTROL}"), "success"),
+        Column("greedy", lambda agent: agent.estimate("greedy"), "success"),
+        Column("steps", lambda agent: agent.estimate(agent.policy, "steps"), "steps"),
+        Column("8 objects", among_eight, "success"),
+        Column("8, one mission", lambda agent: agent.estimate(f"{agent.policy} {EIGHT} {CONTROL}"), "success"),
+        Column(
+            "8, lost",
+            lambda agent: agent.cost(f"{agent.policy} {EIGHT}", f"{agent.policy} {EIGHT} {CONTROL}"),
+            "success",
+        ),
+    ]
+    return Table.of(shown, columns, _AGENT_NOTES, data=[line for each in shown for line in _agent_lines(each)])
 
 
 _AGENT_NOTES = (
@@ -46,32 +66,6 @@ _AGENT_NOTES = (
     "one mission: the same evaluation when every prompt names one fixed mission; lost: the points that this costs. "
     "A policy that loses nothing does not read its goal",
 )
-
-
-def _agent_row(agent: GlamArm, on_eight: GlamArm | None) -> dict[str, str]:
-    policy = agent.policy
-    own = {
-        "agent": agent.label,
-        "world": short(agent.world),
-        "sampled": _success(agent.estimate(policy)),
-        "as they finish": _success(agent.estimate(FIRST_FINISHED)),
-        "one mission": _success(agent.estimate(f"{policy} {CONTROL}")),
-        "lost": _success(agent.cost(policy, f"{policy} {CONTROL}")),
-        "greedy": _success(agent.estimate("greedy")),
-        "steps": measured(agent.estimate(policy, "steps"), "steps"),
-    }
-    tested = f"{policy} {EIGHT}"
-    among_eight = agent.estimate(tested) or (on_eight.estimate(policy) if on_eight and policy == "random" else None)
-    return {
-        **own,
-        "8 objects": _success(among_eight),
-        "8, one mission": _success(agent.estimate(f"{tested} {CONTROL}")),
-        "8, lost": _success(agent.cost(tested, f"{tested} {CONTROL}")),
-    }
-
-
-def _success(estimate: Estimate | None) -> str:
-    return measured(estimate, "success")
 
 
 def _agent_lines(agent: GlamArm) -> list[dict[str, Any]]:
@@ -100,14 +94,27 @@ LEVEL = 80  # percent
 def efficiency_table(records: Records) -> Table:
     """Agent by agent: mean success while training, frames to 80 %, and their ratio to the pretrained agent's."""
     learners = [each for each in glam_arms(records) if each.learns]
-    rows, lines = [], []
-    for agent in learners:
+
+    def ratio(agent: GlamArm) -> tuple[Estimate | None, str | None]:
         rivals = [each for each in learners if each.kind == "glam" and each.world == agent.world]
         usual = min(rivals, key=lambda each: not each.usual, default=agent)
-        ratio = None if usual is agent else _frames_ratio(agent, usual)
-        rows.append(_efficiency_row(agent, ratio))
-        lines.append(_efficiency_line(agent, ratio))
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _EFFICIENCY_NOTES)
+        return (None, None) if usual is agent else _frames_ratio(agent, usual)
+
+    def times(agent: GlamArm) -> str:
+        found, sign = ratio(agent)
+        return f"{sign or ''} {written(found, '{:.1f}')}".strip()
+
+    columns: list[Column[GlamArm]] = [
+        Column("agent", lambda agent: agent.label),
+        Column("method", lambda agent: agent.kind, caption=""),
+        Column("world", lambda agent: agent.world, short),
+        Column("seeds", lambda agent: len(agent.seeds), caption=""),
+        Column("efficiency", lambda agent: agent.efficiency(), "success", "sample efficiency"),
+        *FRAMES,
+        Column("ratio", lambda agent: ratio(agent)[0], caption="times GLAM's", text=times),
+        Column("bound", lambda agent: ratio(agent)[1], caption=""),
+    ]
+    return Table.of(learners, columns, _EFFICIENCY_NOTES)
 
 
 _EFFICIENCY_NOTES = (
@@ -163,18 +170,7 @@ def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, str]:
     return ratio_interval(theirs.frames, ours.frames), sign
 
 
-def _efficiency_row(agent: GlamArm, ratio: tuple[Estimate, str] | None) -> dict[str, str]:
-    efficiency = agent.efficiency()
-    return {
-        "agent": agent.label,
-        "world": short(agent.world),
-        "sample efficiency": measured(efficiency, "success"),
-        f"frames to {LEVEL} %": frames_cell(agent),
-        "times GLAM's": _ratio_cell(*ratio) if ratio else "–",
-    }
-
-
-def frames_cell(agent: GlamArm) -> str:
+def _frames_cell(agent: GlamArm) -> str:
     """`≤ 5.1k, 6.1k, not in 16.4k`: one entry a seed; ≤ where the curve begins there."""
     cells = []
     for _, curve in agent.curves.groupby("seed"):
@@ -184,20 +180,16 @@ def frames_cell(agent: GlamArm) -> str:
     return ", ".join(cells)
 
 
-def _ratio_cell(ratio: Estimate, sign: str) -> str:
-    ends = f"[{ratio.low:.1f}, {ratio.high:.1f}]" if ratio.known else "(one seed)"
-    return f"{sign} {ratio.value:.1f} {ends}".strip()
-
-
-def _efficiency_line(agent: GlamArm, ratio: tuple[Estimate, str] | None) -> dict[str, Any]:
-    efficiency, reached = agent.efficiency(), frames_reached(agent)
-    line: dict[str, Any] = {"agent": agent.label, "method": agent.kind, "world": agent.world}
-    line |= {"seeds": len(agent.seeds)}
-    line |= {"efficiency": efficiency.value, "efficiency_low": efficiency.low, "efficiency_high": efficiency.high}
-    line |= {f"frames_to_{LEVEL}": reached.frames.mean(), "unfinished": reached.unfinished, "earlier": reached.earlier}
-    if ratio:
-        line |= {"ratio": ratio[0].value, "ratio_low": ratio[0].low, "ratio_high": ratio[0].high, "bound": ratio[1]}
-    return line
+FRAMES: list[Column[GlamArm]] = [
+    Column(
+        f"frames_to_{LEVEL}",
+        lambda agent: frames_reached(agent).frames.mean(),
+        caption=f"frames to {LEVEL} %",
+        text=_frames_cell,
+    ),
+    Column("unfinished", lambda agent: frames_reached(agent).unfinished, caption=""),
+    Column("earlier", lambda agent: frames_reached(agent).earlier, caption=""),
+]
 
 
 # --- Other words, worlds and actions
@@ -241,12 +233,12 @@ def generalization(records: Records) -> Table:
         row = {"test": title}
         for agent in tested:
             estimate = agent.estimate(f"{agent.policy} {test}".strip())
-            row[_column(agent, own_world)] = _success(estimate) + _change(agent, estimate, test)
+            row[_column(agent, own_world)] = written(estimate, "success") + _change(agent, estimate, test)
             if estimate is not None:
                 line = {"test": test, "agent": agent.label, "world": agent.world, "mean": estimate.value}
                 lines.append(line | {"low": estimate.low, "high": estimate.high})
         world = test if test.startswith("BabyAI") else own_world
-        row["random"] = _success(chance[world].estimate("random")) if world in chance else "–"
+        row["random"] = written(chance[world].estimate("random"), "success") if world in chance else "–"
         rows.append(row | {"paper's GFlan-T5": published or "–"})
     return Table(pd.DataFrame(lines), pd.DataFrame(rows), _TEST_NOTES)
 

@@ -4,6 +4,8 @@ The area under a curve is the mean success of training episodes over all steps, 
 are held against phi = 0 is in arms.py.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,10 @@ from groundlab.papers.knowledge.arms import (
     plain_ppo,
     usual_arms,
 )
-from groundlab.report.arms import difference, signed
+from groundlab.report.arms import difference
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, load
-from groundlab.report.tables import Table, measured
+from groundlab.report.tables import POINTS, Column, Table, written
 
 # --- Against phi = 0
 
@@ -41,9 +43,8 @@ def improvement_table(records: Records) -> Table:
     shown = usual_arms(knowledge_arms(records))
     base, noise = plain_ppo(shown), next((arm for arm in shown if arm.kind == "random"), None)
     gains = [(arm, gain(arm, base)) for arm in shown]
-    rows = [_improvement_row(arm, over_base, gain(arm, noise) if over_base else None) for arm, over_base in gains]
-    lines = [_improvement_line(arm, over_base) for arm, over_base in gains]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _IMPROVEMENT_NOTES)
+    rows = [(arm, over_base, gain(arm, noise) if over_base else None) for arm, over_base in gains]
+    return Table.of(rows, _IMPROVEMENT, _IMPROVEMENT_NOTES)
 
 
 _IMPROVEMENT_NOTES = (
@@ -66,35 +67,24 @@ def _row_name(arm: KnowledgeArm) -> str:
     return f"{arm.title}, one weight, not tuned" if arm.kind in REWARDS else arm.title
 
 
-def _improvement_row(arm: KnowledgeArm, over_base: Gain | None, over_noise: Gain | None) -> dict[str, str]:
-    area = arm.efficiency()
-    return {
-        "arm": _row_name(arm),
-        "knowledge": arm.source or "–",
-        "seeds": str(len(arm.seeds)),
-        "area under the curve": measured(area, "success"),
-        "minus φ = 0": signed(over_base.gap) if over_base else "–",
-        "p of more than φ = 0": f"{over_base.p:.3f}" if over_base and over_base.p == over_base.p else "–",
-        "minus random potential": signed(over_noise.gap) if over_noise else "–",
-        "mean |F| a step": _shaping_cell(arm),
-    }
+def _shaping(arm: KnowledgeArm) -> float | None:
+    """How much shaping an arm pays a step, beside 10 for success at once; None where nothing is shaped."""
+    paid = arm.curves["shaping"].dropna().to_numpy(dtype=float) if "shaping" in arm.curves else np.zeros(0)
+    return float(np.mean(paid)) if paid.any() else None
 
 
-def _shaping_cell(arm: KnowledgeArm) -> str:
-    """How much shaping an arm pays a step, beside 10 for success at once; a dash where nothing is shaped."""
-    paid = arm.curves["shaping"].dropna() if "shaping" in arm.curves else pd.Series(dtype=float)
-    return f"{paid.mean():.3f}" if len(paid) and paid.to_numpy(dtype=float).any() else "–"
-
-
-def _improvement_line(arm: KnowledgeArm, over_base: Gain | None) -> dict[str, Any]:
-    area = arm.efficiency()
-    line: dict[str, Any] = {"arm": arm.kind, "world": arm.world, "knowledge": arm.source, "seeds": len(arm.seeds)}
-    line |= {"frames": arm.frames, "area": area.value}
-    line |= {"area_low": area.low, "area_high": area.high}
-    if over_base:
-        gap = over_base.gap
-        line |= {"gap": gap.value, "gap_low": gap.low, "gap_high": gap.high, "p": over_base.p}
-    return line
+_IMPROVEMENT: list[Column[tuple[KnowledgeArm, Gain | None, Gain | None]]] = [  # over phi = 0, over the random potential
+    Column("arm", lambda row: row[0].kind, text=lambda row: _row_name(row[0])),
+    Column("world", lambda row: row[0].world, caption=""),
+    Column("knowledge", lambda row: row[0].source),
+    Column("seeds", lambda row: len(row[0].seeds)),
+    Column("frames", lambda row: row[0].frames, caption=""),
+    Column("area", lambda row: row[0].efficiency(), "success", "area under the curve"),
+    Column("gap", lambda row: row[1] and row[1].gap, POINTS, "minus φ = 0"),
+    Column("p", lambda row: row[1] and row[1].p, "{:.3f}", "p of more than φ = 0"),
+    Column("", lambda row: row[2] and row[2].gap, POINTS, "minus random potential"),
+    Column("", lambda row: _shaping(row[0]), "{:.3f}", "mean |F| a step"),
+]
 
 
 # --- After training
@@ -125,9 +115,9 @@ _FINAL_NOTES = (
 
 def _final_row(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, str]:
     gap = difference((arm, "sampled"), (base, "sampled")) if base and base is not arm else None
-    estimates = {policy: measured(arm.estimate(policy), "success") for policy in POLICIES}
+    estimates = {policy: written(arm.estimate(policy), "success") for policy in POLICIES}
     row = {"arm": _row_name(arm), "knowledge": arm.source or "–", "seeds": str(len(arm.seeds))}
-    return row | estimates | {"minus φ = 0": signed(gap)}
+    return row | estimates | {"minus φ = 0": written(gap, POINTS)}
 
 
 # --- The original's quirks
@@ -160,9 +150,7 @@ def quirks_table(records: Records) -> Table | None:
     if not pairs:
         return None
     base = plain_ppo(knowledge_arms(records))
-    lines = [_quirk_line(arm, usual, base) for arm, usual in pairs]
-    rows = [_quirk_row(arm, line) for (arm, _), line in zip(pairs, lines, strict=True)]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _QUIRK_NOTES)
+    return Table.of([(*pair, base) for pair in pairs], _QUIRK_COLUMNS, _QUIRK_NOTES)
 
 
 _QUIRK_NOTES = (
@@ -173,24 +161,24 @@ _QUIRK_NOTES = (
 )
 
 
-def _quirk_line(arm: KnowledgeArm, usual: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, Any]:
-    ours, theirs = paired_areas(arm, usual)
-    line: dict[str, Any] = {"arm": arm.kind, "quirks": " ".join(arm.quirks), "world": arm.world, "seeds": len(ours)}
-    line |= {"frames": min(arm.frames, usual.frames), "area": ours.mean(), "area without": theirs.mean()}
-    return line | ({"area of phi 0": paired_areas(arm, base)[1].mean()} if base else {})
+_QUIRK_COLUMNS: list[Column[tuple[KnowledgeArm, KnowledgeArm, KnowledgeArm | None]]] = [  # with, without, phi = 0
+    Column("arm", lambda row: row[0].kind, text=lambda row: row[0].style.label),
+    Column("quirks", lambda row: " ".join(row[0].quirks), caption=""),
+    Column("", lambda row: "; ".join(QUIRKS[name] for name in row[0].quirks), caption="quirk"),
+    Column("world", lambda row: row[0].world, caption=""),
+    Column("seeds", lambda row: len(paired_areas(*row[:2])[0])),
+    Column("frames", lambda row: min(row[0].frames, row[1].frames), "{:,.0f}", "steps"),
+    Column("area", lambda row: paired_areas(*row[:2])[0].mean(), "{:.1f} %", "with it"),
+    Column("area without", lambda row: paired_areas(*row[:2])[1].mean(), "{:.1f} %", "without"),
+    Column("", lambda row: _mean_gap(*row[:2]), POINTS, "difference"),
+    Column("area of phi 0", lambda row: row[2] and paired_areas(row[0], row[2])[1].mean(), "{:.1f} %", "φ = 0"),
+]
 
 
-def _quirk_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
-    return {
-        "arm": arm.style.label,
-        "quirk": "; ".join(QUIRKS[name] for name in arm.quirks),
-        "seeds": str(line["seeds"]),
-        "steps": f"{line['frames']:,.0f}",
-        "with it": f"{line['area']:.1f} %",
-        "without": f"{line['area without']:.1f} %",
-        "difference": f"{line['area'] - line['area without']:+.1f}",
-        "φ = 0": f"{line['area of phi 0']:.1f} %" if "area of phi 0" in line else "–",
-    }
+def _mean_gap(arm: KnowledgeArm, other: KnowledgeArm) -> float:
+    """How far the areas of an arm lie above those of another, for the seeds and the frames that both have."""
+    ours, theirs = paired_areas(arm, other)
+    return float((ours - theirs).mean())
 
 
 # --- Other tasks, rooms and settings
@@ -209,9 +197,7 @@ def worlds_table(records: Records) -> Table | None:
     shown = elsewhere(records)
     if not shown:
         return None
-    lines = [_world_line(arm, _base_of(arm, shown)) for arm in shown]
-    rows = [_world_row(arm, line) for arm, line in zip(shown, lines, strict=True)]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _WORLD_NOTES)
+    return Table.of([(arm, _base_of(arm, shown)) for arm in shown], _WORLD_COLUMNS, _WORLD_NOTES)
 
 
 _WORLD_NOTES = (
@@ -226,28 +212,31 @@ def _base_of(arm: KnowledgeArm, shown: list[KnowledgeArm]) -> KnowledgeArm | Non
     return next((each for each in same if each.variant == arm.variant), same[0] if same else None)
 
 
-def _world_line(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, Any]:
+def _over_base(arm: KnowledgeArm, base: KnowledgeArm | None) -> float | None:
+    """None for phi = 0 itself, and where it shares no seed."""
+    if base is None or base is arm or not set(arm.seeds) & set(base.seeds):
+        return None
+    return _mean_gap(arm, base)
+
+
+_WORLD_COLUMNS: list[Column[tuple[KnowledgeArm, KnowledgeArm | None]]] = [
+    Column("world", lambda row: row[0].world, lambda world: world.removeprefix("BabyAI-Text-")),
+    Column("arm", lambda row: row[0].kind, text=lambda row: row[0].title),
+    Column("", lambda row: row[0].source, caption="knowledge"),
+    Column("", lambda row: row[0].settings.get("network"), caption="network"),
+    Column("varied", lambda row: row[0].variant, caption=""),
+    Column("seeds", lambda row: len(row[0].seeds)),
+    Column("frames", lambda row: row[0].frames, "{:,.0f}", "steps"),
+    Column("area", lambda row: row[0].training_success().mean(), "{:.1f} %", "area under the curve"),
+    Column("final", lambda row: _final(row[0]), caption=""),
+    Column("gap", lambda row: _over_base(*row), POINTS, "minus φ = 0"),
+    Column("", lambda row: _final(row[0]), "{:.0f} %", "final"),
+]
+
+
+def _final(arm: KnowledgeArm) -> float:
     final = arm.estimate("sampled")
-    line: dict[str, Any] = {"world": arm.world, "arm": arm.kind, "varied": arm.variant, "seeds": len(arm.seeds)}
-    line |= {"frames": arm.frames, "area": arm.training_success().mean(), "final": final.value if final else np.nan}
-    if base is not None and base is not arm and set(arm.seeds) & set(base.seeds):
-        ours, theirs = paired_areas(arm, base)
-        line["gap"] = float((ours - theirs).mean())
-    return line
-
-
-def _world_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
-    return {
-        "world": arm.world.removeprefix("BabyAI-Text-"),
-        "arm": arm.title,
-        "knowledge": arm.source or "–",
-        "network": arm.settings.get("network", "–"),
-        "seeds": str(line["seeds"]),
-        "steps": f"{line['frames']:,.0f}",
-        "area under the curve": f"{line['area']:.1f} %",
-        "minus φ = 0": f"{line['gap']:+.1f}" if "gap" in line else "–",
-        "final": f"{line['final']:.0f} %" if np.isfinite(line["final"]) else "–",
-    }
+    return final.value if final else np.nan
 
 
 # --- The original's network, one seed
@@ -279,12 +268,9 @@ def original_network_table(records: Records) -> Table | None:
 def one_seed_table(records: Records) -> Table:
     """Arm by arm: success by quarters of training, area under the curve, success and return on the test layouts."""
     shown = usual_arms(knowledge_arms(records))
-    base = plain_ppo(shown)
-    lines = [_one_seed_line(arm, base) for arm in shown]
-    rows = [_one_seed_row(arm, line) for arm, line in zip(shown, lines, strict=True)]
     version = records.manifest.get("version", records.folder.name)
     notes = (f"{main_world(shown)}, results {version}", *_ONE_SEED_NOTES)
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), notes)
+    return Table.of(shown, _one_seed_columns(plain_ppo(shown)), notes)
 
 
 _ONE_SEED_NOTES = (
@@ -295,22 +281,6 @@ _ONE_SEED_NOTES = (
     "BK-Goal pays most for seeing nothing here: its threshold was set on the dataset, and an empty view is what such a "
     "room shows most",
 )
-
-
-def _one_seed_line(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"arm": arm.kind, "knowledge": arm.source, "seeds": len(arm.seeds), "frames": arm.frames}
-    line |= {
-        "episodes": int(np.sum(arm.curves["episodes"].to_numpy(dtype=float))),
-        "area": float(arm.training_success().mean()),
-    }
-    line |= {f"quarter {number}": part for number, part in enumerate(quarters(arm), 1)}
-    for policy in POLICIES:
-        rows = arm.evaluations.loc[arm.evaluations["policy"] == policy]
-        line |= {
-            f"{metric}, {policy}": float(np.mean(rows[metric].to_numpy(dtype=float)))
-            for metric in ("success", "return")
-        }
-    return line | ({} if base is None or base is arm else {"gap": line["area"] - float(base.training_success().mean())})
 
 
 def quarters(arm: KnowledgeArm) -> list[float]:
@@ -328,17 +298,43 @@ def _source_and_network(arm: KnowledgeArm) -> str:
     return f"{arm.source}, {'our small' if size == 'small' else 'the published'} preference network"
 
 
-def _one_seed_row(arm: KnowledgeArm, line: dict[str, Any]) -> dict[str, str]:
-    return {
-        "arm": arm.title,
-        "knowledge": _source_and_network(arm),
-        "episodes": str(line["episodes"]),
-        "quarters": ", ".join(f"{line[f'quarter {number}']:.0f}" for number in range(1, _PARTS + 1)) + " %",
-        "area": f"{line['area']:.1f} %",
-        "minus φ = 0": f"{line['gap']:+.1f}" if "gap" in line else "–",
-        "test, drawn": f"{line['success, sampled']:.0f} %, {line['return, sampled']:.2f}",
-        "test, likeliest": f"{line['success, argmax']:.0f} %, {line['return, argmax']:.2f}",
-    }
+def _played(arm: KnowledgeArm, policy: str, metric: str) -> float:
+    rows = arm.evaluations.loc[arm.evaluations["policy"] == policy]
+    return float(np.mean(rows[metric].to_numpy(dtype=float)))
+
+
+_AREA: Column[KnowledgeArm] = Column("area", lambda arm: float(arm.training_success().mean()), "{:.1f} %")
+
+
+def _one_seed_columns(base: KnowledgeArm | None) -> list[Column[KnowledgeArm]]:
+    def gap(arm: KnowledgeArm) -> float | None:
+        return None if base is None or base is arm else _AREA.of(arm) - _AREA.of(base)
+
+    def both(policy: str) -> Callable[[KnowledgeArm], str]:
+        return lambda arm: f"{_played(arm, policy, 'success'):.0f} %, {_played(arm, policy, 'return'):.2f}"
+
+    return [
+        Column("arm", lambda arm: arm.kind, text=lambda arm: arm.title),
+        Column("knowledge", lambda arm: arm.source, text=_source_and_network),
+        Column("seeds", lambda arm: len(arm.seeds), caption=""),
+        Column("frames", lambda arm: arm.frames, caption=""),
+        Column("episodes", lambda arm: int(np.sum(arm.curves["episodes"].to_numpy(dtype=float)))),
+        Column("", lambda arm: ", ".join(f"{part:.0f}" for part in quarters(arm)) + " %", caption="quarters"),
+        _AREA,
+        *(
+            Column(f"quarter {part + 1}", lambda arm, part=part: quarters(arm)[part], caption="")
+            for part in range(_PARTS)
+        ),
+        Column("", gap, POINTS, "minus φ = 0"),
+        Column("", both("sampled"), caption="test, drawn"),
+        Column("", both("argmax"), caption="test, likeliest"),
+        *(
+            Column(f"{metric}, {policy}", partial(_played, policy=policy, metric=metric), caption="")
+            for policy in POLICIES
+            for metric in ("success", "return")
+        ),
+        Column("gap", gap, caption=""),
+    ]
 
 
 # --- The dataset that ships

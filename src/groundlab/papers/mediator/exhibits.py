@@ -35,7 +35,7 @@ from groundlab.report.judging import estimate, judge_claim, select_rows
 from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, bounds_of, iqm
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
-from groundlab.report.tables import Table, measured, number
+from groundlab.report.tables import Table, number, written
 from groundlab.report.verdicts import SIGNS, Verdict
 
 ARGMAX_COLOUR = COLOURS["violet"]
@@ -168,7 +168,7 @@ def _name(row: Selector) -> str:
 def _fresh_cell(measurement: dict | None, metric: str) -> str:
     if measurement is None:
         return "–"
-    cell = measured(Estimate(measurement["mean"], measurement["low"], measurement["high"]), metric)
+    cell = written(Estimate(measurement["mean"], measurement["low"], measurement["high"]), metric)
     claimed = metric not in _PUBLISHED and measurement["published"] is not None
     return f"{cell} (paper: {_paper_cell(measurement, metric)})" if claimed else cell
 

@@ -1,8 +1,7 @@
 """The exhibit of what was varied: quirks mended, other penalties, and a planner that errs (scale full)."""
 
 import json
-
-import pandas as pd
+from functools import partial
 
 from groundlab.papers.mediator import WORLDS
 from groundlab.papers.mediator.arms import OF_TABLE_1
@@ -10,7 +9,8 @@ from groundlab.report.claims import Selector
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import estimate, select_rows
 from groundlab.report.records import Records
-from groundlab.report.tables import Table, measured
+from groundlab.report.statistics import Estimate
+from groundlab.report.tables import Column, Table
 
 _VARIED = ("fidelity", "epsilon", "ask_lambda", "entropy_anneal_from", "heads")
 _KEPT = ("plans", "probability", "anneal_from", "iterations")
@@ -37,8 +37,15 @@ def variants(records: Records) -> Table | None:
     if not found:
         return None
     ordered = sorted(found.values(), key=lambda each: (each[1], each[0].method, WORLDS.index(each[0].world)))
-    rows = [_measurements(records, *each) for each in ordered]
-    return Table(pd.DataFrame([row[0] for row in rows]), pd.DataFrame([row[1] for row in rows]), _NOTES)
+    columns: list[Column[tuple[Selector, str]]] = [
+        Column("variant", lambda row: row[1]),
+        Column("world", lambda row: row[0].world),
+        Column("method", lambda row: row[0].method),
+        Column("seeds", lambda row: select_rows(records, row[0])["seed"].nunique()),
+        Column("settings", lambda row: json.dumps(row[0].settings, sort_keys=True), caption=""),
+        *(Column(metric, partial(_estimate, records, metric), metric) for metric in _METRICS),
+    ]
+    return Table.of(ordered, columns, _NOTES)
 
 
 _NOTES = (
@@ -48,17 +55,8 @@ _NOTES = (
 )
 
 
-def _measurements(records: Records, selector: Selector, words: str) -> tuple[dict, dict]:
-    """The row as numbers, and as text."""
-    stored = select_rows(records, selector)
-    metrics = [metric for metric in _METRICS if metric in stored and not any(stored[metric].isna())]
-    found = {metric: estimate(selector, metric, records) for metric in metrics}
-    seeds = stored["seed"].nunique()
-    about = {"variant": words, "world": selector.world, "method": selector.method, "seeds": seeds}
-    numbers = {f"{metric}{end}": getattr(each, part) for metric, each in found.items() for end, part in _ENDS}
-    texts = {metric: measured(found.get(metric), metric) for metric in _METRICS}
-    settings = json.dumps(selector.settings, sort_keys=True)
-    return about | {"settings": settings} | numbers, about | texts | {"seeds": str(seeds)}
-
-
-_ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
+def _estimate(records: Records, metric: str, row: tuple[Selector, str]) -> Estimate | None:
+    """The mean of a metric with its interval; None where it was not recorded of all."""
+    stored = select_rows(records, row[0])
+    recorded = metric in stored and not any(stored[metric].isna())
+    return estimate(row[0], metric, records) if recorded else None

@@ -4,7 +4,10 @@ A test is the main world, what finished first there, or another world that a tun
 report's cells are of another model; the rows `thinking minus not` are ours, and carry the verdict with its interval.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,85 +28,93 @@ from groundlab.papers.reasoning.arms import (
     shared_updates,
     short,
 )
-from groundlab.report.arms import signed
+from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.tables import Table, measured, number
+from groundlab.report.tables import DASH, POINTS, Column, Table, number, written
 
 _UNTUNED = tuple(UNTUNED.values())
 
 # --- What the report prints
 
 
-class Cell(NamedTuple):
-    """One printed cell."""
-
-    success: float  # percent
-    reward: float
-
-
-_Row = tuple[str, str, float, float, float, float]  # world, variant, success R and NR, reward R and NR
-TABLES: dict[int, tuple[_Row, ...]] = {
-    0: (
-        ("GoTo", "zero-shot", 0.66, 0.94, 0.55, 0.69),
-        ("GoTo", "trained", 1.00, 1.00, 0.85, 0.91),
-        ("GoTo", "trained", 1.00, 1.00, 0.90, 0.92),
-        ("Pickup", "zero-shot", 0.64, 0.68, 0.47, 0.47),
-        ("Pickup", "trained", 0.88, 1.00, 0.69, 0.85),
-        ("Pickup", "trained", 1.00, 1.00, 0.88, 0.86),
-        ("GoToTest", "zero-shot", 0.44, 0.96, 0.36, 0.75),
-        ("GoToTest", "trained", 0.98, 1.00, 0.82, 0.91),
-        ("GoToTest", "trained", 1.00, 1.00, 0.90, 0.92),
-        ("PickupTest", "zero-shot", 0.72, 0.82, 0.53, 0.50),
-        ("PickupTest", "trained", 0.96, 1.00, 0.80, 0.87),
-        ("PickupTest", "trained", 1.00, 1.00, 0.87, 0.87),
-    ),
-    3: (
-        ("GoTo", "zero-shot", 0.46, 0.80, 0.34, 0.53),
-        ("GoTo", "trained", 0.98, 0.98, 0.88, 0.86),
-        ("GoTo", "trained", 0.14, 1.00, 0.13, 0.89),
-        ("Pickup", "zero-shot", 0.18, 0.42, 0.12, 0.30),
-        ("Pickup", "trained", 0.96, 0.74, 0.86, 0.63),
-        ("Pickup", "trained", 0.22, 0.82, 0.20, 0.68),
-        ("GoToTest", "zero-shot", 0.62, 0.86, 0.48, 0.62),
-        ("GoToTest", "trained", 1.00, 0.98, 0.91, 0.85),
-        ("GoToTest", "trained", 0.20, 1.00, 0.19, 0.90),
-        ("PickupTest", "zero-shot", 0.28, 0.38, 0.19, 0.27),
-        ("PickupTest", "trained", 0.92, 0.82, 0.80, 0.73),
-        ("PickupTest", "trained", 0.10, 0.72, 0.08, 0.60),
-    ),
-    5: (
-        ("GoTo", "zero-shot", 0.46, 0.72, 0.33, 0.52),
-        ("GoTo", "trained", 0.86, 1.00, 0.75, 0.88),
-        ("Pickup", "zero-shot", 0.20, 0.32, 0.15, 0.21),
-        ("Pickup", "trained", 0.86, 0.80, 0.74, 0.68),
-        ("GoToTest", "zero-shot", 0.41, 0.90, 0.34, 0.63),
-        ("GoToTest", "trained", 0.88, 1.00, 0.79, 0.87),
-        ("PickupTest", "zero-shot", 0.22, 0.30, 0.17, 0.22),
-        ("PickupTest", "trained", 0.82, 0.80, 0.72, 0.70),
-    ),
-}
-"""Distractors -> the rows of the printed table; a trained row a trial."""
+def cells(distractors: int, world: str, trained: bool, thinks: bool) -> dict[str, tuple[float, ...]]:
+    """Metric -> the printed values of "GoTo" and the like, one a trial; empty where the report has no such cell."""
+    method = "reasoning" if thinks else "direct"
+    method = method if trained else UNTUNED[method]
+    for claim in load_claims("reasoning"):
+        if claim.trials and claim.select and claim.select.method == method:
+            played = next(each for each in (claim.select.policy, claim.select.world) if each.startswith("Reasoning-"))
+            if (claim.select.settings["num_dists"], short(played)) == (distractors, world):
+                return {metric: tuple(map(float, values)) for metric, values in claim.trials.items()}
+    return {}
 
 
-def cells(distractors: int, world: str, variant: str, thinks: bool) -> list[Cell]:
-    """The printed cells of "GoTo", "zero-shot" or "trained": one a trial, none where the report has no such row."""
-    rows = [row[2:] for row in TABLES.get(distractors, ()) if row[:2] == (world, variant)]
-    own = slice(0, None, 2) if thinks else slice(1, None, 2)
-    return [Cell(round(100 * row[own][0], 6), row[own][1]) for row in rows]
-
-
-def cells_text(trials: list[Cell], metric: str) -> str:
+def cells_text(trials: dict[str, tuple[float, ...]], metric: str) -> str:
     """`66 %`, or `98 %, 14 %` for two trials; a dash for none."""
-    if metric == "success":
-        return ", ".join(f"{cell.success:.0f} %" for cell in trials) or "–"
-    return ", ".join(f"{cell.reward:.2f}" for cell in trials) or "–"
+    form = "{:.0f} %" if metric == "success" else "{:.2f}"
+    return ", ".join(map(form.format, trials.get(metric, ()))) or DASH
 
 
 # --- The final table
 
-METRICS = ("success", "return", "length", "invalid")
+METRICS = {"success": "success", "return": "return", "length": "replies", "invalid": "invalid"}
+"""Metric -> its heading."""
+_PRINTED = ("success", "return")
+
+
+@dataclass(frozen=True)
+class _Played:
+    """An agent in one test, or what thinking makes of it there: `less` is the one whose values are taken off."""
+
+    arm: ReasoningArm
+    test: str
+    home: str
+    less: ReasoningArm | None = None
+
+    @property
+    def agent(self) -> str:
+        if self.less is None:
+            return self.arm.agent_and_state
+        return f"thinking minus not, {'trained' if self.arm.trained else 'untuned'}"
+
+    @property
+    def seeds(self) -> int:
+        return min(len(each.seeds) for each in (self.arm, self.less or self.arm))
+
+    def value(self, metric: str) -> Estimate | None:
+        if self.less is None:
+            return self.arm.estimate(self.arm.policy(self.test), metric)
+        return difference(self.arm, self.less, self.test, metric)
+
+    def text(self, metric: str) -> str:
+        form = metric if self.less is None else POINTS if metric == "success" else "{:+.2f}"
+        return written(self.value(metric), form)
+
+    def printed(self, metric: str) -> str:
+        if self.less is not None:
+            return ""
+        world = short(self.test if self.test.startswith("Reasoning-") else self.arm.world)
+        known = self.arm.kind != "random" and self.test != FIRST_FINISHED
+        return cells_text(
+            cells(self.arm.distractors, world, self.arm.trained, self.arm.thinks) if known else {}, metric
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What machines read: a line a metric."""
+        own = {"method": self.arm.kind, "agent": self.arm.label, "world": self.arm.world, "test": self.test}
+        own |= {"seeds": self.seeds}
+        if self.less is None:
+            own |= {"distractors": self.arm.distractors}
+        else:
+            own |= {"method": f"{self.arm.kind} - {self.less.kind}", "agent": "thinking minus not"}
+        found = {metric: self.value(metric) for metric in METRICS}
+        return [
+            {**own, "metric": metric, "mean": each.value, "low": each.low, "high": each.high}
+            for metric, each in found.items()
+            if each
+        ]
 
 
 @exhibit(
@@ -114,20 +125,27 @@ METRICS = ("success", "return", "length", "invalid")
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
     every = reasoning_arms(records)
-    rows, lines = [], []
+    rows: list[_Played] = []
     for main in (main_arms(records, home) for home in homes(records)):
         final = [arm for arm in every if _is_final(arm, main)]
         for count in sorted({arm.distractors for arm in final}):
             mine = [arm for arm in final if arm.distractors == count]
             for test in _tests(mine, main):
                 played = [arm for arm in mine if _stands_for(arm, test, mine, main)]
-                rows += [_agent_row(arm, test, main) for arm in played]
-                lines += [line for arm in played for line in _agent_lines(arm, test)]
-                for ours, theirs in _pairs(played):
-                    rows.append(_gap_row(ours, theirs, test, main))
-                    lines += _gap_lines(ours, theirs, test)
-    hidden = ["distractors"] if len({row["distractors"] for row in rows}) == 1 else []
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows).drop(columns=hidden), _AGENT_NOTES)
+                rows += [_Played(arm, test, _home(main)) for arm in played]
+                rows += [_Played(ours, test, _home(main), theirs) for ours, theirs in _pairs(played)]
+    several = len({row.arm.distractors for row in rows}) > 1
+    columns: list[Column[_Played]] = [
+        *([Column("distractors", lambda row: row.arm.distractors)] if several else []),
+        Column("test", lambda row: title(row.test, row.home)),
+        Column("agent", lambda row: row.agent),
+    ]
+    for metric, heading in METRICS.items():
+        columns.append(Column(heading, partial(_Played.text, metric=metric)))
+        if metric in _PRINTED:
+            columns.append(Column(f"report's {heading}", lambda row: "", text=partial(_Played.printed, metric=metric)))
+    columns.append(Column("seeds", lambda row: row.seeds))
+    return Table.of(rows, columns, _AGENT_NOTES, data=[line for row in rows for line in row.lines()])
 
 
 _AGENT_NOTES = (
@@ -186,65 +204,6 @@ def title(test: str, world: str) -> str:
     return own.get(test, f"{short(test).removesuffix('Test')}{held_out}")
 
 
-def _agent_row(arm: ReasoningArm, test: str, main: dict[str, ReasoningArm]) -> dict[str, str]:
-    paper = _report_cells(arm, test)
-    values = {metric: measured(arm.estimate(arm.policy(test), metric), metric) for metric in METRICS}
-    return {
-        "distractors": str(arm.distractors),
-        "test": title(test, _home(main)),
-        "agent": arm.agent_and_state,
-        "success": values["success"],
-        "report's success": cells_text(paper, "success"),
-        "return": values["return"],
-        "report's return": cells_text(paper, "return"),
-        "replies": values["length"],
-        "invalid": values["invalid"],
-        "seeds": str(len(arm.seeds)),
-    }
-
-
-def _report_cells(arm: ReasoningArm, test: str) -> list[Cell]:
-    if arm.kind == "random" or test == FIRST_FINISHED:
-        return []
-    world = short(test if test.startswith("Reasoning-") else arm.world)
-    return cells(arm.distractors, world, "trained" if arm.trained else "zero-shot", arm.thinks)
-
-
-def _gap_row(ours: ReasoningArm, theirs: ReasoningArm, test: str, main: dict[str, ReasoningArm]) -> dict[str, str]:
-    state = "trained" if ours.trained else "untuned"
-    gaps = {metric: signed(difference(ours, theirs, test, metric), metric) for metric in METRICS}
-    row = {"distractors": str(ours.distractors), "test": title(test, _home(main))}
-    row |= {"agent": f"thinking minus not, {state}", "success": gaps["success"]}
-    row |= {"report's success": "", "return": gaps["return"], "report's return": ""}
-    return row | {
-        "replies": gaps["length"],
-        "invalid": gaps["invalid"],
-        "seeds": str(_shared_seeds(ours, theirs)),
-    }
-
-
-def _agent_lines(arm: ReasoningArm, test: str) -> list[dict[str, Any]]:
-    own = {"method": arm.kind, "agent": arm.label, "world": arm.world, "test": test, "seeds": len(arm.seeds)}
-    own |= {"distractors": arm.distractors}
-    estimates = {metric: arm.estimate(arm.policy(test), metric) for metric in METRICS}
-    return [{**own, "metric": metric, **_numbers(each)} for metric, each in estimates.items() if each]
-
-
-def _gap_lines(ours: ReasoningArm, theirs: ReasoningArm, test: str) -> list[dict[str, Any]]:
-    own = {"method": f"{ours.kind} - {theirs.kind}", "agent": "thinking minus not", "world": ours.world}
-    own |= {"test": test, "seeds": _shared_seeds(ours, theirs)}
-    gaps = {metric: difference(ours, theirs, test, metric) for metric in METRICS}
-    return [{**own, "metric": metric, **_numbers(each)} for metric, each in gaps.items() if each]
-
-
-def _shared_seeds(ours: ReasoningArm, theirs: ReasoningArm) -> int:
-    return min(len(ours.seeds), len(theirs.seeds))
-
-
-def _numbers(estimate: Estimate) -> dict[str, float]:
-    return {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
-
-
 # --- Studies: arms that differ in one setting
 
 
@@ -289,8 +248,7 @@ def study_table(records: Records, *studies: Study) -> Table | None:
         for group in study.groups(records)
         for arm in group
     ]
-    rows, lines = [_study_row(*each) for each in shown], [_study_line(*each) for each in shown]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _STUDY_NOTES) if shown else None
+    return Table.of(shown, _study_columns(any(study.printed for study in studies)), _STUDY_NOTES) if shown else None
 
 
 _STUDY_NOTES = (
@@ -303,28 +261,33 @@ _STUDY_NOTES = (
 )
 
 
-def _study_row(study: Study, arm: ReasoningArm, updates: int) -> dict[str, str]:
-    row = {"agent": arm.agent, "arm": study.name(arm), "seeds": str(len(arm.seeds))}
-    row |= {"updates": str(arm.settings.get("iterations", "–")), "before": _percent(level_at(arm, 0))}
-    row |= {"by then": _percent(level_at(arm, updates)), "at its end": measured(arm.estimate(SAMPLED), "success")}
-    for title, metric in (("return", "return"), ("replies", "length"), ("invalid", "invalid")):
-        row[title] = measured(arm.estimate(SAMPLED, metric), metric)
-    if study.printed:
-        for state in ("zero-shot", "trained"):
-            row[f"report, {state}"] = cells_text(cells(arm.distractors, short(arm.world), state, arm.thinks), "success")
-    return row
+def _study_columns(printed: bool) -> list[Column[tuple[Study, ReasoningArm, int]]]:
+    """Columns of (study, arm, the updates by which its study's shortest arm stops)."""
 
+    def end(metric: str) -> Callable[[tuple[Study, ReasoningArm, int]], Estimate | None]:
+        return lambda row: row[1].estimate(SAMPLED, metric)
 
-def _study_line(study: Study, arm: ReasoningArm, updates: int) -> dict[str, Any]:
-    line: dict[str, Any] = {"study": study.key, "method": arm.kind, "world": arm.world, "arm": study.name(arm)}
-    line |= {"seeds": len(arm.seeds), "updates": arm.settings.get("iterations"), "before": level_at(arm, 0)}
-    line |= {"by_then": level_at(arm, updates), "updates_by_then": updates}
-    end = arm.estimate(SAMPLED)
-    return line | ({"success": end.value, "low": end.low, "high": end.high} if end else {})
+    def report(trained: bool) -> Callable[[tuple[Study, ReasoningArm, int]], str]:
+        return lambda row: cells_text(cells(row[1].distractors, short(row[1].world), trained, row[1].thinks), "success")
 
-
-def _percent(level: float | None) -> str:
-    return "–" if level is None else number(round(level), "success")
+    return [
+        Column("study", lambda row: row[0].key, caption=""),
+        Column("method", lambda row: row[1].kind, caption=""),
+        Column("world", lambda row: row[1].world, caption=""),
+        Column("", lambda row: row[1].agent, caption="agent"),
+        Column("arm", lambda row: row[0].name(row[1])),
+        Column("seeds", lambda row: len(row[1].seeds)),
+        Column("updates", lambda row: row[1].settings.get("iterations")),
+        Column("before", lambda row: level_at(row[1], 0), lambda level: number(round(level), "success")),
+        Column(
+            "by_then", lambda row: level_at(row[1], row[2]), lambda level: number(round(level), "success"), "by then"
+        ),
+        Column("updates_by_then", lambda row: row[2], caption=""),
+        Column("success", end("success"), "success", "at its end"),
+        *(Column("", end(metric), metric, METRICS[metric]) for metric in list(METRICS)[1:]),
+        *([Column("", report(False), caption="report, zero-shot")] if printed else []),
+        *([Column("", report(True), caption="report, trained")] if printed else []),
+    ]
 
 
 def level_at(arm: ReasoningArm, updates: int) -> float | None:

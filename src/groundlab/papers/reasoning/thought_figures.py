@@ -28,7 +28,7 @@ from groundlab.report.curves import in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.style import COLOURS, new_figure
-from groundlab.report.tables import Table, measured
+from groundlab.report.tables import DASH, Column, Table, written
 
 COLLAPSED, RECOVERED, IN_A_ROW = 0.5, 0.25, 3
 PUBLISHED_WORDS = 2.05
@@ -40,6 +40,13 @@ class Collapse(NamedTuple):
 
     began: int | None
     ended: int | None
+
+    def __str__(self) -> str:
+        return _at(self.began, "none") + (f", over at {self.ended}" if self.ended is not None else "")
+
+
+def _at(update: int | None, never: str = "never") -> str:
+    return never if update is None else f"at update {update}"
 
 
 def collapse(updates: np.ndarray, echo: np.ndarray) -> Collapse:
@@ -141,14 +148,13 @@ def _information(axis: Axes, arm: ReasoningArm) -> None:
 )
 def collapse_table(records: Records) -> Table | None:
     """One row a run of every arm that thinks and was tuned: its thoughts at both ends, and whether they collapsed."""
-    lines = [
-        _collapse_line(arm, seed, curve.sort_values("iteration"))
+    runs = [
+        _Run(arm, seed, curve.loc[curve["thought_words"].notna()].sort_values("iteration"))
         for arm in reasoning_arms(records)
         if arm.kind == "reasoning" and "echo_rate" in arm.curves
         for seed, curve in arm.curves.groupby("seed")
     ]
-    rows = [_collapse_row(line) for line in lines]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _COLLAPSE_NOTES) if rows else None
+    return Table.of(runs, _COLLAPSE_COLUMNS, _COLLAPSE_NOTES) if runs else None
 
 
 _COLLAPSE_NOTES = (
@@ -162,53 +168,54 @@ _COLLAPSE_NOTES = (
 )
 
 
-def _collapse_line(arm: ReasoningArm, seed: Any, curve: pd.DataFrame) -> dict[str, Any]:
-    curve = curve.loc[curve["thought_words"].notna()]
-    updates, words = curve["iteration"].to_numpy(dtype=int), curve["thought_words"].to_numpy(dtype=float)
-    echo = curve["echo_rate"].to_numpy(dtype=float)
-    thoughts, brief = collapse(updates, echo), np.flatnonzero(words <= PUBLISHED_WORDS)
-    line: dict[str, Any] = {
-        "arm": arm.variant or "main",
-        "world": short(arm.world),
-        "seed": int(seed),
-        "updates": int(updates.max()),
-    }
-    line |= {"words_first": words[:_TEN].mean(), "words_last": words[-_TEN:].mean(), "words_least": words.min()}
-    line |= {"echo_first": _mean(echo[:_TEN]), "echo_last": _mean(echo[-_TEN:])}
-    for name in ("grounded_rate", "hallucination_rate", "valid", "cut_off"):
-        line[f"{name}_last"] = _mean(curve[name].to_numpy(dtype=float)[-_TEN:]) if name in curve else np.nan
-    line |= {"collapsed": thoughts.began, "recovered": thoughts.ended}
-    return line | {"two_words": int(updates[brief[0]]) if len(brief) else None}
+class _Run(NamedTuple):
+    arm: ReasoningArm
+    seed: Any
+    curve: pd.DataFrame
+    """Its updates with a thought, in their order."""
+
+    def mean(self, metric: str, part: slice) -> float:
+        values = self.curve[metric].to_numpy(dtype=float)[part] if metric in self.curve else np.zeros(0)
+        finite = values[np.isfinite(values)]
+        return float(finite.mean()) if len(finite) else np.nan
+
+    @property
+    def collapse(self) -> Collapse:
+        updates, echo = (self.curve[name].to_numpy(dtype=float) for name in ("iteration", "echo_rate"))
+        return collapse(updates, echo)
+
+    @property
+    def two_words(self) -> int | None:
+        """The first update that the report's rule finds."""
+        brief = self.curve.loc[self.curve["thought_words"] <= PUBLISHED_WORDS, "iteration"].tolist()
+        return brief[0] if brief else None
 
 
-def _mean(values: np.ndarray) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else np.nan
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
-def _collapse_row(line: dict[str, Any]) -> dict[str, str]:
-    share = {name: _percent(line[f"{name}_last"]) for name in ("grounded_rate", "hallucination_rate")}
-    over = "" if line["recovered"] is None else f", over at {line['recovered']}"
-    return {
-        "arm": line["arm"],
-        "world": line["world"],
-        "seed": str(line["seed"]),
-        "updates": str(line["updates"]),
-        "words, first": f"{line['words_first']:.1f}",
-        "last": f"{line['words_last']:.1f}",
-        "least": f"{line['words_least']:.1f}",
-        "echoes, first": _percent(line["echo_first"]),
-        "echoes, last": _percent(line["echo_last"]),
-        "grounded, last": share["grounded_rate"],
-        "hallucinated, last": share["hallucination_rate"],
-        "valid, last": _percent(line["valid_last"]),
-        "collapse": "none" if line["collapsed"] is None else f"at update {line['collapsed']}{over}",
-        "2 words": "never" if line["two_words"] is None else f"at update {line['two_words']}",
-    }
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %" if np.isfinite(value) else "–"
+_FIRST, _LAST = slice(_TEN), slice(-_TEN, None)
+_COLLAPSE_COLUMNS: list[Column[_Run]] = [
+    Column("arm", lambda run: run.arm.variant or "main"),
+    Column("world", lambda run: short(run.arm.world)),
+    Column("seed", lambda run: int(run.seed)),
+    Column("updates", lambda run: int(max(run.curve["iteration"]))),
+    Column("words_first", lambda run: run.mean("thought_words", _FIRST), "{:.1f}", "words, first"),
+    Column("words_last", lambda run: run.mean("thought_words", _LAST), "{:.1f}", "last"),
+    Column("words_least", lambda run: min(run.curve["thought_words"]), "{:.1f}", "least"),
+    Column("echo_first", lambda run: run.mean("echo_rate", _FIRST), _percent, "echoes, first"),
+    Column("echo_last", lambda run: run.mean("echo_rate", _LAST), _percent, "echoes, last"),
+    Column("grounded_rate_last", lambda run: run.mean("grounded_rate", _LAST), _percent, "grounded, last"),
+    Column(
+        "hallucination_rate_last", lambda run: run.mean("hallucination_rate", _LAST), _percent, "hallucinated, last"
+    ),
+    Column("valid_last", lambda run: run.mean("valid", _LAST), _percent, "valid, last"),
+    Column("cut_off_last", lambda run: run.mean("cut_off", _LAST), caption=""),
+    Column("collapsed", lambda run: run.collapse.began, caption="collapse", text=lambda run: str(run.collapse)),
+    Column("recovered", lambda run: run.collapse.ended, caption=""),
+    Column("two_words", lambda run: run.two_words, caption="2 words", text=lambda run: _at(run.two_words)),
+]
 
 
 # --- What a thought decides
@@ -224,12 +231,9 @@ def swaps_table(records: Records) -> Table | None:
     """An agent's own thoughts, none, and another state's: what each comes to, and what thoughts tell."""
     main = main_arms(records)
     agents = [main[name] for name in ("reasoning-zero-shot", "reasoning") if name in main]
-    swaps = [(arm, policy) for arm in agents if arm.estimate(EMPTIED) for policy in (SAMPLED, EMPTIED, ANOTHERS)]
-    if not swaps:
-        return None
-    lines = [_swap_line(arm, policy, main.get("reasoning")) for arm, policy in swaps]
-    rows = [_swap_row(arm, policy, line) for (arm, policy), line in zip(swaps, lines, strict=True)]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _SWAP_NOTES)
+    tested = [arm for arm in agents if arm.estimate(EMPTIED)]
+    swaps = [_Swap(arm, policy, main.get("reasoning")) for arm in tested for policy in _POLICIES]
+    return Table.of(swaps, _SWAP_COLUMNS, _SWAP_NOTES) if swaps else None
 
 
 _SWAP_NOTES = (
@@ -239,57 +243,79 @@ _SWAP_NOTES = (
     "told: what a thought says of which of K states it belongs to, of at most log K nats; right: how often that state "
     "is the likeliest; none of this is in the report",
 )
+_POLICIES = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "from another episode's start"}
 _CHANGED = {EMPTIED: "swap_empty", ANOTHERS: "swap_other"}
-_INFORMATION = ("mi_retrieval", "mi_bound", "retrieval_accuracy", "thought_entropy")
 
 
-def _swap_row(arm: ReasoningArm, policy: str, line: dict[str, Any]) -> dict[str, str]:
-    own = policy == SAMPLED
-    names = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "from another episode's start"}
-    return {
-        "agent": arm.agent_and_state,
-        "thoughts": names[policy],
-        "success": measured(arm.estimate(policy), "success"),
-        "lost": "" if own else _losses(lost(arm, policy)),
-        "return": measured(arm.estimate(policy, "return"), "return"),
-        "replies": measured(arm.estimate(policy, "length"), "length"),
-        "actions changed": "" if own else _percent(line["changed"]),
-        "told [nats]": _of(line["mi_retrieval"], line["mi_bound"]) if own else "",
-        "right": _percent(line["retrieval_accuracy"]) if own else "",
-        "seeds": str(len(arm.seeds)),
-    }
+class _Swap(NamedTuple):
+    """An agent under one choice of its thoughts; `trained` is the arm whose training recorded what they tell."""
+
+    arm: ReasoningArm
+    policy: str
+    trained: ReasoningArm | None
+
+    def told(self, metric: str) -> float | None:
+        """What its own thoughts tell, by training's first record if it is untuned; None for swapped ones."""
+        return self.recorded(metric) if self.policy == SAMPLED else None
+
+    @property
+    def changed(self) -> float | None:
+        """The share of actions that are others under swapped thoughts; None for its own."""
+        return None if self.policy == SAMPLED else self.recorded(_CHANGED[self.policy])
+
+    def recorded(self, metric: str) -> float:
+        series = self.trained.series(metric) if self.trained else None
+        return float(series[1][:, -1 if self.arm.trained else 0].mean()) if series else np.nan
 
 
-def _swap_line(arm: ReasoningArm, policy: str, trained: ReasoningArm | None) -> dict[str, Any]:
-    update = -1 if arm.trained else 0  # before any update, training has tested the untuned model
-    line: dict[str, Any] = {"method": arm.kind, "thoughts": policy, "seeds": len(arm.seeds)}
-    for metric in ("success", "return", "length"):
-        end = arm.estimate(policy, metric)
-        line |= {metric: end.value, f"{metric}_low": end.low, f"{metric}_high": end.high} if end else {}
-    losses = None if policy == SAMPLED else lost(arm, policy)
-    line["lost"] = np.nan if losses is None else losses.mean()
-    line["changed"] = _at(trained, _CHANGED[policy], update) if policy in _CHANGED else np.nan
-    return line | {name: _at(trained, name, update) if policy == SAMPLED else np.nan for name in _INFORMATION}
+def _share(value: float | None) -> str:
+    return "" if value is None else written(value, _percent)
+
+
+def _losses(swap: _Swap) -> str:
+    """`21 (27, 0, 37)`: the mean, then run by run; nothing for its own thoughts."""
+    losses = lost(swap.arm, swap.policy)
+    if losses is None or swap.policy == SAMPLED:
+        return DASH if losses is None else ""
+    runs = f" ({', '.join(f'{each:.0f}' for each in losses)})" if len(losses) > 1 else ""
+    return f"{losses.mean():.0f}{runs}"
+
+
+def _lost(swap: _Swap) -> float | None:
+    losses = lost(swap.arm, swap.policy)
+    return None if losses is None or swap.policy == SAMPLED else losses.mean()
+
+
+def _information(swap: _Swap) -> str:
+    value, bound = (swap.told(name) for name in ("mi_retrieval", "mi_bound"))
+    return "" if value is None else written(value, "{:.2f}" + f" of {bound:.2f}")
+
+
+_SWAP_COLUMNS: list[Column[_Swap]] = [
+    Column("method", lambda swap: swap.arm.kind, caption=""),
+    Column("", lambda swap: swap.arm.agent_and_state, caption="agent"),
+    Column("thoughts", lambda swap: swap.policy, lambda policy: _POLICIES[policy]),
+    Column("seeds", lambda swap: len(swap.arm.seeds), caption=""),
+    Column("success", lambda swap: swap.arm.estimate(swap.policy), "success"),
+    Column("", lambda swap: "", caption="lost", text=_losses),
+    Column("return", lambda swap: swap.arm.estimate(swap.policy, "return"), "return"),
+    Column("length", lambda swap: swap.arm.estimate(swap.policy, "length"), "length", "replies"),
+    Column("lost", _lost, caption=""),
+    Column("changed", lambda swap: swap.changed, caption="actions changed", text=lambda swap: _share(swap.changed)),
+    Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="told [nats]", text=_information),
+    Column("mi_bound", lambda swap: swap.told("mi_bound"), caption=""),
+    Column(
+        "retrieval_accuracy",
+        lambda swap: swap.told("retrieval_accuracy"),
+        caption="right",
+        text=lambda swap: _share(swap.told("retrieval_accuracy")),
+    ),
+    Column("thought_entropy", lambda swap: swap.told("thought_entropy"), caption=""),
+    Column("", lambda swap: len(swap.arm.seeds), caption="seeds"),
+]
 
 
 def lost(arm: ReasoningArm, policy: str) -> np.ndarray | None:
     """[seeds]: points of success that each run loses when its thoughts are swapped, on the same layouts."""
     scores, under = arm.scores(SAMPLED), arm.scores(policy)
     return None if scores is None or under is None else (scores - under).mean(axis=1)
-
-
-def _losses(losses: np.ndarray | None) -> str:
-    """`21 (27, 0, 37)`: the mean, then run by run."""
-    if losses is None:
-        return "–"
-    runs = f" ({', '.join(f'{each:.0f}' for each in losses)})" if len(losses) > 1 else ""
-    return f"{losses.mean():.0f}{runs}"
-
-
-def _at(arm: ReasoningArm | None, metric: str, update: int) -> float:
-    series = arm.series(metric) if arm else None
-    return float(series[1][:, update].mean()) if series else np.nan
-
-
-def _of(value: float, bound: float) -> str:
-    return f"{value:.2f} of {bound:.2f}" if np.isfinite(value) else "–"

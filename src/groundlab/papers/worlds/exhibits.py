@@ -18,7 +18,7 @@ from groundlab.report.judging import select_rows
 from groundlab.report.records import FIRST_FINISHED, Records, episode_columns, table
 from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, new_figure
-from groundlab.report.tables import Table, number
+from groundlab.report.tables import Column, Table
 
 KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
 TRAIN, TEST = "BabyAI-MixedTrainLocal-v0", "BabyAI-MixedTestLocal-v0"
@@ -97,50 +97,12 @@ def _name(selector: Selector) -> str:
 def agents(records: Records) -> Table:
     """Random and bot, level by level: success, steps and return, beside what was published."""
     rows = [row for agent in ("random", "bot") for row in rows_of(records, agent)]
-    return Table(
-        pd.DataFrame([_data(row) for row in rows]), pd.DataFrame([_text(row) for row in rows]), _notes(records)
-    )
-
-
-def _data(row: Row) -> dict[str, object]:
-    success = row.success
-    return {
-        "agent": row.selector.method,
-        "world": row.selector.world,
-        "kind": row.selector.kind,
-        "counted": "finished first" if row.selector.policy == FIRST_FINISHED else "every layout",
-        "success": success.value,
-        "success_low": success.low,
-        "success_high": success.high,
-        "steps": row.mean("steps"),
-        "return": row.mean("return"),
-        "episodes": len(row.episodes),
-        "seeds": row.episodes["seed"].nunique(),
-        **{f"{source}_success": _claimed(row.claim, source, "success") for source in ("published", "original")},
-        "published_error_bar": _claimed(row.claim, "error_bar", "success"),
-        "original_steps": _claimed(row.claim, "original", "steps"),
-    }
+    return Table.of(rows, _COLUMNS, _notes(records))
 
 
 def _claimed(claim: Claim | None, source: str, metric: str) -> float | None:
     value = getattr(claim, source).get(metric) if claim else None
     return None if value is None else float(value)
-
-
-def _text(row: Row) -> dict[str, str]:
-    success = row.success
-    return {
-        "agent": row.selector.method,
-        "level": row.name,
-        "success": f"{success.value:.1f} % [{success.low:.1f}, {success.high:.1f}]",
-        "paper's success": _quoted(row.claim, "published", "success", error=True),
-        "re-run's success": _quoted(row.claim, "original", "success"),
-        "steps": number(row.mean("steps"), "steps"),
-        "re-run's steps": _quoted(row.claim, "original", "steps"),
-        "return": number(row.mean("return"), "return"),
-        "episodes": f"{len(row.episodes):,}",
-        "seeds": str(row.episodes["seed"].nunique()),
-    }
 
 
 def _quoted(claim: Claim | None, source: str, metric: str, error: bool = False) -> str:
@@ -150,6 +112,29 @@ def _quoted(claim: Claim | None, source: str, metric: str, error: bool = False) 
         return "–"
     bar = f" ± {claim.error_bar[metric]}" if error and metric in claim.error_bar else ""
     return f"{value}{bar}" + (" %" if metric == "success" else "")
+
+
+_COLUMNS: list[Column[Row]] = [
+    Column("agent", lambda row: row.selector.method),
+    Column("world", lambda row: row.selector.world, caption=""),
+    Column("kind", lambda row: row.selector.kind, caption=""),
+    Column(
+        "counted", lambda row: "finished first" if row.selector.policy == FIRST_FINISHED else "every layout", caption=""
+    ),
+    Column("", lambda row: row.name, caption="level"),
+    Column("success", lambda row: row.success, "{:.1f} %"),
+    Column("", lambda row: _quoted(row.claim, "published", "success", error=True), caption="paper's success"),
+    Column("", lambda row: _quoted(row.claim, "original", "success"), caption="re-run's success"),
+    Column("steps", lambda row: row.mean("steps"), "steps"),
+    Column("", lambda row: _quoted(row.claim, "original", "steps"), caption="re-run's steps"),
+    Column("return", lambda row: row.mean("return"), "return"),
+    Column("episodes", lambda row: len(row.episodes), "{:,}"),
+    Column("seeds", lambda row: row.episodes["seed"].nunique()),
+    Column("published_success", lambda row: _claimed(row.claim, "published", "success"), caption=""),
+    Column("original_success", lambda row: _claimed(row.claim, "original", "success"), caption=""),
+    Column("published_error_bar", lambda row: _claimed(row.claim, "error_bar", "success"), caption=""),
+    Column("original_steps", lambda row: _claimed(row.claim, "original", "steps"), caption=""),
+]
 
 
 def _notes(records: Records) -> tuple[str, ...]:
