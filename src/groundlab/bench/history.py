@@ -1,4 +1,4 @@
-"""What was measured before: `benchmarks/<date>-<machine>.json`, and whether a ratio that was won there is lost here.
+"""Past measurements (`benchmarks/<date>-<machine>.json`), and a check that no ratio won there is lost here.
 
     groundlab bench --save         write the figures there
     groundlab bench --check        measure, and compare the ratios with the latest file; exit code 1 if one is lost

@@ -1,4 +1,4 @@
-"""An update of each paper's agent as it is, and with a library's part in place of ours, in turns of one run.
+"""One update of each paper's agent, with our own part and with a library's in its place, timed in turns in one run.
 
     glam        a T5 read without padding (language/t5_forward.py), and transformers' own forward
     mediator    the network in compiled loops (papers/mediator/loops.py), and in torch

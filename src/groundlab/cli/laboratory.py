@@ -1,4 +1,4 @@
-"""Whether the laboratory is installed beside the worlds, and the line that a command says where it is not.
+"""Whether the laboratory is installed beside the worlds; commands that need it say in one line how to install it.
 
 `pip install groundlab` is the worlds; `pip install "groundlab[lab]"` adds what trains, judges and draws.
 """

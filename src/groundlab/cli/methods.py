@@ -1,4 +1,4 @@
-"""`groundlab methods`: every method of every paper, and all there is to know of one before it is run.
+"""`groundlab methods`: the list of all methods of all papers, or every setting of one.
 
 groundlab methods
 groundlab methods mediator        its worlds; its settings with type, default, the value at scale `paper`, meaning

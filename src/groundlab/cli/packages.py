@@ -1,4 +1,4 @@
-"""Whose package is to blame when a command breaks down: each entry point of another package is looked at.
+"""Which package to blame when a command fails: every entry point that another package adds is loaded by itself.
 
 Called after something unexpected only, so a command that works does not wait for it.
 """

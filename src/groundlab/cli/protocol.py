@@ -1,4 +1,4 @@
-"""`groundlab evaluate METHOD --protocol balrog`: an agent under somebody else's test, by kind of task.
+"""`groundlab evaluate METHOD --protocol balrog`: an agent on another project's benchmark, by kind of task.
 
 groundlab evaluate random --protocol balrog --layouts 0-49
 groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.json

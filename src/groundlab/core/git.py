@@ -1,4 +1,4 @@
-"""What git says of the repository: the commit, whether the code differs from it, and what last changed some files."""
+"""What git knows about the repository: the commit, uncommitted changes, and the last change of some files."""
 
 import os
 import subprocess

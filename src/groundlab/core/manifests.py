@@ -1,4 +1,4 @@
-"""Manifests: what a run and a version of the results say of themselves, read through one door.
+"""Manifests: how a run and a version of the results describe themselves, and the one way to read them.
 
     read_run(folder)          the manifest of a run; None where it never began
     read_version(folder)      that of a version

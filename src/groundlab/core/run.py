@@ -1,4 +1,4 @@
-"""A run is a folder: what was asked (`config.yaml`), what was measured, and the state to continue from.
+"""A run is a folder: its request (`config.yaml`), its measurements, and the state to continue from.
 
     config.yaml       the spec: method, world, seed, settings
     metrics.jsonl     one record a step, no clock readings: compared byte for byte

@@ -1,4 +1,4 @@
-"""Seals: what shows that a finished record is no longer what was written.
+"""Seals: digests that show whether a finished record has changed since it was written.
 
     facts = sealed({**facts, "records": digests_of(folder)})     # when a run has finished
     damaged(folder, facts["records"])                            # {} or {"metrics.jsonl": "has changed ..."}

@@ -1,4 +1,4 @@
-"""Facts about where results came from: package versions, hardware, the commit; and what a process has used so far.
+"""Facts about where results came from: packages, hardware and commit; and the resources that a process has used.
 
 Everything is read once a process and kept, except `Usage`, which measures.
 """

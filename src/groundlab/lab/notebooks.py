@@ -1,4 +1,4 @@
-"""Notebooks made into pages by papermill, in a process of their own while the next paper's runs go on.
+"""Notebooks made into pages by papermill, in a separate process while the next paper's runs go on.
 
     with PageProcess() as pages:
         pages.begin([(notebook, parameters, output)], environment)

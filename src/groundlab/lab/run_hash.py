@@ -1,4 +1,4 @@
-"""What a run is named by: a hash over everything that its result depends on.
+"""The name of a run: a hash over everything that its result depends on.
 
     its spec              method, world, seed, and the settings that differ from the method's defaults
     rows                  of the method and of each world that it plays, as data

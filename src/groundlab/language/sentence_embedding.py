@@ -1,4 +1,4 @@
-"""Sentences as vectors: the mean over a text's tokens of what an encoder makes of them, of length 1, kept by text.
+"""Sentence embeddings: the mean of an encoder's states over a text's tokens, of length 1, cached by text.
 
     embed = Embedder(load_encoder("prajjwal1/bert-small"))      # any encoder that transformers loads, from this disk
     embed = Embedder(load_encoder("path/of/quick-t5-s0"))       # our own language models: the encoder of a T5

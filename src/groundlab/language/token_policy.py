@@ -1,4 +1,4 @@
-"""A causal language model as policy and critic of its own tokens: how likely each was, and what each state is worth.
+"""A causal language model as policy and critic of its own tokens: log-probabilities of tokens, values of states.
 
     policy = TokenPolicy(model, value_head="linear", seed=0)
     reading = policy.read(prompts, responses)            # token ids in, (log_probs, values, entropies [N], after [S])

@@ -1,4 +1,4 @@
-"""Replies drawn by vLLM: for large models, instead of `generation.py`, with the same face.
+"""Replies drawn by vLLM: for large models, in place of `generation.py`, with the same interface.
 
     engine = VLLMProcess(folder, "bfloat16", rank=32)                               # in a process of its own
     generate = VLLMGenerator(engine, model, writer.end_tokens, decoding)       # model: the one that is trained

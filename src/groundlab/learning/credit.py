@@ -1,4 +1,4 @@
-"""Which token deserves what: every credit assignment of multi-turn agents, behind one name.
+"""Credit assignment on tokens: every estimator for multi-turn agents, behind one name.
 
     credits = assign(episodes, settings)      # one (advantages [N], returns [N], scores [T]) an episode
     settings.estimator                        # one of ESTIMATORS; all else is held fixed

@@ -1,4 +1,4 @@
-"""What settings choose from by name: estimators of credit and of the KL, and the quirks of shaping. Loads no torch.
+"""The names that settings choose from: estimators of credit and of the KL, quirks of shaping. Loads no torch.
 
 `credit.py` implements the estimators of credit, `token_ppo.kl_estimate` those of the KL, and
 `shaping.Shaper` the quirks: where the original's terms differ from the published formula.

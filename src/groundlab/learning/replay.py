@@ -1,4 +1,4 @@
-"""Replay memory: the latest transitions, sampled without replacement, and the token sequences that they point to.
+"""Replay memory: the latest transitions, sampled without replacement, and the token sequences that they refer to.
 
     memory = Replay(5_000_000, np.dtype([("state", "i4"), ("action", "i1"), ("reward", "f4")]))
     memory.push(rows); batch = memory.sample(64, rng)

@@ -1,4 +1,4 @@
-"""A trained agent as a page shows it: what it reads, how likely its choices are, and both again with words changed.
+"""A trained agent on a page: what it reads, how likely its choices are, and both again after some words are changed.
 
     from groundlab.pages import agents
     agents.choices("glam", folder, layout=0, change={"yellow": "grey"})     # of the agent that the folder keeps

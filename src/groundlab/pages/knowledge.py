@@ -1,4 +1,4 @@
-"""Background knowledge as a page shows it: what was said, what became of it, and where it is high or low in a room.
+"""Background knowledge on a page: the model's words, the potential made of them, and where in a room it is high.
 
     from groundlab.pages import knowledge
     knowledge.program(plan)            # BK-Code: the function that a run of the plan was shaped by

@@ -1,4 +1,4 @@
-"""Our own language model as a page shows it: what its corpus says and may not say, its curriculum, what it answers.
+"""Our own language model on a page: its corpus and what the corpus leaves out, its curriculum, its answers.
 
     from groundlab.pages import language_model
     language_model.topics(seed=0)                  # every topic of the corpus with a pair drawn now

@@ -1,4 +1,4 @@
-"""Agents at play on the BabyAI worlds: a fixed list of episodes to their ends, or whichever episodes finish first.
+"""Agents at play in the BabyAI worlds: a fixed list of episodes to their ends, or the first episodes that finish.
 
 `play_layouts` is the unbiased measure: every layout counts once. `play_first_finished` counts as the GLAM paper did:
 environments restart by themselves and the first N finished episodes are averaged, which favours short ones

@@ -1,4 +1,4 @@
-"""Episodes as they were played: kept while an agent is evaluated, written as GIF, transcript and a file to replay.
+"""Recorded episodes: kept while an agent is evaluated, written as GIF, transcript and a file to replay.
 
     with recorded() as episodes:
         results = registry.evaluate(request)

@@ -1,4 +1,4 @@
-"""What README and docs show of the published results: a row a paper, every claim, and the tables of each paper's page.
+"""The published results in README and docs: a row a paper, every claim, and the tables of each paper's page.
 
     publish(root)     # what `groundlab figures --publish` calls
 

@@ -1,4 +1,4 @@
-"""Which verdicts of two results differ, by what claims.json holds on both sides."""
+"""Which verdicts of two results differ, by the claims.json of both."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Verdicts as data and as text: the words, what was measured for a claim, and the row that people read.
+"""Verdicts as data and as text: the words, the measured values, and the row that people read.
 
 judging.py makes them from stored results; claims.json, the review page, README and notebooks show them.
 """

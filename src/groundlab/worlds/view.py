@@ -1,4 +1,4 @@
-"""What an agent sees: the cells ahead that nothing hides, and the picture of all it has ever seen.
+"""The view of an agent: the cells ahead that nothing hides, and the picture of all cells seen so far.
 
 Sight is MiniGrid's: it starts at the agent, spreads row by row away from it, and stops behind walls and doors that are
 not open. A row of the view is a bit mask, column 0 on the agent's left. The BabyAI levels show the view itself, turned

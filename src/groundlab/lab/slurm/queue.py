@@ -1,4 +1,4 @@
-"""The laboratory's words with Slurm: submit an array, ask for states, say why a task ended.
+"""The conversation with Slurm: submit an array, ask for states, explain why a task ended.
 
 States come from `squeue`, which also lists jobs that ended in the last minutes and needs no accounting database. It is
 asked at most once a minute, since it costs the controller of a whole site (`Poll`).

@@ -1,4 +1,4 @@
-"""From settings to a chat model: what a method's user says about the model that answers, and the maker it names.
+"""From a method's settings to a chat model: which model answers, and which maker builds it.
 
     chat_model("openai", ChatSettings(model="Qwen/Qwen3-8B"), Path("out/ledger.jsonl")).reply(messages, sampling)
 

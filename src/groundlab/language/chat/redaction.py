@@ -1,4 +1,4 @@
-"""A key struck out of what a server says: as it stands, in other case, cut short, in pieces, with signs in between.
+"""The API key is removed from what a server says: verbatim, in other case, cut short, in pieces, with signs in between.
 
     redact("your key SK-D0-N0T-TE11 is wrong", "sk-d0-n0t-te11")  # "your key [key] is wrong"
 

@@ -1,4 +1,4 @@
-"""Episodes of an agent, for whoever trains their own: prompts, captions, images, actions, rewards, seeds.
+"""Episodes of an agent as training data for others: prompts, captions, images, actions, rewards, seeds.
 
     episodes = demonstrations("BabyAI-GoToLocal-v0", range(1_000_000, 1_000_100), agent="bot")
     formats.export(folder, "jsonl", episodes)

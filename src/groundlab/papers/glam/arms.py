@@ -1,4 +1,4 @@
-"""The GLAM paper's runs as arms: who learns by which method, and how each is called and drawn."""
+"""The GLAM paper's runs as arms: which method learns with which settings, and how each arm is named and drawn."""
 
 from functools import cache
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What memory GLAM takes to tune a language model, from its configuration alone, before anything is loaded.
+"""The memory that GLAM needs to tune a language model, computed from its configuration before anything is loaded.
 
     plan = estimate(config, TrainingSettings(token_budget=16_384), context=350)
     plan["total"] / 1e9

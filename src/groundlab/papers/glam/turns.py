@@ -1,4 +1,4 @@
-"""Which way a language model would turn before any tuning: drawn scenes in the agents' own prompt, no world is played.
+"""Which way a language model would turn before any tuning: sampled scenes in the agents' own prompt, no episodes.
 
     groundlab evaluate turns --world BabyAI-GoToLocalS8N4-v0 --set model=quick-t5-no-spatial-s0
 

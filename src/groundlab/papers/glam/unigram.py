@@ -1,4 +1,4 @@
-"""DRRN's own tokenizer: 8,000 pieces of a unigram language model (Kudo 2018), learnt from texts of the worlds.
+"""DRRN's own tokenizer: 8,000 pieces of a unigram language model (Kudo 2018), learned from texts of the worlds.
 
     tokenizer = load()                     # the shipped one
     vocabulary = train(texts())            # how it was made; the same texts give the same pieces

@@ -1,4 +1,4 @@
-"""The language model as policy before any tuning: what it knows, and what the temperature alone makes of it.
+"""The language model as policy before any tuning, and the effect of the temperature alone.
 
     groundlab evaluate zero-shot --world BabyAI-GoToLocalS8N4-v0 --layouts 0-199
 

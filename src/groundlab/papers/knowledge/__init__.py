@@ -1,4 +1,4 @@
-"""Background knowledge: a language model is asked once, and what it says shapes rewards (Zhang et al. 2024)."""
+"""Background knowledge: a language model is asked once, and its answers shape the rewards (Zhang et al. 2024)."""
 
 from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 

@@ -1,4 +1,4 @@
-"""BK-Code: a language model writes a program, sees what it makes of play, and writes a better one (phi = its value).
+"""BK-Code: a language model writes a program, sees its values on episodes, and improves it (phi = its value).
 
     programs = write_programs(chat, chat_settings.sampling, dataset, sandbox, Settings(), seed)
     final = choose_program(programs, dataset, sandbox, seed)       the newest that works and tells windows apart

@@ -1,4 +1,4 @@
-"""Episodes on disk, before any label: what a language model is shown, and what its knowledge is tried on.
+"""Episodes on disk, before any label: the material that a language model is shown and its knowledge is tested on.
 
     write(folder, episodes, about)         arrays.npz (compressed, no pickle) and card.json, which seals it
     data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache

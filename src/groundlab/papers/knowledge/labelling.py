@@ -1,4 +1,4 @@
-"""A labelling from its options to its files: who answers, what it takes, and what it leaves.
+"""A labelling from its options to its files: the model that answers, the requests, and the files they leave.
 
     groundlab label goals --maker openai --model NAME --base-url URL --ledger FILE --out DIR
     groundlab label code --out DIR                          from the ledger that ships: hand-written knowledge

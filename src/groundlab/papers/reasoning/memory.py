@@ -1,4 +1,4 @@
-"""What memory the tuning of a causal language model takes, estimated from its configuration, before anything is loaded.
+"""The memory that tuning a causal language model needs, computed from its configuration before anything is loaded.
 
     plan = estimate(causal(configuration(name), name), TrainingSettings(...), context=512)
     plan["total"] / 1e9

@@ -1,4 +1,4 @@
-"""Thoughts: how long they are, whether they only echo their action, what they say of the state, and what they decide.
+"""Thoughts: their length, whether they only echo the action, what they say of the state, and what they decide.
 
     thought_stats(steps)                             # thought_words, ..., echo_rate, grounded_rate, hallucination_rate
     probe(policy, chat_policy, prompts, numbers)     # mi_retrieval, swap_empty, swap_other, ...

@@ -1,4 +1,4 @@
-"""Episodes of language-model agents that others published: BALROG's leaderboard, task BabyAI, as facts.
+"""Episodes of language-model agents that others published (BALROG's leaderboard, task BabyAI), as facts.
 
     episodes = load_episodes()
     episodes.submissions[episodes.submission[0]], episodes.seed[0], episodes.steps(0)

@@ -1,4 +1,4 @@
-"""The bytes that name a state: equal states of a world have equal names, others have not.
+"""The bytes that name a state: equal states of a world have equal names, different states have different ones.
 
 Neither the time nor the position of the random stream counts, so what a name tells apart is what can be done from
 there. Agents that compare steps taken in the same state (GiGPO's anchors) use them as keys.
