@@ -31,7 +31,10 @@ def seeded_construction(seed: int, *purpose: Purpose) -> Iterator[None]:
 
 
 def pack(network: nn.Module, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> Files:
-    """The files of a checkpoint: `network.safetensors`, `optimizer.safetensors`, `facts.json`."""
+    """The files of a checkpoint: `network.safetensors`, `optimizer.safetensors`, `facts.json`.
+
+    Learning rates are not in it: a schedule sets them from the update's number, as papers/mediator/training.py does.
+    """
     moments = {
         f"{index}.{name}": tensor
         for index, state in optimizer.state_dict()["state"].items()

@@ -136,6 +136,7 @@ Row = dict[str, Any]
 """An episode that ended: success, return (of the environment, without penalties), steps, length, invalid."""
 HIDDEN = "Generated invalid action"
 """What stands for an invalid reply in the context: the original's words."""
+_COUNTED = ("valid", "invalid")  # replies of an open episode, which a checkpoint holds
 LONGEST_REPLY = 2_000  # characters of a reply that stay in the context
 _STATE = ("cells", "contents", "agents", "carried", "missions", "progress")
 """What makes two states of an environment the same: neither the time nor the position of its random stream."""
@@ -157,7 +158,7 @@ class TextEnv:
         self.num_envs, self._envs = envs.num_envs, envs
         self._conversations = Conversations(envs.num_envs, thinks, settings)
         self._parser = ReplyParser(envs.num_envs, thinks, settings)
-        self._valid, self._invalid = (np.zeros(envs.num_envs, np.int64) for _ in range(2))
+        self._counts = {name: np.zeros(envs.num_envs, np.int64) for name in _COUNTED}
 
     def reset(self, envs: Sequence[int], seeds: Sequence[int] | None = None) -> None:
         """These environments begin an episode: with reset seeds, or with their streams' next."""
@@ -172,7 +173,8 @@ class TextEnv:
         for env, sentences in zip(envs, descriptions, strict=True):
             self._conversations.reset(env, observations["mission"][env], sentences)
             self._parser.reset(env)
-            self._valid[env] = self._invalid[env] = 0
+            for counts in self._counts.values():
+                counts[env] = 0
 
     def mission(self, env: int) -> str:
         """The mission of an environment's episode."""
@@ -192,11 +194,11 @@ class TextEnv:
         results = []
         for env, reply in zip(envs, replies, strict=True):
             if parsed[env].valid:
-                self._valid[env] += 1
+                self._counts["valid"][env] += 1
                 self._conversations.step(env, reply, sentences[env])
                 reward, over = float(rewards[env]), bool(ended[env])
             else:
-                self._invalid[env] += 1
+                self._counts["invalid"][env] += 1
                 self._conversations.reject(env, reply, parsed[env].error)
                 reward, over = parsed[env].penalty, parsed[env].ends
             results.append(StepResult(reward, parsed[env].valid, self._episode_row(env, reward) if over else None))
@@ -219,7 +221,8 @@ class TextEnv:
         return observations["image"], rewards, terminated | truncated
 
     def _episode_row(self, env: int, reward: float) -> Row:
-        valid, invalid = int(self._valid[env]), int(self._invalid[env])
+        """`evaluation.summarise` takes the means of its figures, and tables.py shows those of its METRICS."""
+        valid, invalid = (int(self._counts[name][env]) for name in ("valid", "invalid"))
         row = {"success": reward > 0, "return": max(reward, 0.0)}
         return {**row, "steps": valid, "length": valid + invalid, "invalid": invalid}
 
@@ -231,8 +234,8 @@ class TextEnv:
     def state(self) -> Files:
         """The files to continue from."""
         arrays = io.BytesIO()
-        own: dict[str, Any] = {f"{_WORLD}{name}": array for name, array in self._envs.save().items()}
-        np.savez(arrays, **own, valid=self._valid, invalid=self._invalid)
+        own: dict[str, Any] = {f"{_WORLD}{name}": array for name, array in self._envs.save().items()} | self._counts
+        np.savez(arrays, **own)
         content = {"contexts": self._conversations.state(), "streaks": self._parser.state()}
         return {"environments.npz": arrays.getvalue(), "conversations.json": json.dumps(content).encode()}
 
@@ -240,7 +243,7 @@ class TextEnv:
         """Go on from what `state` gave."""
         with np.load(io.BytesIO(files["environments.npz"])) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        self._valid, self._invalid = arrays.pop("valid"), arrays.pop("invalid")
+        self._counts = {name: arrays.pop(name) for name in _COUNTED}
         self._envs.load({name.removeprefix(_WORLD): array for name, array in arrays.items()})
         content = json.loads(files["conversations.json"])
         self._conversations.load_state(content["contexts"])
