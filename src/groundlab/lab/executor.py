@@ -11,7 +11,7 @@ SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -139,24 +139,31 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[
     return outcome
 
 
+def start_child(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process of its own that calls a module's `serve` with one end of a pipe, and the other end, which is ours."""
+    ours, theirs = Pipe()
+    with theirs:
+        # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice;
+        # its own process group: Ctrl-C reaches us only.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {module} import serve; serve({theirs.fileno()})"],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
+    return process, ours
+
+
 class Worker:
     """One worker process and our end of its pipe; `visible` is its CUDA_VISIBLE_DEVICES, None for ours."""
 
     def __init__(self, visible: str | None = None) -> None:
-        self.pipe, theirs = Pipe()
+        environment = KEPT_MEMORY | os.environ | ONE_THREAD
+        environment |= {} if visible is None else machine.only_visible(visible)
+        self._process, self.pipe = start_child("groundlab.lab.worker", environment)
         self.visible = visible
         self.run: PlannedRun | None = None
-        with theirs:
-            # -P: the folder we stand in must not shadow a module; -c: `-m` would import this package twice;
-            # its own process group: Ctrl-C reaches us only, and we pass it on.
-            command = [sys.executable, "-P", "-c", f"from groundlab.lab.worker import serve; serve({theirs.fileno()})"]
-            self._process = subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                env=KEPT_MEMORY | os.environ | ONE_THREAD | ({} if visible is None else machine.only_visible(visible)),
-                stdin=subprocess.DEVNULL,
-                process_group=0,
-            )
 
     def start(self, run: PlannedRun, plan: Plan) -> None:
         """Give the worker its next run."""

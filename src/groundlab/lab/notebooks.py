@@ -12,13 +12,11 @@ The process shares no memory with ours, so that its output, its environment and 
 import logging
 import os
 import subprocess
-import sys
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +27,6 @@ from groundlab.lab.plan import duration
 from groundlab.lab.progress import say
 
 _KERNEL_START_SECONDS = 600  # a full machine or a cold network disk takes longer than Jupyter's minute
-_SERVE = "from groundlab.lab.notebooks import serve; serve({})"
 
 
 class Page(NamedTuple):
@@ -58,17 +55,10 @@ class PageProcess:
 
     def begin(self, pages: Sequence[Page], variables: Mapping[str, str]) -> None:
         """Start on these pages, with these environment variables besides ours, after those before are done."""
+        from groundlab.lab.executor import start_child  # here, because it loads torch
+
         self.finish()
-        pipe, theirs = Pipe()
-        with theirs:
-            # -P: the folder we stand in must not shadow a module; its own group: Ctrl-C reaches us only
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _SERVE.format(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **variables},
-                stdin=subprocess.DEVNULL,
-                process_group=0,
-            )
+        self._process, pipe = start_child("groundlab.lab.notebooks", {**os.environ, **variables})
         self._failure = "the process that makes pages died; the same command makes them again"
         self._listener = threading.Thread(target=self._listen, args=(pipe, list(pages)), daemon=True)
         self._listener.start()

@@ -256,6 +256,20 @@ def test_a_limit_on_submitted_jobs_is_told_with_the_setting_that_respects_it(lon
         executor.run(long_plan, SlurmSettings())
 
 
+def test_what_was_submitted_before_slurm_refused_more_does_not_wait_any_longer(
+    laboratory, rule_entry, training_entry, stand_ins
+):
+    pytest.importorskip("submitit")
+    laboratory.write_config([training_entry, rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
+    once = 'mkdir "$0.once" && echo Submitted batch job 7 || { echo "sbatch: error: full" >&2; exit 1; }'
+    stand_ins(squeue="", srun="", scontrol="", sbatch=once)
+    jobs = executor.Jobs(plan, SlurmSettings(methods={rule_entry["method"]: Block(cpus=2)}))
+    with pytest.raises(GroundlabError, match="full"):
+        jobs.find_or_submit()
+    assert jobs.queued and jobs.waiting and len(jobs.left) == len(plan.runs)
+
+
 def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controller(laboratory, rule_entry, stand_ins):
     pytest.importorskip("submitit")
     laboratory.write_config([rule_entry])

@@ -166,7 +166,6 @@ class Jobs:
             kind = list(alike)
             for start in range(0, len(kind), _ARRAY_SIZE):
                 self._submit_array(kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]])
-        self.waiting = [each for each in self.waiting if each.hash not in self.queued]
 
     def _submit_array(self, asks: SlurmSettings, packs: list[list[PlannedRun]]) -> None:
         """Submit one array, and note in each run's folder which job has it and where that job's log is."""
@@ -181,6 +180,7 @@ class Jobs:
             for place, each in enumerate(runs):
                 queue.note_job(folder_of(each), job.job_id, job.paths.stdout, place)
                 self.queued[each.hash] = each
+        self.waiting = [each for each in self.waiting if each.hash not in self.queued]
         name, count = jobs[0].job_id.partition("_")[0], sum(map(len, packs))
         say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
 
