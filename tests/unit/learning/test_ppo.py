@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from torch import nn
 
 from groundlab.learning import checkpoints, ppo
@@ -97,6 +98,18 @@ def test_a_packed_learner_continues_bit_for_bit():
     resumed = torch.optim.Adam(list(other.parameters()), lr=1e-3)
     assert checkpoints.unpack(files, other, resumed) == {"iteration": 5}
     assert update_times(other, resumed, 5, 9) == expected
+
+
+def test_a_file_of_tensors_is_what_safetensors_itself_writes():
+    tensors = {
+        "layer.b": torch.randn(3),
+        "layer.a": torch.arange(5),
+        "half": torch.ones(3, 1, dtype=torch.bfloat16),
+        "flag": torch.tensor([True]),
+        "empty": torch.zeros(0, 2),
+        "step": torch.tensor(3.0),
+    }
+    assert bytes(checkpoints.TensorFile(tensors)) == save(tensors)
 
 
 def test_building_networks_leaves_torchs_own_generator_alone():
