@@ -58,6 +58,6 @@ def test_sequences_are_stored_once_and_come_back_padded():
     sequences, other = Sequences(), Sequences()
     assert [sequences.number(ids) for ids in ([5, 6], [7], [5, 6], [1, 2, 3])] == [0, 1, 0, 2]
     other.load(sequences.state())
-    ids, lengths = other.padded(np.array([2, 1]))
-    assert ids.tolist() == [[1, 2, 3], [7, 0, 0]] and lengths.tolist() == [3, 1]
+    ids, lengths = other.padded(np.array([2, 1, 0]))
+    assert ids.tolist() == [[1, 2, 3], [7, 0, 0], [5, 6, 0]] and lengths.tolist() == [3, 1, 2]
     assert other.number([7]) == 1 and other.number([9]) == 3
