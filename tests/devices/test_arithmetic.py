@@ -11,7 +11,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
 from groundlab.lab import machine, worker
-from groundlab.learning.devices import check_device
+from groundlab.learning.devices import arithmetic, check_device
 from groundlab.papers import registry
 
 
@@ -31,6 +31,27 @@ def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monk
     manifest = worker.execute_run(spec, tmp_path / "run")
     assert seen == [(tf32, tf32, deterministic)] and _flags() == before
     assert manifest["settings"]["tf32"] is tf32 and manifest["history"][-1]["deterministic"] is deterministic
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_the_process_had_chosen_is_put_back(monkeypatch, chosen):
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "VLLM_BATCH_INVARIANT"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", not chosen)
+    torch.use_deterministic_algorithms(chosen)
+    try:
+        with arithmetic():
+            assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (
+                chosen,
+                not chosen,
+            )
+            assert not os.environ["CUBLAS_WORKSPACE_CONFIG"]
+        with arithmetic(deterministic=True):
+            assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (True, False)
+            assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8", "one of the two that cuBLAS knows"
+        assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_a_session_with_vllm_says_whether_it_was_batch_invariant(tmp_path, monkeypatch):
@@ -58,13 +79,21 @@ def test_the_peak_of_a_gpu_is_in_the_manifest(tmp_path, monkeypatch):
     assert manifest["peak_device_mib"] == manifest["history"][0]["peak_device_mib"] == 2048
 
 
-@pytest.mark.parametrize("device", ["cuda:7", "abacus", "cuda:x", "cuda"])
-def test_a_device_that_is_not_here_is_one_line(device, monkeypatch):
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ("cuda:7", "torch finds 2 GPUs here, cuda:0 to cuda:1"),
+        ("abacus", "no such device: there are cpu, cuda and cuda:N"),
+        ("cuda:x", "no such device: there are cpu, cuda and cuda:N"),
+        ("cuda", "torch finds no GPU here"),
+    ],
+)
+def test_a_device_that_is_not_here_is_one_line(device, why, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda:7")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(GroundlabError, match="give device=cpu") as error:
         check_device(device)
-    assert "\n" not in str(error.value) and device in str(error.value)
+    assert "\n" not in str(error.value) and f"'{device}' ({why})" in str(error.value)
 
 
 @pytest.mark.parametrize("method", ["glam", "drrn", "symbolic", "direct"])

@@ -1,6 +1,7 @@
 """Every estimator is its definition, on whole episodes of responses of several tokens."""
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from groundlab.core.errors import GroundlabError
 from groundlab.learning.credit import Episode, assign, grpo, outer_values, rloo
-from groundlab.learning.options import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES
+from groundlab.learning.options import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES, OuterValue
 from groundlab.learning.returns import bandit, bilevel, nested
 
 
@@ -58,11 +59,16 @@ def test_nested_scores_stand_on_last_tokens_and_gae_runs_within_each_response():
     assert second.returns.tolist() == pytest.approx([-0.997968, -0.9816, -1.02], abs=1e-6)
 
 
+def test_estimators_and_outer_values_keep_the_names_that_configs_write():
+    assert {"nested", "bilevel", "token-gae", "monte-carlo", "bandit", "grpo", "rloo", "gigpo"} == {*ESTIMATORS}
+    assert {"prompt-end", "before-last-token", "after-response"} == {*get_args(OuterValue)}
+
+
 def test_the_outer_value_is_read_where_the_settings_say():
     assert outer_values(EPISODE, "prompt-end").tolist() == EPISODE.values[[0, 3, 4, 6]].tolist()
     assert outer_values(EPISODE, "before-last-token").tolist() == EPISODE.values[[2, 3, 5, 9]].tolist()
     assert outer_values(EPISODE, "after-response").tolist() == EPISODE.after.tolist()
-    for where in ("prompt-end", "before-last-token", "after-response"):
+    for where in get_args(OuterValue):
         scores = nested(EPISODE.rewards, outer_values(EPISODE, where), 0.9, 0.95)
         torch.testing.assert_close(alone(Settings(outer_value=where)).scores, scores)
 

@@ -62,8 +62,9 @@ def test_the_sum_of_all_processes_becomes_the_gradient(wires, parts, dtype):
     assert wires.log == [WIDTH * WIDTH + 1] * LAYERS and not wires.unread
 
 
-def test_buckets_leave_before_the_way_back_has_reached_the_first_layer(wires):
-    net = network()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_buckets_leave_before_the_way_back_has_reached_the_first_layer(wires, dtype):
+    net = network(dtype)
     net[0].weight.register_hook(lambda _: wires.log.append("first layer"))
     gradients(net, Group(0, 2), parts=2)
     bucket = WIDTH * WIDTH + 1  # with its flag

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from torch import nn
 
 from groundlab.learning import checkpoints, ppo
@@ -76,6 +77,21 @@ def update_times(policy, optimizer, first: int, last: int) -> list[ppo.Losses]:
     return results
 
 
+@pytest.mark.parametrize("limit", [1e-3, 1e3])
+def test_a_step_goes_down_the_clipped_gradient_of_the_whole_loss(limit):
+    policy, batch = build(), example(32)
+    advantages, weights = batch.returns - batch.values, list(policy.parameters())
+    total, *_ = ppo.losses_of(*policy(batch.inputs), batch, ppo.normalised(advantages), SETTINGS)
+    slope = nn.utils.parameters_to_vector(torch.autograd.grad(total, weights))
+    before = nn.utils.parameters_to_vector(weights).detach()
+    settings = SimpleNamespace(**{**vars(SETTINGS), "epochs": 1, "max_grad_norm": limit})
+    optimizer = torch.optim.SGD(weights, lr=1.0)
+    losses = ppo.update(policy, optimizer, batch, advantages, settings, np.random.default_rng(0))
+    moved = nn.utils.parameters_to_vector(weights) - before
+    torch.testing.assert_close(moved, -slope * min(1.0, limit / slope.norm().item()), rtol=1e-3, atol=1e-7)
+    assert losses.total == pytest.approx(total.item(), rel=1e-5)
+
+
 def test_an_update_makes_rewarded_actions_likelier():
     policy = build()
     optimizer = torch.optim.Adam(list(policy.parameters()), lr=1e-2)
@@ -97,6 +113,18 @@ def test_a_packed_learner_continues_bit_for_bit():
     resumed = torch.optim.Adam(list(other.parameters()), lr=1e-3)
     assert checkpoints.unpack(files, other, resumed) == {"iteration": 5}
     assert update_times(other, resumed, 5, 9) == expected
+
+
+def test_a_file_of_tensors_is_what_safetensors_itself_writes():
+    tensors = {
+        "layer.b": torch.randn(3),
+        "layer.a": torch.arange(5),
+        "half": torch.ones(3, 1, dtype=torch.bfloat16),
+        "flag": torch.tensor([True]),
+        "empty": torch.zeros(0, 2),
+        "step": torch.tensor(3.0),
+    }
+    assert bytes(checkpoints.TensorFile(tensors)) == save(tensors)
 
 
 def test_building_networks_leaves_torchs_own_generator_alone():

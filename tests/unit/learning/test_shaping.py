@@ -164,9 +164,11 @@ def test_each_quirk_alone_breaks_the_sum_over_an_episode(quirk):
 def test_late_terms_are_the_correct_ones_a_step_later_but_for_the_last_of_each_episode():
     potentials = torch.tensor([[1.0], [2.0], [4.0], [3.0], [5.0], [6.0]]).double()
     ends = torch.tensor([[False], [False], [True], [False], [False]])
-    late = Shaper(1, 0.9, quirks=Quirks(late=True)).terms(potentials, ends)[:, 0]
     correct = shaping(potentials, ends, 0.9)[:, 0].tolist()
-    assert late.tolist() == pytest.approx([0.0, correct[0], correct[1], 0.0, correct[3]])
+    for cut in (5, 4):  # in one rollout, and in two
+        shaper = Shaper(1, 0.9, quirks=Quirks(late=True))
+        parts = [shaper.terms(potentials[i : j + 1], ends[i:j]) for i, j in ((0, cut), (cut, 5)) if i < j]
+        assert torch.cat(parts)[:, 0].tolist() == pytest.approx([0.0, correct[0], correct[1], 0.0, correct[3]])
 
 
 def test_the_running_variance_is_the_originals():
@@ -233,3 +235,5 @@ def test_the_scale_is_the_deviation_of_discounted_sums():
 def test_potentials_without_the_row_after_the_last_step_are_refused():
     with pytest.raises(ValueError, match="potentials must be"):
         shaping(torch.zeros(3, 2), torch.zeros(3, 2), 0.9)
+    with pytest.raises(ValueError, match="potentials must be"):
+        shaping(torch.zeros(3, 2), torch.zeros(2, 2), 0.9, torch.zeros(1, 2))

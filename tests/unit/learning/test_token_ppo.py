@@ -66,6 +66,7 @@ def test_penalised_rewards_are_the_originals():
 def test_whitening_is_the_originals_over_all_tokens_of_a_batch():
     assert whitened(ADVANTAGES).tolist() == pytest.approx(WHITENED, abs=1e-6)
     assert whitened(torch.tensor([3.0])).tolist() == [0]
+    assert whitened(torch.tensor([1.0, 5.0])).tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5])
 
 
 def test_losses_are_the_originals():
@@ -82,7 +83,9 @@ def test_losses_are_the_originals():
 def test_entropy_and_kl_join_the_loss_by_their_coefficients():
     plain, both = figures_of(), figures_of(entropy_coefficient=0.01, kl_loss_coefficient=0.3)
     assert plain["entropy"] == pytest.approx(0.5)
-    assert plain["reference_kl"] == pytest.approx(kl_estimate(NEW.log_probs, REFERENCE, "k3").mean().item())
+    for name in ("k1", "k2", "k3"):
+        estimate = kl_estimate(NEW.log_probs, REFERENCE, name).mean().item()
+        assert figures_of(kl_estimator=name)["reference_kl"] == pytest.approx(estimate)
     assert both["loss"] == pytest.approx(plain["loss"] - 0.01 * plain["entropy"] + 0.3 * plain["reference_kl"])
 
 
@@ -269,6 +272,14 @@ def test_a_loss_that_is_no_number_changes_no_weight():
     with pytest.raises(GroundlabError, match="use an lr below"):
         token_ppo.update(net.backward(batch.lengths, tokens, 2), optimizer, broken, Settings(), np.random.default_rng())
     assert net.logits.tolist() == [0] * 7
+
+    def spoilt(index, loss):
+        net.backward(batch.lengths, tokens, 1)(index, loss)
+        net.worth.grad[0] = float("nan")
+
+    with pytest.raises(GroundlabError, match="use an lr below"):
+        token_ppo.update(spoilt, optimizer, batch, Settings(), np.random.default_rng())
+    assert net.logits.tolist() == [0] * 7, "the loss is a number, its gradient is none"
 
 
 def test_an_update_of_nothing_but_one_response_is_one_step():

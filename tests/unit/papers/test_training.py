@@ -38,6 +38,7 @@ class Adder(Learner):
         return EVALUATIONS
 
     def begin(self, run):
+        assert not (run.folder / "metrics.jsonl").exists()
         self.calls.append("begin")
 
     def logged(self, run, number, record):

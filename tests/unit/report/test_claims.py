@@ -12,7 +12,7 @@ import yaml
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims, published_cells, read_claims
-from groundlab.report.judging import _by_few_seeds, judge, judge_claim, outcome, round_as
+from groundlab.report.judging import _by_few_seeds, estimate, estimate_for, judge, judge_claim, outcome, round_as
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups
 from groundlab.report.verdicts import readable_row
@@ -53,6 +53,18 @@ def test_a_range_is_kept_or_missed(results):
     kept, missed = {"interactions": ("0", "5")}, {"interactions": ("0", "3.2")}
     assert verdict(results, "numeric", range=kept, select=OURS).verdict == "reproduced"
     assert verdict(results, "numeric", range=missed, select=OURS).verdict == "not reproduced"
+    assert verdict(results, "numeric", range={"steps": ("30", "30")}, select=ALWAYS).verdict == "reproduced", "its ends"
+
+
+def test_trained_agents_and_drawn_layouts_are_held_against_a_value_without_noise(results):
+    """Only for a rule on fixed layouts a published value is one more repetition; a share has bounds in any case."""
+    records = load(results)
+    for select, layouts in ((OURS, "drawn"), (OURS, "fixed"), (ALWAYS, "drawn")):
+        each = claim("exact", published={"success": "1"}, select=select, layouts=layouts)
+        for metric in ("success", "interactions"):
+            shown = estimate(Selector.model_validate(select), metric, records, drawn=layouts == "drawn")
+            assert shown.known and estimate_for(each, metric, records) == shown
+            assert metric != "success" or shown.low < shown.high == shown.value == 100
 
 
 WIDE = {"points": "5", "source": "chosen for this test"}

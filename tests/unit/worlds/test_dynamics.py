@@ -9,6 +9,7 @@ from minigrid.core.world_object import Box, Door, Key, Wall, WorldObj
 from minigrid.minigrid_env import MiniGridEnv
 
 from groundlab import worlds
+from groundlab.worlds.dynamics import act
 from groundlab.worlds.missions import track
 from groundlab.worlds.view import remember_view
 
@@ -93,6 +94,71 @@ def test_every_step_is_minigrids(world):
             done, states, opened = terminated or truncated, states + 1, opened + terminated
     assert states > 2000
     assert opened > 0 or world in ("KeyInBox", "RandomBoxKey", "ColoredDoorKey")
+
+
+class Furnished(MiniGridEnv):
+    """minigrid's environment, its cells full of things, some of them marked, and the arrays that say the same."""
+
+    SIZE = 5, 4
+
+    def __init__(self, rng: np.random.Generator):
+        self.cells, self.contents = np.full((*self.SIZE, 3), (1, 0, 0), np.uint8), np.zeros((*self.SIZE, 2), np.uint8)
+        self.tracked, self.hand = np.zeros((*self.SIZE, 1), np.uint8), np.zeros(5, np.uint8)
+        self.agent = rng.integers((*self.SIZE, 4))
+        for x, y in np.ndindex(self.SIZE):
+            kind = int(rng.choice((1, 1, 1, 2, 3, 4, 4, 5, 5, 6, 7, 7, 8, 9)))
+            if kind > 1 and (x, y) != (*self.agent[:2],):
+                colour = {8: 1, 9: 0}.get(kind, int(rng.integers(2)))  # goals are green, lava is red
+                self.cells[x, y] = kind, colour, rng.integers(3) if kind == 4 else 0
+                self.contents[x, y] = rng.choice(((0, 0), (5, 1), (6, 0))) if kind == 7 else 0
+                self.tracked[x, y] = rng.integers(4)
+        super().__init__(MissionSpace(mission_func=lambda: ""), width=self.SIZE[0], height=self.SIZE[1], max_steps=100)
+        self.reset()
+
+    def _gen_grid(self, width, height):
+        self.grid, self.agent_pos, self.agent_dir = Grid(*self.SIZE), (*self.agent[:2],), int(self.agent[2])
+        for x, y in np.argwhere(self.cells[:, :, 0] > 1).tolist():
+            thing = WorldObj.decode(*map(int, self.cells[x, y]))
+            thing.contains, thing.mark = WorldObj.decode(*map(int, self.contents[x, y]), 0), int(self.tracked[x, y, 0])
+            self.grid.set(x, y, thing)
+
+    @property
+    def looks_outside(self) -> bool:
+        """Whether no cell lies ahead: minigrid's own grids end at walls, and its `step` fails there."""
+        return not all(0 <= number < size for number, size in zip(self.front_pos, self.SIZE, strict=True))
+
+    @staticmethod
+    def numbers(thing: WorldObj | None) -> list[int]:
+        """Type and colour, those of what is in it, and its mark."""
+        if thing is None:
+            return [0, 0, 0, 0, 0]
+        return [*thing.encode()[:2], *Furnished.numbers(thing.contains)[:2], getattr(thing, "mark", 0)]
+
+    def check(self):
+        """The arrays say what minigrid's objects are."""
+        assert (*self.agent,) == (*self.agent_pos, self.agent_dir)
+        np.testing.assert_array_equal(self.cells, self.grid.encode())
+        assert self.hand.tolist() == self.numbers(self.carrying)
+        for x, y in np.ndindex(self.SIZE):
+            assert [*self.contents[x, y], *self.tracked[x, y]] == self.numbers(self.grid.get(x, y))[2:]
+
+
+def test_every_action_on_every_thing_is_minigrids():
+    rng, used = np.random.default_rng(11), set()
+    for _ in range(100):
+        env = Furnished(rng)
+        for action in rng.choice(7, 40, p=ACTION_WEIGHTS).tolist():
+            before, hand = env.cells.copy(), env.hand.copy()
+            act(env.cells, env.contents, env.tracked, env.agent, env.hand, action)
+            if not env.looks_outside:
+                env.step(action)
+            elif action < 2:
+                env.agent_dir = (env.agent_dir + 2 * action - 1) % 4
+            env.check()
+            if not np.array_equal(env.cells, before):
+                used.add((action, int(max(hand[0], env.hand[0]))))
+    keys, balls, boxes = 5, 6, 7
+    assert used >= {(action, thing) for action in (3, 4) for thing in (keys, balls, boxes)} | {(5, 0)}
 
 
 def test_a_locked_door_opens_only_with_its_own_key():

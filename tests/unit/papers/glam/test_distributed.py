@@ -1,6 +1,8 @@
 """What a group of processes shares, and what cannot be launched; test_distributed.py of the processes starts some."""
 
+import accelerate.utils
 import pytest
+import torch
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
@@ -18,6 +20,19 @@ def test_prompts_are_dealt_out_once_and_equal_ones_go_together():
     texts = [{prompts[place] for place in share} for share in shares]
     assert sum(map(len, texts)) == len(set(prompts)) and max(map(len, texts)) - min(map(len, texts)) <= 1
     assert Group().share(prompts) == list(range(40))
+
+
+def test_alone_nothing_is_sent_and_everything_is_its_own(monkeypatch):
+    numbers, word = torch.tensor([1.0, 2.0]), {"step": 3}
+    alone = Group()
+    assert distributed.SINGLE_PROCESS == distributed.joined() == alone == Group(rank=0, size=1)
+    assert alone.add(numbers) is numbers and alone.broadcast(word) is word
+    assert alone.any(True) and not alone.any(False)
+    monkeypatch.setattr(distributed, "_added", lambda tensor: 3 * tensor)  # another process that has twice ours
+    monkeypatch.setattr(accelerate.utils, "broadcast_object_list", lambda words: ["the first one's"])
+    assert Group(1, 2).broadcast() == "the first one's"
+    assert Group(0, 2).add(numbers).tolist() == [3.0, 6.0]
+    assert Group(0, 2).any(True) and not Group(0, 2).any(False)
 
 
 def test_what_cannot_be_launched_is_told_in_one_line(monkeypatch):

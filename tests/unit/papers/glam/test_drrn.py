@@ -1,4 +1,4 @@
-"""DRRN: the original's network, its targets, its memory and its prompts; training that repeats and resumes."""
+"""DRRN: the original's network, its targets and its prompts; training that repeats and resumes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
-from groundlab.learning.replay import Replay, Sequences
+from groundlab.learning.replay import Sequences
 from groundlab.papers import registry
 from groundlab.papers.episodes import select_env
 from groundlab.papers.glam import drrn, unigram
@@ -25,17 +25,12 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "drrn"
 DRAWN = -0.918804  # the sum of the hidden layer; the last bits of weights depend on the CPU
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames": 192, "layouts": "0-4", "batch_size": 16}
-ITEM = np.dtype([("item", "i8"), ("next", "i8")])
 
 
 @pytest.fixture(autouse=True)
 def short_iterations(monkeypatch):
     """Records of 48 frames instead of 1,024."""
     monkeypatch.setattr(glam_settings, "FRAMES_PER_RECORD", 48)
-
-
-def items(*numbers: int) -> np.ndarray:
-    return np.array([(number, -number) for number in numbers], ITEM)
 
 
 @pytest.fixture(scope="module")
@@ -83,57 +78,6 @@ def test_the_loss_of_an_update_is_the_originals(original, golden):
     batch["action"], batch["reward"], batch["done"] = recorded["actions"], recorded["reward"], recorded["done"]
     loss = drrn.td_loss(original, batch, gamma=0.9)
     assert loss.item() == pytest.approx(recorded["smooth_l1_loss"], rel=1e-5)
-
-
-def test_a_full_ring_gives_way_from_its_oldest_item():
-    memory = Replay(10, ITEM)
-    for number in range(12):
-        memory.push(items(number))
-    assert memory.rows["item"].tolist() == [10, 11, *range(2, 10)]
-    rng = np.random.RandomState(20210824)  # the original's own stream
-    assert memory.sample(4, rng)["item"].tolist() == [2, 3, 9, 6]
-    assert memory.sample(4, rng)["item"].tolist() == [5, 9, 10, 7]
-
-
-def test_many_rows_pushed_at_once_are_as_many_pushed_one_by_one():
-    together, singly = Replay(3000, ITEM), Replay(3000, ITEM)
-    for start in range(0, 5000, 250):
-        together.push(items(*range(start, start + 250)))
-    for number in range(5000):
-        singly.push(items(number))
-    assert np.array_equal(together.rows, singly.rows)
-    assert set(together.rows["item"]) == set(range(2000, 5000))
-
-
-def test_preferred_transitions_get_their_share_of_every_batch_and_none_where_the_share_is_nothing():
-    rng, rewarded = np.random.default_rng(0), np.arange(200) % 20 == 0
-    sharing, uniform = Replay(1000, ITEM, priority_fraction=0.25), Replay(1000, ITEM)
-    for memory in (sharing, uniform):
-        memory.push(items(*range(200)), rewarded)
-    for _ in range(20):
-        batch = sharing.sample(32, rng)["item"]
-        assert len(set(batch)) == 32 and (batch % 20 == 0).sum() == 8
-    drawn = np.concatenate([uniform.sample(32, rng)["item"] for _ in range(100)])
-    assert (drawn % 20 == 0).mean() == pytest.approx(0.05, abs=0.02)
-
-
-def test_a_memory_goes_through_a_checkpoint_whole():
-    memory, other = (Replay(12, ITEM, priority_fraction=0.5) for _ in range(2))
-    for number in range(20):
-        memory.push(items(number), np.array([number % 3 == 0]))
-    other.load(memory.state())
-    for each in (memory, other):
-        each.push(items(100, 101), np.array([True, False]))
-    assert np.array_equal(memory.rows, other.rows) and len(other) == 12
-
-
-def test_sequences_are_stored_once_and_come_back_padded():
-    sequences, other = Sequences(), Sequences()
-    assert [sequences.number(ids) for ids in ([5, 6], [7], [5, 6], [1, 2, 3])] == [0, 1, 0, 2]
-    other.load(sequences.state())
-    ids, lengths = other.padded(np.array([2, 1]))
-    assert ids.tolist() == [[1, 2, 3], [7, 0, 0]] and lengths.tolist() == [3, 1]
-    assert other.number([7]) == 1 and other.number([9]) == 3
 
 
 def read_along(reader: Reader, actions: np.ndarray) -> list[str]:
