@@ -22,7 +22,7 @@ def test_html_in_a_cell_or_a_note_is_text_and_is_read_back_as_it_was():
 
 
 def test_a_column_is_read_by_people_and_by_machines():
-    rows = [("a", Estimate(97.5, 95.1, 98.9), 3), ("b", Estimate(50.0, np.nan, np.nan), 12_000), ("c", None, None)]
+    rows = [("a", None, None), ("b", Estimate(97.5, 95.1, 98.9), 3), ("c", Estimate(50.0, np.nan, np.nan), 12_000)]
     columns = [
         tables.Column("agent", lambda row: row[0]),
         tables.Column("success", lambda row: row[1], "success", "after training"),
@@ -34,14 +34,15 @@ def test_a_column_is_read_by_people_and_by_machines():
     table = tables.Table.of(rows, columns, ("a note",))
     assert table.readable.to_dict("list") == {
         "agent": ["a", "b", "c"],
-        "after training": ["97.5 % [95.1, 98.9]", "50 % (one seed)", "–"],
-        "steps": ["3", "12,000", "–"],
+        "after training": ["–", "97.5 % [95.1, 98.9]", "50 % (one seed)"],
+        "steps": ["–", "3", "12,000"],
         "called": ["A", "B", "C"],
-        "half": ["half of 3", "half of 12000", "half of None"],
+        "half": ["half of None", "half of 3", "half of 12000"],
     }
     ends = [f"{name}{end}" for name in ("success", "gap") for end in ("", "_low", "_high")]
     assert list(table.data) == ["agent", *ends, "steps", "half"], "as the columns stand, whatever the first row has"
-    assert table.data["success_low"].tolist()[0] == 95.1 and table.data["steps"].isna().tolist() == [False, False, True]
+    assert table.data.loc[1, ["success", "success_low", "success_high", "steps"]].tolist() == [97.5, 95.1, 98.9, 3]
+    assert table.data["steps"].isna().tolist() == [True, False, False]
     assert table.note == ("a note",)
 
 
