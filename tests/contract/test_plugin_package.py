@@ -84,5 +84,5 @@ def test_its_paper_is_reproduced_with_its_notebook_and_its_table(groundlab, tmp_
     assert f"results: {version}" in told
     assert (version / "tiny" / "executed" / "tiny.ipynb").is_file() and (version / "review.html").is_file()
     table = (version / "tiny" / "tables" / "tiny-success.csv").read_text()
-    assert table.splitlines()[0] == "world,success" and "Tiny-GoToObj-v0" in table
+    assert table.splitlines()[0] == "world,success,steps,episodes" and "Tiny-GoToObj-v0" in table
     assert "nothing to do" in groundlab("reproduce", "--only", "tiny", "--scale", "smoke", "--results", tmp_path)

@@ -222,12 +222,17 @@ class Claim(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _published_of_trials(cls, claim: dict[str, Any]) -> dict[str, Any]:
-        """The number that `mean` or `first` stands for, as a quoted one."""
-        trials = {metric: list(map(Decimal, values)) for metric, values in claim.get("trials", {}).items()}
-        of = {"mean": lambda values: sum(values) / len(values), "first": lambda values: values[0]}
-        found = claim.get("published", {})
-        words = {metric: str(of[word](trials[metric])) for metric, word in found.items() if word in of}
-        return claim | {"published": found | words}
+        """The numbers that `mean` and `first` stand for; what else is wrong is left for the schema to refuse."""
+        found, trials = claim.get("published"), claim.get("trials")
+        if not isinstance(found, dict) or not isinstance(trials, dict):
+            return claim
+        try:
+            numbers = {metric: list(map(Decimal, values)) for metric, values in trials.items()}
+            means = {metric: str(sum(values) / len(values)) for metric, values in numbers.items()}
+        except (ArithmeticError, TypeError):
+            raise ValueError("trials must be lists of quoted numbers, by metric") from None
+        words = {"mean": means, "first": {metric: str(values[0]) for metric, values in numbers.items()}}
+        return claim | {"published": {metric: words.get(word, {}).get(metric, word) for metric, word in found.items()}}
 
     @model_validator(mode="after")
     def _in_words_of_its_paper(self) -> "Claim":

@@ -4,7 +4,8 @@
     draw_all(folder, "mediator")         # all of a paper; what was not run is skipped, with the reason
 
 An exhibit is a function of `Records`, decorated with `@exhibit(id, title, ...)`, in a module that its paper's `PAPER`
-names. In a notebook a `Drawn` shows the file that was saved, so the page and the folder cannot differ.
+names; one of what ships names no methods and takes nothing. In a notebook a `Drawn` shows the file that was saved, so
+the page and the folder cannot differ.
 """
 
 import base64
@@ -22,10 +23,10 @@ from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING
 from groundlab.report import style, tables
-from groundlab.report.records import Records, load, without_runs
+from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
 
-Drawing = Callable[[Records], Table | Figure | None]
+Drawing = Callable[..., Table | Figure | None]  # of records; without methods, of what ships: of nothing
 Draw = TypeVar("Draw", bound=Drawing)
 
 
@@ -115,21 +116,22 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     if id not in exhibits():
         raise unknown_name("table or figure", id, exhibits())
     exhibit = exhibits()[id]
-    records = folder if isinstance(folder, Records) else load(folder) if exhibit.methods else without_runs(folder)
-    name = records.folder.name.removeprefix(ASSEMBLING)
-    missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
-    if missing:
-        return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")
-    home = records.folder / exhibit.paper
-    if records.folder.name.startswith(ASSEMBLING) and (earlier := _files(home, id)):
+    place = folder.folder if isinstance(folder, Records) else Path(folder)
+    name, home, given, corner = place.name.removeprefix(ASSEMBLING), place / exhibit.paper, (), ""
+    if exhibit.methods:
+        records = folder if isinstance(folder, Records) else load(folder)
+        missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
+        if missing:
+            return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")
+        given, corner = (records.of_paper(exhibit.paper),), f"scale {records.scale}"
+    if place.name.startswith(ASSEMBLING) and (earlier := _files(home, id)):
         return Drawn(exhibit, earlier)
     with style.house_style():
-        result = exhibit.draw(records.of_paper(exhibit.paper))
+        result = exhibit.draw(*given)
     if result is None:
         return Drawn(exhibit, skipped=f"{name} holds nothing of it")
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
-    corner = f"scale {records.scale}" if exhibit.methods else ""
     return Drawn(exhibit, tuple(style.save(result, home / "figures", id, corner)))
 
 

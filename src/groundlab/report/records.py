@@ -118,11 +118,6 @@ def _read(home: Path, state: tuple[tuple[str, int, int, int], ...]) -> Records:
     return _assembled(home, stored, facts)
 
 
-def without_runs(folder: str | Path) -> Records:
-    """The records of a folder where nothing was run: for exhibits that show what ships."""
-    return _assembled(Path(folder), [], {})
-
-
 def _assembled(folder: Path, stored: "list[_StoredRun]", manifest: dict[str, Any]) -> Records:
     return Records(
         folder=folder,

@@ -382,6 +382,9 @@ def test_claims_with_slips_are_refused_by_name(tmp_path):
         ([{**stored, "select": None}], "needs select"),
         ([{**stored, "tolerance": "equivalence", "compare": [], "margin": None}], "needs compare"),
         ([{**stored, "primary": True}], "primary of no family"),
+        ([{**stored, "published": {"steps": "mean"}}], "published.steps"),
+        ([{**stored, "trials": {"steps": ["mean"]}}], "lists of quoted numbers"),
+        ([{**stored, "trials": {"steps": []}}], "lists of quoted numbers"),
         ([{**stored, "family": "rules"}], "0 claims of family 'rules' are primary"),
     ]
     for number, (claims, message) in enumerate(slips):
@@ -389,3 +392,12 @@ def test_claims_with_slips_are_refused_by_name(tmp_path):
         file.write_text(yaml.safe_dump({"claims": claims}))
         with pytest.raises(GroundlabError, match=message):
             read_claims(file)
+
+
+@pytest.mark.parametrize(("word", "value"), [("mean", "56"), ("first", "98"), ("42", "42")])
+def test_a_published_value_may_be_the_mean_or_the_first_of_the_printed_trials(word, value):
+    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t", "tolerance": "exact"}
+    rows = {"method": "direct", "world": "Reasoning-GoTo-v0"}
+    trials = {"success": ["98", "14"], "return": ["0.88", "0.13"]}
+    claim = Claim.model_validate(facts | {"trials": trials, "published": {"success": word}, "select": rows})
+    assert {metric: str(each) for metric, each in claim.expected.items()} == {"success": value}

@@ -11,7 +11,7 @@ from groundlab.papers.knowledge.settings import Fidelity
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim
-from groundlab.report.records import load, without_runs
+from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
@@ -289,12 +289,12 @@ def test_a_card_is_told_snapshot_by_snapshot():
     assert row(table, **{"policy after": "all"})["captions"] == "700"
 
 
-def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted(tmp_path):
+def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted():
     folder = tables.DATASETS / "pretraining-s20"
     (card,) = [card for name, card in tables.cards().items() if name == folder.name]
     counted = figures.visits(folder)
     assert sum(counts.sum() for counts in counted.values()) == card["steps"] + card["episodes"]
-    figure = figures.coverage(without_runs(tmp_path))
+    figure = figures.coverage()
     assert figure is not None
     drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     for counts, picture in zip(counted.values(), drawn, strict=True):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from groundlab.papers.reasoning import arms, figures, tables, thought_figures
-from groundlab.papers.reasoning.tables import TABLES, cells
-from groundlab.report.claims import Claim, load_claims
+from groundlab.papers.reasoning.tables import cells
+from groundlab.report.claims import Claim
 from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load
@@ -328,31 +328,21 @@ def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(
     assert "holds nothing of it" in skipped["reasoning-estimators"] and not skipped["reasoning-curves"]
 
 
-def test_the_printed_tables_are_complete():
-    worlds = ("GoTo", "Pickup", "GoToTest", "PickupTest")
-    trials = {0: 2, 3: 2, 5: 1}
-    for count, rows_ in TABLES.items():
-        assert [row[0] for row in rows_] == [world for world in worlds for _ in range(1 + trials[count])]
-        assert all(0 <= value <= 1 for row in rows_ for value in row[2:])
-        assert all(row[2] >= row[4] and row[3] >= row[5] for row in rows_), "no reward exceeds its success"
-    assert cells(3, "GoTo", "trained", True) == [(98, 0.88), (14, 0.13)]
-    assert cells(0, "Pickup", "zero-shot", False) == [(68, 0.47)] and cells(8, "GoTo", "trained", True) == []
+@pytest.mark.parametrize("thinks", [True, False])
+@pytest.mark.parametrize("world", ["GoTo", "Pickup", "GoToTest", "PickupTest"])
+@pytest.mark.parametrize("distractors", [0, 3, 5])
+def test_the_printed_tables_are_complete(distractors, world, thinks):
+    for trained, trials in ((False, 1), (True, 1 if distractors == 5 else 2)):
+        printed = cells(distractors, world, trained, thinks)
+        assert len(printed["success"]) == len(printed["return"]) == trials
+        for success, reward in zip(printed["success"], printed["return"], strict=True):
+            assert 0 <= 100 * reward <= success <= 100, "no reward exceeds its success"
 
 
-def test_claims_print_what_the_tables_print():
-    held = [claim for claim in load_claims("reasoning") if claim.published and claim.select]
-    for claim in held:
-        world = claim.select.policy if claim.select.policy.startswith("Reasoning-") else claim.select.world
-        variant = "zero-shot" if claim.select.method in arms.UNTUNED.values() else "trained"
-        thinks = claim.select.method.startswith("reasoning")
-        found = cells(claim.select.settings["num_dists"], arms.short(world), variant, thinks)
-        stable = found[:1] if "its one stable run" in claim.statement else found
-        assert float(claim.published["success"]) == pytest.approx(np.mean([cell.success for cell in stable])), claim.id
-        if "return" in claim.published:
-            assert float(claim.published["return"]) == pytest.approx(np.mean([cell.reward for cell in stable])), (
-                claim.id
-            )
-    assert len(held) == 52
+def test_printed_cells_are_those_of_the_claims():
+    assert cells(3, "GoTo", True, True) == {"success": (98, 14), "return": (0.88, 0.13)}
+    assert cells(0, "Pickup", False, False) == {"success": (68,), "return": (0.47,)}
+    assert cells(8, "GoTo", True, True) == {}, "a room that the report does not print"
 
 
 def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success", *more: dict) -> Claim:

@@ -29,11 +29,7 @@ _CROWDED = 8  # curves that a panel can hold
 # --- Curves
 
 
-@exhibit(
-    "glam-curves",
-    "Success while the agents learn",
-    methods=("glam",),
-)
+@exhibit("glam-curves", "Success while the agents learn", methods=("glam",))
 def curves(records: Records) -> Figure:
     """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
 

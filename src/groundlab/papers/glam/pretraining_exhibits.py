@@ -84,14 +84,14 @@ def shipped(home: Path = MODELS) -> list[Model]:
 
 
 @exhibit("glam-models", "The language models that ship, and how each was made")
-def models(records: Records) -> Table:
-    """The exhibit `glam-models`: of what ships, whatever was run."""
+def models() -> Table:
+    """The exhibit `glam-models`."""
     return models_table(shipped())
 
 
 @exhibit("glam-probes", "What each shipped language model knows: held-out questions of its corpus, answered right")
-def probes(records: Records) -> Figure:
-    """The exhibit `glam-probes`: of what ships, whatever was run."""
+def probes() -> Figure:
+    """The exhibit `glam-probes`."""
     return probe_figure(shipped())
 
 

@@ -80,8 +80,8 @@ def _seed_counts(shown: list[KnowledgeArm]) -> str:
 
 
 @exhibit("knowledge-original-network", "The paper's room, network and batch, one seed: success while agents learn")
-def original_network_curves(records: Records) -> Figure | None:
-    """The exhibit `knowledge-original-network`, whatever was run here."""
+def original_network_curves() -> Figure | None:
+    """The exhibit `knowledge-original-network`."""
     published = original_network_records()
     return curves(published) if published else None
 
@@ -154,12 +154,7 @@ def _judge(arm: KnowledgeArm) -> str:
     return f"{wrong},\n{arm.settings['labelling']['pairs']} pairs" if "pairs" in arm.variant else wrong
 
 
-@exhibit(
-    "knowledge-labels",
-    "Sensitivity to wrong preference labels",
-    methods=("knowledge",),
-    beside=(),
-)
+@exhibit("knowledge-labels", "Sensitivity to wrong preference labels", methods=("knowledge",), beside=())
 def label_errors(records: Records) -> Figure | None:
     """The area under the curve against the share of wrong preference labels, seed by seed, beside phi = 0."""
     every = knowledge_arms(records)
@@ -208,7 +203,7 @@ def visits(folder: Path) -> dict[int, np.ndarray]:
 
 
 @exhibit("knowledge-coverage", "Where the agents of the dataset that ships have been")
-def coverage(records: Records) -> Figure | None:
+def coverage() -> Figure | None:
     """The exhibit `knowledge-coverage`: a room for each snapshot of what ships, its rooms laid over one another."""
     counted = [(DATASETS / name, card) for name, card in cards().items()]
     counted = [(folder, card) for folder, card in counted if (folder / "coverage.json").is_file()]

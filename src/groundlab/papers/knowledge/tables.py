@@ -32,7 +32,8 @@ from groundlab.papers.knowledge.arms import (
 from groundlab.report.arms import difference
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, load
-from groundlab.report.tables import POINTS, Column, Table, written
+from groundlab.report.statistics import Estimate
+from groundlab.report.tables import POINTS, Column, Table
 
 # --- Against phi = 0
 
@@ -95,14 +96,24 @@ def final_table(records: Records) -> Table:
     """Arm by arm: success on the test layouts after training, by chance and by the likeliest action."""
     shown = usual_arms(knowledge_arms(records))
     base = plain_ppo(shown)
-    rows = [_final_row(arm, base) for arm in shown if arm.scores("sampled") is not None]
     lines = [
         {"arm": arm.kind, "world": arm.world, "policy": policy, "seeds": len(arm.seeds), **vars(estimate)}
         for arm in shown
         for policy in POLICIES
         if (estimate := arm.estimate(policy))
     ]
-    return Table(pd.DataFrame(lines), pd.DataFrame(rows), _FINAL_NOTES)
+
+    def gap(arm: KnowledgeArm) -> Estimate | None:
+        return difference((arm, "sampled"), (base, "sampled")) if base and base is not arm else None
+
+    columns: list[Column[KnowledgeArm]] = [
+        Column("arm", _row_name),
+        Column("knowledge", lambda arm: arm.source),
+        Column("seeds", lambda arm: len(arm.seeds)),
+        *(Column(policy, lambda arm, policy=policy: arm.estimate(policy), "success") for policy in POLICIES),
+        Column("minus φ = 0", gap, POINTS),
+    ]
+    return Table.of([arm for arm in shown if arm.estimate("sampled")], columns, _FINAL_NOTES, data=lines)
 
 
 _FINAL_NOTES = (
@@ -111,13 +122,6 @@ _FINAL_NOTES = (
     "minus φ = 0: of sampled actions, paired by layout. Correct shaping leaves the optimal policy alone, so what "
     "differs here is how far learning got",
 )
-
-
-def _final_row(arm: KnowledgeArm, base: KnowledgeArm | None) -> dict[str, str]:
-    gap = difference((arm, "sampled"), (base, "sampled")) if base and base is not arm else None
-    estimates = {policy: written(arm.estimate(policy), "success") for policy in POLICIES}
-    row = {"arm": _row_name(arm), "knowledge": arm.source or "–", "seeds": str(len(arm.seeds))}
-    return row | estimates | {"minus φ = 0": written(gap, POINTS)}
 
 
 # --- The original's quirks
@@ -138,12 +142,7 @@ def _without_quirks(arm: KnowledgeArm, every: list[KnowledgeArm]) -> KnowledgeAr
     return min(clean, key=lambda each: (each.study != arm.study, not each.usual), default=None)
 
 
-@exhibit(
-    "knowledge-quirks",
-    "What each of the original's quirks does to learning",
-    methods=("knowledge",),
-    beside=(),
-)
+@exhibit("knowledge-quirks", "What each of the original's quirks does to learning", methods=("knowledge",), beside=())
 def quirks_table(records: Records) -> Table | None:
     """Quirk by quirk: areas under the curve with it and without, for the same seeds and frames."""
     pairs = quirk_pairs(records)
@@ -259,8 +258,8 @@ def original_network_records() -> Records | None:
 
 
 @exhibit("knowledge-original-network-table", "The paper's room, network and batch, one seed: the numbers")
-def original_network_table(records: Records) -> Table | None:
-    """The exhibit `knowledge-original-network-table`, whatever was run here."""
+def original_network_table() -> Table | None:
+    """The exhibit `knowledge-original-network-table`."""
     published = original_network_records()
     return one_seed_table(published) if published else None
 
@@ -321,17 +320,14 @@ def _one_seed_columns(base: KnowledgeArm | None) -> list[Column[KnowledgeArm]]:
         Column("episodes", lambda arm: int(np.sum(arm.curves["episodes"].to_numpy(dtype=float)))),
         Column("", lambda arm: ", ".join(f"{part:.0f}" for part in quarters(arm)) + " %", caption="quarters"),
         _AREA,
-        *(
-            Column(f"quarter {part + 1}", lambda arm, part=part: quarters(arm)[part], caption="")
-            for part in range(_PARTS)
-        ),
+        *(Column(f"quarter {n + 1}", lambda arm, n=n: quarters(arm)[n], caption="") for n in range(_PARTS)),
         Column("", gap, POINTS, "minus φ = 0"),
         Column("", both("sampled"), caption="test, drawn"),
         Column("", both("argmax"), caption="test, likeliest"),
         *(
-            Column(f"{metric}, {policy}", partial(_played, policy=policy, metric=metric), caption="")
-            for policy in POLICIES
-            for metric in ("success", "return")
+            Column(f"{what}, {how}", partial(_played, policy=how, metric=what), caption="")
+            for how in POLICIES
+            for what in ("success", "return")
         ),
         Column("gap", gap, caption=""),
     ]
@@ -348,8 +344,8 @@ def cards(home: Path = DATASETS) -> dict[str, dict[str, Any]]:
 
 
 @exhibit("knowledge-dataset", "The dataset that ships: what was played before any label")
-def dataset_table(records: Records) -> Table | None:
-    """The exhibit `knowledge-dataset`: of what ships, whatever was run."""
+def dataset_table() -> Table | None:
+    """The exhibit `knowledge-dataset`."""
     return card_table(cards())
 
 

@@ -245,10 +245,7 @@ _CROWD = 3  # so many arms with bands can share a panel
 
 
 @exhibit(
-    "reasoning-distractors",
-    "Learning among distractors",
-    methods=("direct",),
-    beside=("reasoning", *UNTUNED.values()),
+    "reasoning-distractors", "Learning among distractors", methods=("direct",), beside=("reasoning", *UNTUNED.values())
 )
 def distractors_figure(records: Records) -> Figure | None:
     """Success while learning, by the number of distractors."""
@@ -256,10 +253,7 @@ def distractors_figure(records: Records) -> Figure | None:
 
 
 @exhibit(
-    "reasoning-estimators",
-    "Estimators of credit, all else held fixed",
-    methods=("direct",),
-    beside=("reasoning",),
+    "reasoning-estimators", "Estimators of credit, all else held fixed", methods=("direct",), beside=("reasoning",)
 )
 def estimators_figure(records: Records) -> Figure | None:
     """Success while learning, by the estimator of credit."""

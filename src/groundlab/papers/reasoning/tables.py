@@ -34,8 +34,6 @@ from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import Estimate
 from groundlab.report.tables import DASH, POINTS, Column, Table, number, written
 
-_UNTUNED = tuple(UNTUNED.values())
-
 # --- What the report prints
 
 
@@ -118,9 +116,7 @@ class _Played:
 
 
 @exhibit(
-    "reasoning-agents",
-    "Thinking or not, before and after training, beside the report's table",
-    methods=("direct",),
+    "reasoning-agents", "Thinking or not, before and after training, beside the report's table", methods=("direct",)
 )
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
@@ -207,39 +203,6 @@ def title(test: str, world: str) -> str:
 # --- Studies: arms that differ in one setting
 
 
-@exhibit(
-    "reasoning-distractors-table",
-    "Distractors, beside the report's tables",
-    methods=("direct",),
-    beside=("reasoning", *_UNTUNED),
-)
-def distractors_table(records: Records) -> Table | None:
-    """What is reached, by the number of distractors."""
-    return study_table(records, DISTRACTORS)
-
-
-@exhibit(
-    "reasoning-estimators-table",
-    "Estimators of credit, all else held fixed: what they reach",
-    methods=("direct",),
-    beside=("reasoning",),
-)
-def estimators_table(records: Records) -> Table | None:
-    """What is reached, by the estimator of credit."""
-    return study_table(records, ESTIMATORS)
-
-
-@exhibit(
-    "reasoning-limits-table",
-    "The limit of new tokens and the context window: what is reached with few seeds",
-    methods=("direct",),
-    beside=("reasoning", *_UNTUNED),
-)
-def limits_table(records: Records) -> Table | None:
-    """What is reached, by the limit of new tokens and by the context window."""
-    return study_table(records, BUDGET, WINDOWS)
-
-
 def study_table(records: Records, *studies: Study) -> Table | None:
     """One row an arm: success untuned, when the shortest arm stops, and at its own end; beside the report's."""
     shown = [
@@ -288,6 +251,17 @@ def _study_columns(printed: bool) -> list[Column[tuple[Study, ReasoningArm, int]
         *([Column("", report(False), caption="report, zero-shot")] if printed else []),
         *([Column("", report(True), caption="report, trained")] if printed else []),
     ]
+
+
+_TUNED, _ALL = ("reasoning",), ("reasoning", *UNTUNED.values())
+_LIMITS = "The limit of new tokens and the context window: what is reached with few seeds"
+for _id, _title, _beside, _studies in (
+    ("reasoning-distractors-table", "Distractors, beside the report's tables", _ALL, (DISTRACTORS,)),
+    ("reasoning-estimators-table", "Estimators of credit, all else held fixed: what they reach", _TUNED, (ESTIMATORS,)),
+    ("reasoning-limits-table", _LIMITS, _ALL, (BUDGET, WINDOWS)),
+):
+    _declare = exhibit(_id, _title, methods=("direct",), beside=_beside)
+    _declare(lambda records, studies=_studies: study_table(records, *studies))
 
 
 def level_at(arm: ReasoningArm, updates: int) -> float | None:

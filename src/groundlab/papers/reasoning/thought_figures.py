@@ -69,10 +69,7 @@ def _first_in_a_row(holds: np.ndarray) -> int | None:
 
 
 @exhibit(
-    "reasoning-thoughts",
-    "What becomes of the thoughts while the agent is tuned",
-    methods=("reasoning",),
-    beside=(),
+    "reasoning-thoughts", "What becomes of the thoughts while the agent is tuned", methods=("reasoning",), beside=()
 )
 def thoughts_figure(records: Records) -> Figure | None:
     """Length, echoes, content, what a thought says of its state, what it decides, and the form of replies."""
@@ -140,12 +137,7 @@ def _information(axis: Axes, arm: ReasoningArm) -> None:
 # --- Judged, seed by seed
 
 
-@exhibit(
-    "reasoning-collapse",
-    "Do thoughts collapse? Run by run",
-    methods=("reasoning",),
-    beside=(),
-)
+@exhibit("reasoning-collapse", "Do thoughts collapse? Run by run", methods=("reasoning",), beside=())
 def collapse_table(records: Records) -> Table | None:
     """One row a run of every arm that thinks and was tuned: its thoughts at both ends, and whether they collapsed."""
     runs = [
@@ -286,7 +278,7 @@ def _lost(swap: _Swap) -> float | None:
     return None if losses is None or swap.policy == SAMPLED else losses.mean()
 
 
-def _information(swap: _Swap) -> str:
+def _nats(swap: _Swap) -> str:
     value, bound = (swap.told(name) for name in ("mi_retrieval", "mi_bound"))
     return "" if value is None else written(value, "{:.2f}" + f" of {bound:.2f}")
 
@@ -302,7 +294,7 @@ _SWAP_COLUMNS: list[Column[_Swap]] = [
     Column("length", lambda swap: swap.arm.estimate(swap.policy, "length"), "length", "replies"),
     Column("lost", _lost, caption=""),
     Column("changed", lambda swap: swap.changed, caption="actions changed", text=lambda swap: _share(swap.changed)),
-    Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="told [nats]", text=_information),
+    Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="told [nats]", text=_nats),
     Column("mi_bound", lambda swap: swap.told("mi_bound"), caption=""),
     Column(
         "retrieval_accuracy",

@@ -110,12 +110,7 @@ def agents(records: Records) -> list[Agent]:
 # --- The table
 
 
-@exhibit(
-    "worlds-published",
-    "What published language-model agents do here",
-    methods=("balrog",),
-    beside=(),
-)
+@exhibit("worlds-published", "What published language-model agents do here", methods=("balrog",), beside=())
 def published(records: Records) -> Table:
     """Agent by agent: success in all and by kind, invalid replies, tokens."""
     return Table.of(agents(records), _COLUMNS, (*_NOTES, *_facts_note(records)))
@@ -180,12 +175,7 @@ _COLUMNS: list[Column[Agent]] = [
 # --- The figures
 
 
-@exhibit(
-    "worlds-published-success",
-    "Published language-model agents by kind of task",
-    methods=("balrog",),
-    beside=(),
-)
+@exhibit("worlds-published-success", "Published language-model agents by kind of task", methods=("balrog",), beside=())
 def success(records: Records) -> Figure:
     """One row an agent, one panel a kind: percent with 95 % intervals; last what GLAM's paper prints, in all."""
     every = agents(records)
@@ -224,12 +214,7 @@ def _papers_row(axis: Axes, height: int) -> None:
         axis.plot(value, height, "^", markersize=5.5, color=_PAPERS_COLOUR, markerfacecolor="white")
 
 
-@exhibit(
-    "worlds-published-failures",
-    "What the steps of published agents did",
-    methods=("balrog",),
-    beside=(),
-)
+@exhibit("worlds-published-failures", "What the steps of published agents did", methods=("balrog",), beside=())
 def failures(records: Records) -> Figure:
     """One bar a kind: steps of all submissions without distractors, by what they did; putnext once more by agent."""
     every = [agent for agent in agents(records) if agent.group and not agent.rows["num_dists"].to_numpy().any()]

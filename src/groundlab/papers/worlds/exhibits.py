@@ -163,10 +163,7 @@ def _parity_note(records: Records) -> tuple[str, ...]:
 
 
 @exhibit(
-    "worlds-random",
-    "Success of random actions, and how the way of counting changes it",
-    methods=("random",),
-    beside=(),
+    "worlds-random", "Success of random actions, and how the way of counting changes it", methods=("random",), beside=()
 )
 def chance(records: Records) -> Figure:
     """Success of the random agent: seeds hollow, all episodes filled with intervals, published values grey."""
