@@ -22,8 +22,8 @@ ELSEWHERE = "at least two devices"
 
 
 def _glam_advantages(learner, patch):
-    step = ppo.gradient_step
-    patch.setattr(ppo, "gradient_step", lambda *args: step(*args[:4], args[4].cpu(), *args[5:]))
+    backward = ppo.backward
+    patch.setattr(ppo, "backward", lambda *args: backward(*args[:4], args[4].cpu(), *args[5:]))
 
 
 def _glam_actions(learner, patch):
