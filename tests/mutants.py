@@ -5,7 +5,7 @@
 
 The changes are mutmut's. Its runner is not used, as it leaves out what is decorated: compiled loops and dataclasses.
 Each mutant is written into a copy of the package, and a fork that has the libraries loaded already runs the tests that
-pass through the changed function (those of a session's fixture may be missed). Compiled loops are run as Python.
+pass through the changed function (those of a session's fixture may be missed).
 Left out: annotations, docstrings, the words of errors, and two of the three changes of a text.
 """
 
@@ -38,7 +38,6 @@ TESTS = {
     "learning/credit.py": ["unit/learning/test_credit.py"],
     "learning/devices.py": ["devices/test_arithmetic.py", "devices/test_mistakes.py"],
     "learning/distributed.py": ["unit/learning/test_gradient_sum.py", "unit/papers/glam/test_distributed.py"],
-    "learning/gathering.py": ["unit/learning/test_gathering.py"],
     "learning/master_weights.py": ["unit/learning/test_gradient_sum.py", "devices/test_precision.py"],
     "learning/options.py": [
         *(f"unit/learning/test_{name}.py" for name in ("credit", "shaping", "token_ppo")),
@@ -55,7 +54,7 @@ TESTS = {
     "worlds/dynamics.py": ["unit/worlds/test_dynamics.py::test_every_action_on_every_thing_is_minigrids"],
     "papers/training.py": ["unit/papers/test_training.py"],
 }
-AS_PYTHON = ("worlds/dynamics.py", "learning/gathering.py")  # the others' bytes would overflow
+AS_PYTHON = ("worlds/dynamics.py",)  # files whose compiled loops are run as Python; bytes of others would overflow
 ONE_FILE = "GROUNDLAB_MUTANTS_OF"  # set in the process that tries the mutants of one file
 EXAMPLES = 25  # of a property that names no number of its own
 SLACK = 5  # times the CPU time of the undisturbed tests that try it, and ten seconds, that a mutant may take

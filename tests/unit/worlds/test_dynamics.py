@@ -106,14 +106,17 @@ class Furnished(MiniGridEnv):
         self.tracked, self.hand = np.zeros((*self.SIZE, 1), np.uint8), np.zeros(5, np.uint8)
         self.agent = rng.integers((*self.SIZE, 4))
         for x, y in np.ndindex(self.SIZE):
-            kind = int(rng.choice((1, 1, 1, 2, 3, 4, 4, 5, 5, 6, 7, 7, 8, 9)))
+            kind = int(rng.choice((1, 1, 1, 2, 3, 4, 4, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9)))
             if kind > 1 and (x, y) != (*self.agent[:2],):
                 colour = {8: 1, 9: 0}.get(kind, int(rng.integers(2)))  # goals are green, lava is red
-                self.cells[x, y] = kind, colour, rng.integers(3) if kind == 4 else 0
+                self.cells[x, y] = kind, colour, rng.choice((0, 1, 2, 2)) if kind == 4 else 0
                 self.contents[x, y] = rng.choice(((0, 0), (5, 1), (6, 0))) if kind == 7 else 0
                 self.tracked[x, y] = rng.integers(4)
         super().__init__(MissionSpace(mission_func=lambda: ""), width=self.SIZE[0], height=self.SIZE[1], max_steps=100)
         self.reset()
+        if rng.integers(2):
+            self.hand[:2] = 5, rng.integers(2)
+            self.carrying = WorldObj.decode(*map(int, self.hand[:2]), 0)
 
     def _gen_grid(self, width, height):
         self.grid, self.agent_pos, self.agent_dir = Grid(*self.SIZE), (*self.agent[:2],), int(self.agent[2])
@@ -144,7 +147,7 @@ class Furnished(MiniGridEnv):
 
 
 def test_every_action_on_every_thing_is_minigrids():
-    rng, used = np.random.default_rng(11), set()
+    rng, used, unlocked = np.random.default_rng(12), set(), 0
     for _ in range(100):
         env = Furnished(rng)
         for action in rng.choice(7, 40, p=ACTION_WEIGHTS).tolist():
@@ -157,8 +160,10 @@ def test_every_action_on_every_thing_is_minigrids():
             env.check()
             if not np.array_equal(env.cells, before):
                 used.add((action, int(max(hand[0], env.hand[0]))))
+            unlocked += np.any((before[:, :, 2] == 2) & (env.cells[:, :, 2] == 0))
     keys, balls, boxes = 5, 6, 7
     assert used >= {(action, thing) for action in (3, 4) for thing in (keys, balls, boxes)} | {(5, 0)}
+    assert unlocked > 5
 
 
 def test_a_locked_door_opens_only_with_its_own_key():
