@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import typer
 from groundlab.cli import options, printing
 from groundlab.core.errors import GroundlabError, way_out
 from groundlab.core.schema import parse
+from groundlab.lab import machine, run_folder
 from groundlab.lab.config import Entry, Experiment
 
 HEAD = "from groundlab.papers.method import Paper, Method\nfrom groundlab.worlds.registry import World, Rules\n"
@@ -140,3 +142,15 @@ def test_a_limit_of_the_machine_is_told_with_what_raises_it():
     assert way_out(OSError(24, "Too many open files")) == "raise the limit of open files (ulimit -n)"
     assert way_out(FileNotFoundError(2, "No such file", "/dev/null")).startswith("make /dev/null")
     assert way_out(ValueError("x")) == way_out(FileNotFoundError(2, "No", "/a")) == ""
+
+
+def test_a_lock_that_is_a_loop_of_links_is_named(tmp_path):
+    (tmp_path / ".lock").symlink_to(".lock")
+    with pytest.raises(GroundlabError, match="a link points to itself"), run_folder.hold(tmp_path):
+        pass
+
+
+def test_times_are_of_a_clock_that_nobody_sets(monkeypatch):
+    usage = machine.Usage()
+    monkeypatch.setattr(time, "time", lambda: -30000.0)
+    assert 0 <= usage.so_far()["wall_seconds"] < 1000

@@ -137,6 +137,11 @@ def no_choices(handler: BaseHTTPRequestHandler, body: dict) -> None:
     _send(handler, json.dumps({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 0}}).encode())
 
 
+def error_beside_a_choice(handler: BaseHTTPRequestHandler, body: dict) -> None:
+    """A text that the server itself says is none."""
+    _send(handler, json.dumps({**json.loads(_completion("never seen")), "error": {"message": "overloaded"}}).encode())
+
+
 def html(handler: BaseHTTPRequestHandler, body: dict) -> None:
     """A proxy's page with status 200."""
     _send(handler, b"<html>please log in</html>", kind="text/html; charset=utf-8")

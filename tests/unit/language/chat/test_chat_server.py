@@ -123,6 +123,13 @@ def test_tokens_and_cost_count_what_lost_answers_took():
     assert reply.cost == pytest.approx((70 * 10 + 9 * 100) / 1e6)
 
 
+def test_a_text_with_an_error_beside_it_is_no_reply_and_is_asked_again(tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    with serving.ChatServer(serving.error_beside_a_choice, serving.answer("here")) as server:
+        assert Recording(client(server), Ledger(file), "openai").reply(QUESTION, Sampling()) == "here"
+    assert [json.loads(line)["reply"] for line in file.read_text().splitlines()] == ["here"]
+
+
 def test_a_question_is_paid_once_and_the_ledger_says_what_for(tmp_path):
     file = tmp_path / "ledger.jsonl"
     with serving.ChatServer(serving.status(500), serving.answer("here")) as server:
