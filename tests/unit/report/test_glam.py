@@ -14,7 +14,7 @@ import pytest
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab.plan import PlannedRun
-from groundlab.papers.glam import arms, figures, pretraining_exhibits, tables
+from groundlab.papers.glam import arms, figures, pretraining_exhibits, pretraining_study, tables
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
@@ -215,6 +215,28 @@ def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
     assert table.loc["25% of the steps (seed 0)", "synonyms of the colours"] == "–"
 
 
+def test_the_study_of_pretraining_compares_recipes_at_equal_temperature_only(tmp_path):
+    folder = tmp_path / "1.0.0-full-20260101-abcdef1"
+    for name in ("", "-no-spatial"):
+        for seed, at in ((0, 1), (0, 2.1436), (1, 1), (1, 2.1436)):
+            model = {"model": f"quick-t5{name}-s{seed}", "temperature": at}
+            variant = f"model/{model['model']}-{at}"
+            read = {"sampled": 0.9, "sampled synonyms": at / 3}
+            store(folder, "glam", 0, read, [0.5, 0.7 if name else 0.9], variant=variant, **model)
+            store(folder, "zero-shot", 0, {"sampled": 0.4, "first-finished": 0.3}, variant=variant, **model)
+    alone = {"model": "quick-t5-quarter-s0", "temperature": "stored"}
+    store(folder, "glam", 0, {"sampled": 0.5}, [0.2], variant="model/quarter", **alone)
+    drawn = pretraining_study.study(load(folder))
+    learning, words = drawn.axes
+    marks = [line.get_ydata()[0] for line in learning.lines if line.get_marker() in "o^"]
+    assert sorted(marks) == pytest.approx([60] * 4 + [70] * 4), "two recipes, two seeds, two temperatures"
+    stars = [line.get_ydata()[0] for line in learning.lines if line.get_marker() == "*"]
+    assert stars == [30] * 8, "each beside its own model before tuning"
+    left = {line.get_ydata()[0] for line in words.lines if line.get_marker() in "o^"}
+    assert left == {34, 72, 90}, "other words at two temperatures, the usual ones hollow"
+    assert not any("1.77" in each.get_text() for each in drawn.legends[0].get_texts()[:2])
+
+
 def test_episodes_counted_as_they_finish_are_a_policy_of_their_own(tmp_path):
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     store(folder, "glam", 0, {"sampled": 0.5, "first-finished": 0.9}, [0.2])
@@ -239,8 +261,9 @@ def test_all_exhibits_are_drawn(glam_results):
     drawn = {each.exhibit.id: each for each in draw_all(glam_results, "glam")}
     assert {"glam-agents", "glam-curves", "glam-efficiency", "glam-generalization", "glam-doses"} <= set(drawn)
     assert drawn["glam-doses"].skipped, "no model of ours with probes"
+    assert drawn["glam-pretraining"].skipped, "no two recipes at one temperature"
     assert drawn["glam-sizes"].skipped, "one number of actions and of objects"
-    assert not any(each.skipped for name, each in drawn.items() if not re.search("dose|prob|sizes", name))
+    assert not any(each.skipped for name, each in drawn.items() if not re.search("dose|prob|sizes|pretraining", name))
     assert all(path.stat().st_size > 200 for each in drawn.values() for path in each.paths)
 
 

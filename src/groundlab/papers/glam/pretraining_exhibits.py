@@ -200,13 +200,18 @@ def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
     return sorted(there, key=lambda pair: (pair[1]["probes"][BINDING], temperature(pair[0].settings)))
 
 
-def dose_name(facts: dict[str, Any]) -> str:
-    """`all, seed 0`, `a quarter of the steps`, `no affordances`, `stock initial values`."""
+def recipe_name(facts: dict[str, Any]) -> str:
+    """`all`, `25% of the steps`, `no affordances`, `stock initial values`."""
     recipe = facts["recipe"]
     parts = [f"no {', '.join(recipe['leave_out'])}"] if recipe["leave_out"] else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
     parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
-    return (", ".join(parts) or "all").replace("_", " ") + f" (seed {recipe['seed']})"
+    return (", ".join(parts) or "all").replace("_", " ")
+
+
+def dose_name(facts: dict[str, Any]) -> str:
+    """The recipe and its pretraining seed: `all (seed 0)`."""
+    return f"{recipe_name(facts)} (seed {facts['recipe']['seed']})"
 
 
 @exhibit(

@@ -1,0 +1,139 @@
+"""What pretraining gives at equal temperature: recipes by pretraining seeds by temperatures, tuned by the same PPO."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from groundlab.papers.glam.arms import STYLES, GlamArm, glam_arms, temperature
+from groundlab.papers.glam.pretraining_exhibits import doses, recipe_name
+from groundlab.report.exhibits import exhibit
+from groundlab.report.records import FIRST_FINISHED, Records
+from groundlab.report.statistics import Estimate
+from groundlab.report.style import PALETTE, new_figure
+
+_MARKERS = ("o", "^", "s", "D", "v")
+"""One a pretraining seed."""
+_WHOLE, _VERBS = "all", "synonyms"
+_IN_LINES = {_WHOLE: "the whole\npretraining", "stock initial values": "stock initial\nvalues"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A recipe's model of one pretraining seed, tuned at one temperature."""
+
+    arm: GlamArm
+    recipe: str
+    seed: int
+    temperature: float
+
+
+def cells(records: Records) -> list[Cell]:
+    """All tuned models whose temperature is known, the recipe that binds least first."""
+    found = ((arm, facts, temperature(arm.settings)) for arm, facts in doses(records))
+    return [
+        Cell(arm, recipe_name(facts), facts["recipe"]["seed"], round(at, 2))
+        for arm, facts, at in found
+        if isinstance(at, int | float)
+    ]
+
+
+@exhibit(
+    "glam-pretraining",
+    "What pretraining gives at equal temperature, in each pretraining seed",
+    methods=("glam",),
+    beside=("zero-shot", "random"),
+)
+def study(records: Records) -> Figure | None:
+    """Success while models learn, by recipe, and under other words for the actions, by temperature.
+
+    A mark is one pretraining seed, its bar the 95 % interval over PPO seeds. None where no two recipes were tuned at
+    one temperature.
+    """
+    found, every = cells(records), glam_arms(records)
+    recipes = {at: {each.recipe for each in found if each.temperature == at} for at in _temperatures(found)}
+    shared = [at for at in recipes if len(recipes[at]) > 1]
+    if not shared:
+        return None
+    tuned = [each for each in found if each.temperature in shared or each.recipe == _WHOLE]
+    colours = dict(zip(_temperatures(tuned), PALETTE, strict=False))
+    figure, axes = new_figure(10.4, 4.8, 1, 2, sharey=True)
+    _draw_recipes(axes[0, 0], [each for each in tuned if each.temperature in shared], every, colours)
+    _draw_other_words(axes[0, 1], [each for each in tuned if each.recipe == _WHOLE], every, colours)
+    entries = [
+        *(Line2D([], [], color=colours[at], linewidth=3, label=f"temperature {at:g}") for at in colours),
+        *(_entry(f"pretraining seed {seed}", marker=_marker(seed)) for seed in _seeds(tuned)),
+        _entry("one PPO seed", marker="."),
+        _entry("before tuning, as they finish", marker="*"),
+        _entry("in the usual words", marker="o", fillstyle="none"),
+        Line2D([], [], color=STYLES["random"].colour, linestyle="--", label="random actions"),
+    ]
+    figure.legend(handles=entries, loc="outside lower center", ncols=4)
+    return figure
+
+
+def _entry(label: str, **look: Any) -> Line2D:
+    return Line2D([], [], color="#666666", linestyle="none", label=label, **look)
+
+
+def _temperatures(tuned: list[Cell]) -> list[float]:
+    return sorted({each.temperature for each in tuned})
+
+
+def _seeds(tuned: list[Cell]) -> list[int]:
+    return sorted({each.seed for each in tuned})
+
+
+def _marker(seed: int) -> str:
+    return _MARKERS[seed % len(_MARKERS)]
+
+
+def _draw_recipes(axis: Axes, tuned: list[Cell], every: list[GlamArm], colours: dict[float, str]) -> None:
+    """Success while learning: recipes side by side, temperatures and pretraining seeds beside each other in each."""
+    recipes, shared, seeds = list(dict.fromkeys(each.recipe for each in tuned)), _temperatures(tuned), _seeds(tuned)
+    for each in tuned:
+        place = recipes.index(each.recipe) + _aside(each.temperature, shared, 0.42) + _aside(each.seed, seeds, 0.1)
+        successes = each.arm.training_success().ravel()
+        axis.plot(np.full(len(successes), place), successes, ".", color=colours[each.temperature], alpha=0.35)
+        _draw_mark(axis, place, each.arm.efficiency(), colours[each.temperature], each.seed)
+        before = next((arm for arm in every if _is_untuned(arm, each)), None)
+        if before and (level := before.estimate(FIRST_FINISHED)):
+            axis.plot(place, level.value, "*", color=STYLES["zero-shot"].colour, markersize=8)
+    axis.set_xticks(range(len(recipes)), [_IN_LINES.get(recipe, recipe.replace(", ", ",\n")) for recipe in recipes])
+    axis.set(title="while it learns", ylabel="success [%]", ylim=(0, 103))
+
+
+def _draw_other_words(axis: Axes, whole: list[Cell], every: list[GlamArm], colours: dict[float, str]) -> None:
+    """Success after tuning under other words for the actions, hollow in the usual ones; the line is chance."""
+    shown = [each for each in whole if each.arm.scores(f"{each.arm.policy} {_VERBS}") is not None]
+    temperatures = _temperatures(shown)
+    for each in shown:
+        place = temperatures.index(each.temperature) + _aside(each.seed, _seeds(shown), 0.16)
+        for policy, fill in ((f"{each.arm.policy} {_VERBS}", "full"), (each.arm.policy, "none")):
+            _draw_mark(axis, place, each.arm.estimate(policy), colours[each.temperature], each.seed, fillstyle=fill)
+    chance = [arm for arm in every if arm.kind == "random" and shown and arm.world == shown[0].arm.world]
+    for level in filter(None, (arm.estimate(arm.policy) for arm in chance)):
+        axis.axhline(level.value, color=STYLES["random"].colour, linestyle="--")
+    axis.set_xticks(range(len(temperatures)), [f"{at:g}" for at in temperatures])
+    axis.set(title="other words for the actions, after tuning\n(the whole pretraining)", xlabel="temperature")
+
+
+def _aside(value: float, values: list[Any], step: float) -> float:
+    """How far from the middle the mark of one of several values stands."""
+    return step * (values.index(value) - (len(values) - 1) / 2)
+
+
+def _is_untuned(arm: GlamArm, cell: Cell) -> bool:
+    """Whether an arm is the model of a cell before tuning, at its temperature and with its actions."""
+    same = all(arm.settings.get(name) == cell.arm.settings.get(name) for name in ("model", "action_space"))
+    at = temperature(arm.settings)
+    return arm.kind == "zero-shot" and same and isinstance(at, int | float) and round(at, 2) == cell.temperature
+
+
+def _draw_mark(axis: Axes, x: float, level: Estimate | None, colour: str, seed: int, **look: Any) -> None:
+    if level:
+        spread = [[level.value - level.low], [level.high - level.value]] if level.known else None
+        axis.errorbar(x, level.value, spread, fmt=_marker(seed), color=colour, markersize=6, elinewidth=1, **look)
