@@ -79,7 +79,8 @@ def play(
         raise unknown_name("world", world, LEVELS, hint=f"of {protocol}")
     answer = _answerer(protocol, method, settings or {}, seed)
     chosen = parse_layouts(parse(ChatAgentSettings, {"layouts": layouts}, "--layouts").layouts) if layouts else LAYOUTS
-    policy = "scripted" if getattr(answer, "keywords", {}).get("maker") is RULE else method
+    if record is not None:
+        storage.make_folder(record)
     rows, left_out = [], {}
     for level in WORLDS[task] if world is None else (world,):
         env = worlds.GridEnv(level)
@@ -92,12 +93,12 @@ def play(
             row, played = _judge(question, env, reply)
             rows.append({"kind": level, "layout": layout, **row, "reply": reply})
             if record is not None:
-                _record(record, question, rows[-1], played, (method, policy))
+                _record(record, question, rows[-1], played, method)
     if not rows:
         raise GroundlabError(f"{protocol} has nothing to ask: the bot has no plan for these layouts; give others")
     kinds = [[row for row in rows if row["kind"] == level] for level in dict.fromkeys(row["kind"] for row in rows)]
     measured = [{"kind": each[0]["kind"], **_measured(task, each)} for each in kinds]
-    outcome = {"policy": policy, "in_all": {"kind": "in all", **_measured(task, rows)}, "kinds": measured, "rows": rows}
+    outcome = {"policy": method, "in_all": {"kind": "in all", **_measured(task, rows)}, "kinds": measured, "rows": rows}
     return {"protocol": protocol, "method": method, "seed": seed, "left_out": left_out, "policies": [outcome]}
 
 
@@ -195,10 +196,9 @@ def _interval(name: str, rows: list[dict[str, Any]]) -> dict[str, float | int | 
     return {"value": found.value, "low": ends[0], "high": ends[1], "episodes": len(values)}
 
 
-def _record(folder: Path, question: Question, row: dict[str, Any], played: list[int], by: tuple[str, str]) -> None:
+def _record(folder: Path, question: Question, row: dict[str, Any], played: list[int], method: str) -> None:
     """Prompt, reply and verdict as text, and what was played as a file for `groundlab play --replay`."""
     stem = folder / f"{question.world}-{question.layout}"
-    storage.make_folder(folder)
     told = (f"{name}: {value}" for name, value in row.items() if name not in ("kind", "layout", "reply"))
     text = "\n".join([question.prompt, "", *(f"> {line}" for line in row["reply"].splitlines()), "", *told])
     storage.write_atomic(stem.with_suffix(".txt"), text + "\n")
@@ -209,8 +209,8 @@ def _record(folder: Path, question: Question, row: dict[str, Any], played: list[
         captions=[],
         actions=[ACTIONS[action] for action in played],
         replies=[row["reply"]],
-        method=by[0],
-        policy=by[1],
+        method=method,
+        policy=method,
         steps=len(played),
         success=question.task == "predict" or row["success"],
     )

@@ -5,14 +5,13 @@ first along x and then along y, and goes straight to the nearest thing that each
 """
 
 import re
-from itertools import pairwise
 
 import numpy as np
 
 from groundlab.language.chat import Scripted
 from groundlab.papers.babybench.follower import NAMES, Place, Step
 from groundlab.papers.babybench.questions import Question, State, actions_text, state_text, subgoals_text
-from groundlab.worlds.codes import ACTIONS, FORWARD, LEFT, PICKUP, RIGHT, STEP_X, STEP_Y, TOGGLE
+from groundlab.worlds.codes import ACTIONS, DROP, FORWARD, LEFT, PICKUP, RIGHT, STEP_X, STEP_Y, TOGGLE
 
 _CLAUSE = re.compile(r"(go to|pick up|open|put) (.+?)(?= and (?:go to|pick up|open|put) |, then | after you |$)")
 _THING = re.compile(r"^- (\w+) (\w+) at \((\d+), (\d+)\)", re.MULTILINE)
@@ -79,23 +78,17 @@ def _subgoals(prompt: str, place: Place) -> list[Step]:
 
 
 def _walk(state: State, steps: list[Step]) -> list[int]:
-    """Actions for subgoals on an empty plain."""
-    (x, y), direction = state
+    """Actions for subgoals on an empty plain: first along x, then along y."""
     actions: list[int] = []
-    verbs = dict(zip(NAMES[1:], (TOGGLE, TOGGLE, PICKUP, PICKUP + 1), strict=True))
+    verbs = dict(zip(NAMES[1:], (TOGGLE, TOGGLE, PICKUP, DROP), strict=True))
     for name, place in steps:
         if place is None:
             actions.append(verbs[name])
             continue
-        corners = [(x, y), (place[0], y), place]
-        for (left, top), (right, bottom) in pairwise(corners):
-            length = abs(right - left) + abs(bottom - top)
-            if length == 0:
-                continue
-            towards = (0 if right > left else 2) if right != left else (1 if bottom > top else 3)
+        while place not in (state[0], _moved(state, [ACTIONS[FORWARD]])[0]):
+            (x, y), direction = state
+            towards = (0 if place[0] > x else 2) if place[0] != x else (1 if place[1] > y else 3)
             turns = (towards - direction) % 4
-            direction, stop = towards, (right, bottom) == place
-            actions += [LEFT] if turns == 3 else [RIGHT] * turns
-            actions += [FORWARD] * (length - stop)
-            x, y = right - stop * STEP_X[towards], bottom - stop * STEP_Y[towards]
+            actions.append(FORWARD if turns == 0 else LEFT if turns == 3 else RIGHT)
+            state = _moved(state, [ACTIONS[actions[-1]]])
     return actions
