@@ -114,7 +114,8 @@ def test_the_bot_adds_what_a_decomposition_leaves_out_and_that_is_counted():
     assert row["assistance"] == pytest.approx(sum(k >= 1 for k in range(question.added)) / question.added)
     short = judge(question, questions.subgoals_text(whole[:-1]))
     assert not short["success"] and short["assistance"] == 0
-    senseless = judge(question, questions.subgoals_text([("DropSubgoal", None), ("CloseSubgoal", None), *whole]))
+    padded = [whole[0], ("DropSubgoal", None), ("CloseSubgoal", None), *whole[1:]]
+    senseless = judge(question, questions.subgoals_text(padded))
     assert senseless["precision"] == 100  # what makes no sense is passed over
     assert not judge(question, "ANSWER:\n(GoNextToSubgoal, (99, 99))")["success"]
 
