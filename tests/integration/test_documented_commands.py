@@ -103,7 +103,7 @@ def understood(words: list[str]) -> None:
         settings |= {"layouts": given["layouts"]} if given.get("layouts") else {}
         if given.get("protocol"):
             test = protocols.check(given["protocol"], given["method"])
-            registry.resolve_settings(given["method"], test.kinds["goto"][0], settings)
+            registry.resolve_settings(given["method"], next(iter(test.kinds.values()))[0], settings)
         elif name == "run":
             registry.resolve(given["method"], given["world"], given["seed"], settings)
         else:

@@ -1,6 +1,7 @@
 """`groundlab evaluate METHOD --protocol balrog`: an agent on another project's benchmark, by kind of task.
 
 groundlab evaluate random --protocol balrog --layouts 0-49
+groundlab evaluate chat --protocol babybench-plan --world BabyAI-GoToLocal-v0 --record out/plans
 groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.json
 """
 
@@ -12,17 +13,22 @@ from groundlab.cli.printing import print_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
+_QUESTIONS = "babybench"  # protocols that ask instead of play: on a world of one's own, and recorded
 
-def check_choice(world: str | None, protocol: str | None, watched: bool) -> str:
+
+def check_choice(world: str | None, protocol: str | None, show: bool, record: bool) -> str:
     """The world of an evaluation, empty for a protocol. Raises GroundlabError unless there is one of the two.
 
-    watched: somebody wants to see the dialogue or record it, which a protocol does not offer.
+    show, record: somebody wants to see the dialogue or keep it, which not every protocol offers.
     """
+    asks = protocol is not None and protocol.startswith(_QUESTIONS)
     if world is None and protocol is None:
         raise GroundlabError("no world is named; give --world NAME (groundlab worlds lists all), or --protocol balrog")
-    if world is not None and protocol is not None:
+    if world is not None and protocol is not None and not asks:
         raise GroundlabError(f"--protocol {protocol} has worlds of its own; leave out --world")
-    if protocol is not None and watched:
+    if asks and show:
+        raise GroundlabError(f"--protocol {protocol} shows no dialogue; give --record FOLDER, which keeps it")
+    if protocol is not None and not asks and (show or record):
         raise GroundlabError(f"--protocol {protocol} shows no dialogue; leave out --show and --record")
     return world or ""
 
@@ -35,8 +41,13 @@ def play_protocol(
     checkpoint: Path | None,
     seed: int | None,
     json_file: Path | None,
+    world: str | None = None,
+    record: Path | None = None,
 ) -> None:
-    """Play a protocol and print success by kind, one line a policy and kind; `json_file` gets all of it."""
+    """Play a protocol and print success by kind, one line a policy and kind; `json_file` gets all of it.
+
+    world, record: of protocols that ask questions.
+    """
     from groundlab.core.run import load_checkpoint
     from groundlab.papers import protocols, registry
 
@@ -54,15 +65,28 @@ def play_protocol(
             raise GroundlabError(f"{checkpoint} is a checkpoint of method {trained.spec.method}, not {method}")
         settings = overlay(trained.spec.settings, settings)
         seed = trained.spec.seed if seed is None else seed
-    outcome = protocols.play(protocol, method, settings, layouts, seed or 0, trained)
+    outcome = protocols.play(protocol, method, settings, layouts, seed or 0, trained, world, record)
     for policy in outcome["policies"]:
         for each in (*policy["kinds"], policy["in_all"]):
             interval = f"{each['success']:.1f} % [{each['low']:.1f}, {each['high']:.1f}]"
-            played = f"{each['episodes']} episodes, {each['steps']:.1f} steps"
-            line = f"{protocol}, {method} ({policy['policy']}), {each['kind']}: {interval}, {played}"
+            line = f"{protocol}, {method} ({policy['policy']}), {each['kind']}: {interval}, {_played(each)}"
             print_text(line)
     for reason in outcome["left_out"].values():
         print_text(f"not played: {reason}")
     if json_file:
         storage.write_json(json_file, outcome)
         print_text(f"wrote {json_file}")
+    if record:
+        print_text(f"recorded {record}")
+
+
+def _played(kind: dict[str, Any]) -> str:
+    """What a line says besides success: episodes and steps, or questions and what was measured of the answers."""
+    if "steps" in kind:
+        return f"{kind['episodes']} episodes, {kind['steps']:.1f} steps"
+    parts = [f"{kind['episodes']} questions"]
+    for name, found in kind.items():
+        if isinstance(found, dict) and found.get("value") is not None:
+            ends = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
+            parts.append(f"{name} {found['value']:.2f}{ends}")
+    return ", ".join([*parts, *(f"{count} with {lack}" for lack, count in kind["unreadable"].items())])

@@ -143,7 +143,8 @@ def evaluate(
     settings: dict[str, Any],
     world: Annotated[str | None, typer.Option("--world", help="A world; `groundlab worlds` lists all.")] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", help="In place of a world, others' test: balrog, balrog-corrected.")
+        str | None,
+        typer.Option("--protocol", help="Others' test: balrog, balrog-corrected, babybench-{predict,plan,decompose}."),
     ] = None,
     layouts: Annotated[
         str | None, typer.Option("--layouts", help="Test layouts (reset seeds), first-last; 0-99 of a world.")
@@ -162,9 +163,10 @@ def evaluate(
     from groundlab.lab.machine import check_devices
     from groundlab.papers import registry
 
-    world = check_choice(world, protocol, watched=show or record is not None)
+    named = check_choice(world, protocol, show, record is not None)
     if protocol is not None:
-        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file)
+        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file, world, record)
+    world = named
     registry.check_world(method, world)
     for target in [each for each in (json_file, record and record / "0.gif") if each]:
         storage.check_file(target)

@@ -6,16 +6,19 @@
 BALROG (Paglieri et al., ICLR 2025), task BabyAI: five kinds of task of BabyAI-MixedTrainLocal-v0, the kind fixed, no
 distractors, ten episodes a kind, each to its level's own time limit (64 steps, or 128). "balrog-corrected" is the same
 with a prompt that does not mislead (docs/papers/worlds.md#later-work).
+
+LLM-BabyBench's tasks are "babybench-predict", "babybench-plan" and "babybench-decompose" (`papers/babybench`).
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
-from groundlab.papers import registry
+from groundlab.papers import babybench, registry
 from groundlab.papers.method import Request
 from groundlab.report.statistics import bounds_of, mean_interval
 
@@ -27,10 +30,12 @@ class Protocol:
     name: str
     kinds: dict[str, tuple[str, ...]]
     """By kind, the names that one and the same level has in different papers."""
-    num_dists: int
-    layouts: str
-    prompt: str
+    num_dists: int | None = None
+    layouts: str = ""
+    prompt: str = ""
     """The prompt of agents that are given the rules; others have prompts of their own."""
+    task: str = ""
+    """Of babybench's, whose questions no agent plays as its own."""
 
 
 _LEVELS = {
@@ -45,6 +50,10 @@ _ACTIONS = {"goto": 3, "pickup": 4, "open": 6, "putnext": 5, "pick_up_seq_go_to"
 PROTOCOLS = {
     name: Protocol(name, _KINDS, num_dists=0, layouts="0-9", prompt=name) for name in ("balrog", "balrog-corrected")
 }
+PROTOCOLS |= {
+    f"babybench-{task}": Protocol(f"babybench-{task}", {level: (level,) for level in levels}, task=task)
+    for task, levels in babybench.WORLDS.items()
+}
 _PLAIN: dict[str, Any] = {"tests": [], "first_finished": 0, "fixed_mission": "", "swapped": False}  # no other tests
 
 
@@ -56,6 +65,9 @@ def check(protocol: str, method: str) -> Protocol:
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     test = PROTOCOLS[protocol]
+    if test.task:
+        babybench.check_method(protocol, method)
+        return test
     for kind in test.kinds:
         known = registry.schema_of(registry.get(method, _world(test, method, kind))).model_fields
         if missing := [name for name in ("layouts", "num_dists") if name not in known]:
@@ -72,13 +84,18 @@ def play(
     layouts: str | None = None,
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
+    world: str | None = None,
+    record: Path | None = None,
 ) -> dict[str, Any]:
     """Play a protocol: what was played, and for each policy of the agent success by kind and in all, with intervals.
 
     layouts: of each kind, "first-last". Kinds that an agent lacks the actions for are in "left_out", with the reason.
+    world, record: for babybench (`babybench.play`).
     Raises GroundlabError, one line, where the agent cannot play it at all.
     """
     test = check(protocol, method)
+    if test.task:
+        return babybench.play(test.task, method, settings, layouts, seed, world, record)
     plans = {kind: _settings(test, method, _world(test, method, kind), settings or {}, layouts) for kind in test.kinds}
     left_out = {kind: reason for kind, plan in plans.items() if (reason := _lacks(kind, plan))}
     if len(left_out) == len(plans):
