@@ -38,7 +38,7 @@ LAYOUTS, LIVES, BOT_LAYOUTS = 1000, 200, 100
 _MISSIONS = 5  # examples on a page
 _ACTIONS = 6  # of a grid world that chance draws from: all but "done", which does nothing
 _REWARD = "1 - 0.9 * steps / time limit when the mission is done, else 0"
-_TASK = "1, once, when {} is achieved"
+_TASK = "1, once, for the achievement {}"
 _HEALTH = "1 in a step with a new one of 22 achievements, and a tenth of the change in health"
 _NO_MISSION = "no observation tells a mission: what is paid for is the task"
 _NO_WORDS = "no words of its own: BabyAI-Text describes a view, and this world shows what is remembered"
@@ -111,7 +111,7 @@ def _of_crafter(world: CrafterWorld) -> dict[str, Any]:
         "language": "english",
         "level": "",
         "limits": (world.max_steps, world.max_steps),
-        "reward": _TASK.format(paid.replace("_", " ")) if paid else _HEALTH,
+        "reward": _TASK.format(paid) if paid else _HEALTH,
         "chance": _played(_lives(world)),
         "bot": None,
         "published": None,
