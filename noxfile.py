@@ -189,9 +189,11 @@ def review(session: nox.Session) -> None:
 
 @session
 def pages(session: nox.Session) -> None:
-    """HTML of the executed notebooks of the published results, in site/; words after `--` name another folder."""
+    """HTML of the worlds and of the published executed notebooks, in site/; words after `--` name another folder."""
     install(session)
-    run(session, "python", "-m", "groundlab.report.html_pages", *(session.posargs or ["site"]))
+    out = (session.posargs or ["site"])[0]
+    run(session, "python", "-m", "groundlab.pages.world_pages", f"{out}/worlds")
+    run(session, "python", "-m", "groundlab.report.html_pages", out)
 
 
 @session

@@ -175,8 +175,8 @@ def test_all_worlds_are_listed_with_what_they_ask(groundlab):
 
 
 def test_every_world_is_in_one_group():
-    from groundlab.cli.play import GROUPS, group_of
     from groundlab.worlds import WORLDS
+    from groundlab.worlds.facts import GROUPS, group_of
 
     groups = [group_of(world) for world in WORLDS.values()]
     assert set(groups) == set(GROUPS) - {"worlds of other packages"}

@@ -1,6 +1,7 @@
-"""The worlds in a terminal: the list of all, and one episode played by hand, by a trained agent, or once more.
+"""The worlds in a terminal: the list of all, the page of one, and an episode played by hand, by an agent, or once more.
 
     groundlab worlds --all
+    groundlab worlds BabyAI-GoToLocal-v0
     groundlab play BabyAI-MixedTrainLocal-v0 --seed 3
     groundlab play --agent out/glam --seed 3              # its probabilities; act in its place where you like
     groundlab play --replay out/recordings/0-sampled.json
@@ -10,7 +11,7 @@ The loop is in session.py, what is drawn in screen.py.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -23,29 +24,20 @@ from groundlab.cli.options import Seed
 from groundlab.cli.printing import PlainConsole, print_text, wide_console
 from groundlab.core.errors import GroundlabError
 
-if TYPE_CHECKING:
-    from groundlab.worlds.registry import World
-
-DOOR_KEY, BABYAI, REASONING, KNOWLEDGE, OTHER_BABYAI, MINIGRID, OTHER_PACKAGES = GROUPS = (
-    "door-key worlds (mediator)",
-    "BabyAI and BabyAI-Text (GLAM)",
-    "levels of the reasoning paper",
-    "levels of the knowledge paper",
-    "BabyAI's other levels",
-    "MiniGrid's rooms and doors",
-    "worlds of other packages",
-)
-
 
 def worlds(
+    world: Annotated[str | None, typer.Argument(help="Everything that is known of this one.")] = None,
     package: Annotated[bool, typer.Option("--all", help="Also the ids that run through minigrid, slower.")] = False,
     compile_: Annotated[
         bool, typer.Option("--compile", help="Compile them all now, so that no first use has to wait; then stop.")
     ] = False,
 ) -> None:
-    """List the worlds: grid, time limit, missions."""
+    """List the worlds: grid, time limit, missions; or say of one what it asks, tells and pays, and who succeeds."""
     from groundlab.worlds import families
+    from groundlab.worlds.facts import GROUPS, group_of
 
+    if world is not None:
+        return _show_world(world)
     if compile_:
         from groundlab.worlds.first_use import compile_worlds
 
@@ -57,15 +49,15 @@ def worlds(
         table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
     groups: dict[str, list[Any]] = {group: [] for group in GROUPS}
     for family in families().values():
-        for world in family.worlds.values():
-            group = group_of(world) if family.name in ("grid", "door-key") else family.title
-            groups.setdefault(group, []).append(world)
+        for row in family.worlds.values():
+            group = group_of(row) if family.name in ("grid", "door-key") else family.title
+            groups.setdefault(group, []).append(row)
     for group, members in groups.items():
         if members:
             table.add_row(Text(f"{group}: {len(members)}", "bold"))
-        for world in members:
-            words = f"{world.mission} ({world.summary})" if world.mission else world.summary
-            table.add_row(world.name, f"{world.width}x{world.height}", str(world.max_steps), words)
+        for row in members:
+            words = f"{row.mission} ({row.summary})" if row.mission else row.summary
+            table.add_row(row.name, f"{row.width}x{row.height}", str(row.max_steps), words)
         table.add_section()
     wide.print(table)
     if package:
@@ -74,16 +66,21 @@ def worlds(
         wide.print(Columns(others), highlight=False)
 
 
-def group_of(world: "World") -> str:
-    """The heading of GROUPS that a world of the grid engine is listed under."""
-    from groundlab.worlds import WORLDS
-    from groundlab.worlds.rules import ROOM_GRID
+def _show_world(name: str) -> None:
+    from groundlab.pages.world_pages import lines
+    from groundlab.worlds import facts
 
-    if world.name not in WORLDS:
-        return OTHER_PACKAGES
-    babyai = OTHER_BABYAI if world.levels[0].family == ROOM_GRID else BABYAI
-    prefixes = {"BabyAI-Text-": KNOWLEDGE, "BabyAI-": babyai, "Reasoning-": REASONING, "MiniGrid-": MINIGRID}
-    return next((group for prefix, group in prefixes.items() if world.name.startswith(prefix)), DOOR_KEY)
+    _check_world(name)
+    world = facts.of(name)
+    print_text(world.name, "bold")
+    if world.level:
+        print_text(f"layout 0 (what its letters mean: groundlab play {world.name})\n{world.level}")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for heading, texts in lines(world):
+        table.add_row(heading, "\n".join(texts))
+    wide_console().print(table, highlight=False)
 
 
 def _package_only() -> list[str]:

@@ -47,14 +47,16 @@ def write_pages(results: Path, out: Path) -> list[HtmlPage]:
             for notebook in sorted((results / version / paper / "executed").glob("*.ipynb")):
                 name = f"{notebook.stem}-{scale}.html"
                 title, body = _converted(notebook)
-                storage.write_atomic(out / name, _document(title, f'<p><a href="index.html">all pages</a></p>{body}'))
+                storage.write_atomic(
+                    out / name, document(title, f'<p><a href="index.html">all pages</a></p>{body}', _code_style())
+                )
                 pages.append(HtmlPage(paper, scale, version, title, name))
     if not pages:
         raise GroundlabError(f"{results} names no published notebooks; publish a version: groundlab figures --publish")
     for version in {page.version for page in pages}:
         if (results / version / "review.html").is_file():
             shutil.copyfile(results / version / "review.html", out / f"review-{version}.html")
-    storage.write_atomic(out / "index.html", _document("Executed notebooks", _index(pages, out)))
+    storage.write_atomic(out / "index.html", document("Executed notebooks", _index(pages, out)))
     return pages
 
 
@@ -73,14 +75,18 @@ def _converted(notebook: Path) -> tuple[str, str]:
     return (headings or [notebook.stem])[0], body
 
 
-def _document(title: str, body: str) -> str:
+def _code_style() -> str:
     from pygments.formatters import HtmlFormatter
 
-    style = _STYLE + HtmlFormatter().get_style_defs(".highlight")
+    return HtmlFormatter().get_style_defs(".highlight")
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """An HTML page in one file; `style` is CSS besides that of all pages."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}<title>{html.escape(title)}</title>'
-        f"<style>{style}</style></head><body>{body}</body></html>\n"
+        f"<style>{_STYLE}{style}</style></head><body>{body}</body></html>\n"
     )
 
 
@@ -92,7 +98,8 @@ def _index(pages: list[HtmlPage], out: Path) -> str:
         link = f'<a href="{page.file}">{html.escape(page.title)}</a>'
         rows.append(f"<tr><td>{page.paper}</td><td>{link}</td><td>{page.scale}</td><td>{judged}</td></tr>")
     head = "<tr><th>paper</th><th>page</th><th>scale</th><th>judged</th></tr>"
-    return f"<h1>Executed notebooks of the published results</h1><table>{head}{''.join(rows)}</table>"
+    worlds = '<p><a href="worlds/index.html">The worlds</a></p>' if (out / "worlds" / "index.html").is_file() else ""
+    return f"<h1>Executed notebooks of the published results</h1>{worlds}<table>{head}{''.join(rows)}</table>"
 
 
 def main() -> None:

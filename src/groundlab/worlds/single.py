@@ -24,7 +24,7 @@ class GridEnv(gym.Env):
     options: `kinds` and `num_dists`, as for the batch.
     """
 
-    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 3}  # noqa: RUF012 - Gymnasium's own declaration
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 3}  # type: dict[str, Any]  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(self, world: str, render_mode: str | None = None, **options: Any):
         if not isinstance(options.get("kinds", ""), str):
@@ -32,8 +32,8 @@ class GridEnv(gym.Env):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise GroundlabError(f"unknown render mode {render_mode!r}; use rgb_array or ansi")
         self.world, self.render_mode = configure(find(world), **options), render_mode
-        self.observation_space = observation_space(self.world.image_shape)
-        self.action_space = gym.spaces.Discrete(len(ACTIONS))
+        self.observation_space = observation_space(self.world.image_shape)  # type: gym.spaces.Dict
+        self.action_space = gym.spaces.Discrete(len(ACTIONS))  # type: gym.spaces.Discrete[np.int64]
         self.grids = empty_grids(1, self.world.width, self.world.height, self.world.levels, [0])
         self.grids.random[0] = seed_row(None)
         self._images, self._actions = np.zeros((1, *self.world.image_shape), np.uint8), np.zeros(1, np.int64)

@@ -45,7 +45,7 @@ class Wording:
     french: Literal["original", "correct"] = "original"
     nothing: bool = False  # say so when there is nothing to say, instead of an empty list
 
-    def __post_init__(self):
+    def __post_init__(self):  # type: () -> None
         known = {"article": ("original", "correct"), "walls": ("original", "always"), "french": ("original", "correct")}
         for field, values in known.items():
             if getattr(self, field) not in values:

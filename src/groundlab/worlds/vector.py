@@ -144,11 +144,11 @@ class GridVectorEnv(gym.vector.VectorEnv):
             raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
         self._mode = check_autoreset(autoreset)
         self.world, self.num_envs = configure(world, kinds, num_dists), num_envs
-        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
-        self.single_observation_space = observation_space(world.image_shape)
-        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode}  # type: dict[str, Any]
+        self.single_observation_space = observation_space(world.image_shape)  # type: gym.spaces.Dict
+        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))  # type: gym.spaces.Discrete[np.int64]
+        self.observation_space = batch_space(self.single_observation_space, num_envs)  # type: gym.Space[Any]
+        self.action_space = batch_space(self.single_action_space, num_envs)  # type: gym.Space[Any]
         self._missions = [""] * num_envs
         self._allocate(spread_kinds(self.world, kinds, num_envs))
         for env, each in enumerate(spread_seeds(seed, num_envs)):

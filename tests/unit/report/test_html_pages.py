@@ -37,6 +37,14 @@ def test_a_page_holds_text_code_and_outputs_and_is_listed_beside_its_review(resu
     assert (tmp_path / "site" / "review-1.0.0-quick-x.html").read_text() == "<p>claims</p>"
 
 
+def test_the_index_links_the_worlds_where_their_pages_are(results, tmp_path):
+    write_pages(results, tmp_path / "site")
+    assert "worlds/index.html" not in (tmp_path / "site" / "index.html").read_text()
+    storage.write_atomic(tmp_path / "site" / "worlds" / "index.html", "<p>worlds</p>")
+    write_pages(results, tmp_path / "site")
+    assert 'href="worlds/index.html"' in (tmp_path / "site" / "index.html").read_text()
+
+
 def test_where_nothing_is_published_one_line_says_so(tmp_path):
     with pytest.raises(GroundlabError, match="names no published notebooks"):
         write_pages(tmp_path, tmp_path / "site")

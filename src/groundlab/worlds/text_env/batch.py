@@ -42,7 +42,7 @@ class Words(gym.Space[str]):
 
     def __init__(self, words: Sequence[str], seed: int | None = None):
         super().__init__(None, None, seed)
-        self.words = tuple(words)
+        self.words = tuple(words)  # type: tuple[str, ...]
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
         """One of the words, drawn by the space's own generator; mask and probability are not used."""
@@ -108,7 +108,7 @@ class TextVectorEnv(gym.vector.VectorEnv):
         max_steps: int | None = None,
         autoreset: str = "next-step",
     ):
-        self.world = _with_words(world)
+        self.world = _with_words(world)  # type: Any
         self._family, grid = family_of(self.world.name), isinstance(self.world, World)
         _check(self.world, grid, prompt, invalid, max_steps, autoreset, wording)
         options: dict[str, Any] = {"num_dists": num_dists, "kinds": kinds}
@@ -117,14 +117,14 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self._envs: Any = make(self.world.name, num_envs, seed, autoreset=autoreset, **options)
         self.num_envs, self._grid, self._wording, self._max_steps = num_envs, grid, wording, max_steps
         names = self._family.actions(self.world)
-        self.actions = world_words(self.world, names)
+        self.actions = world_words(self.world, names)  # type: tuple[str, ...]
         self._style = PromptStyle(prompt, history, self.actions, self.world.language if grid else "english")
         self._numbers = {word: number for number, word in enumerate(self.actions)}
         self._done = ACTIONS.index("done") if grid else 0  # what does nothing
         self._idle, self._invalid = _idle_words(invalid, self.world, grid, self.actions), invalid
         self._next_step = autoreset == "next-step"
         mode = AutoresetMode.NEXT_STEP if self._next_step else AutoresetMode.DISABLED
-        self.metadata = {**self.metadata, "autoreset_mode": mode}
+        self.metadata = {**self.metadata, "autoreset_mode": mode}  # type: dict[str, Any]
         self._declare_spaces()
         self._known: dict[bytes, _View] = {}
         self._episodes = [_Episode("", deque(maxlen=history), deque(maxlen=history - 1)) for _ in range(num_envs)]
@@ -135,10 +135,10 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self._history = history
 
     def _declare_spaces(self) -> None:
-        self.single_observation_space = gym.spaces.Text(LONGEST, min_length=0, charset=_LETTERS)
-        self.single_action_space = Words(self.actions)
-        self.observation_space = gym.spaces.Tuple([self.single_observation_space] * self.num_envs)
-        self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(self.num_envs)])
+        self.single_observation_space = gym.spaces.Text(LONGEST, min_length=0, charset=_LETTERS)  # type: gym.spaces.Text
+        self.single_action_space = Words(self.actions)  # type: Words
+        self.observation_space = gym.spaces.Tuple([self.single_observation_space] * self.num_envs)  # type: gym.spaces.Tuple[str]
+        self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(self.num_envs)])  # type: gym.spaces.Tuple[str]
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None

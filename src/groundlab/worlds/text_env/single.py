@@ -22,7 +22,7 @@ class TextEnv(gym.Env[str, str]):
     `state` and `load_state` carry an episode to another moment, `spawn` to another environment.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium's own declaration
+    metadata = {"render_modes": ["ansi"]}  # type: dict[str, Any]  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class TextEnv(gym.Env[str, str]):
         }
         self._batch = TextVectorEnv(world, 1, autoreset="disabled", **self._options)
         self.world, self.actions, self.render_mode = self._batch.world, self._batch.actions, render_mode
-        self.observation_space = self._batch.single_observation_space
-        self.action_space = self._batch.single_action_space
+        self.observation_space = self._batch.single_observation_space  # type: gym.Space[str]
+        self.action_space = self._batch.single_action_space  # type: gym.Space[str]
         self._text = ""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
