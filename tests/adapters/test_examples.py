@@ -1,0 +1,55 @@
+"""The examples themselves, small: GRPO takes two steps, and a rule plays through OpenEnv. Run by `nox -s adapters`."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groundlab.assets import resolve_model
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, *words: str) -> str:
+    """What an example prints."""
+    command = [sys.executable, str(EXAMPLES / name), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_two_steps_of_grpo_change_every_weight_and_write_the_curve(tmp_path):
+    pytest.importorskip("trl", reason="nox -s adapters has it")
+    from safetensors.torch import load_file
+
+    small = ("--updates", "2", "--groups", "2", "--group", "4", "--replies", "2", "--tests", "8")
+    printed = run("grpo_babyai.py", "--out", str(tmp_path), *small)
+    assert re.search(r"success on 8 levels of BabyAI-GoToLocalS5N2-v0: \d+% before, \d+% after", printed)
+    with (tmp_path / "curve.csv").open() as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["update"] for row in rows] == ["0", "1", "2"]
+    assert [bool(row["test"]) for row in rows] == [True, False, True]
+    for row in rows[1:]:  # 8 episodes; an unknown word costs a tenth
+        assert 0 <= float(row["success"]) <= 1 and float(row["success"]) * 8 % 1 == 0
+        assert -2.5 <= float(row["return"]) <= float(row["success"])
+    before = load_file(Path(resolve_model("quick-llama-chat-s0")) / "model.safetensors")
+    after = load_file(tmp_path / "checkpoint-2" / "model.safetensors")
+    same = [name for name, weight in after.items() if weight.float().equal(before[name].float())]
+    assert after and not same
+
+
+def test_a_rule_plays_through_openenv_as_in_this_process():
+    pytest.importorskip("openenv", reason="nox -s adapters has it")
+    from groundlab.papers.worlds.reflex import reflex
+    from groundlab.worlds import TextEnv
+
+    env, won = TextEnv("BabyAI-GoToLocal-v0"), 0
+    for seed in range(4):
+        (_, info), past, over = env.reset(seed=seed), [], False
+        while not over:
+            past.append(reflex(info["mission"], info["descriptions"], past))
+            _, _, terminated, truncated, info = env.step(past[-1])
+            over = terminated or truncated
+        won += info["success"]
+    assert f"success {won / 4:.0%}," in run("openenv_babyai.py", "--episodes", "4")
