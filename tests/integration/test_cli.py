@@ -143,7 +143,8 @@ def test_the_benchmark_prints_and_writes_its_figures(groundlab, monkeypatch, tmp
     from groundlab.bench import measurement, worlds
 
     monkeypatch.setattr(measurement, "SECONDS", 0.02)
-    monkeypatch.setattr(worlds, "_VIEWS", 2000)
+    for name, small in {"_VIEWS": 2000, "TURNS": 1, "_CRAFTER_TURNS": 1, "_STEPS": 30, "_RESETS": 1}.items():
+        monkeypatch.setattr(worlds, name, small)
     code, out, _ = groundlab("bench", "worlds", "--json", tmp_path / "bench.json")
     stored = json.loads((tmp_path / "bench.json").read_text())
     assert code == 0 and "minigrid" in out and stored["hardware"]["cores"] >= 1

@@ -10,8 +10,8 @@ Random streams are keyed by method, world and settings (`Arm.key`), never by a l
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from groundlab.report.statistics import Estimate, bounds_of, difference_interval
 from groundlab.report.style import PlotStyle, with_styles
 
 Settings = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Arm:
     """Method, world and the settings that all its runs share, as JSON: what its random streams are named by."""
     style: PlotStyle
     """How its agent is called and drawn."""
+    known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was measured of it before, which nobody may change; `where` begins with nothing."""
 
     paper: ClassVar[str]
     styles: ClassVar[Mapping[str, PlotStyle]]
@@ -95,18 +98,31 @@ class Arm:
 
     def episodes(self, policy: str, metric: str = "success") -> pd.DataFrame | None:
         """The rows of the final evaluation; None where it was not played or the metric not recorded."""
-        rows = self.evaluations.loc[self.evaluations["policy"] == policy]
+        rows = self._once(policy, lambda: self.evaluations.loc[self.evaluations["policy"] == policy])
         return None if rows.empty or metric not in rows or rows[metric].isna().any() else rows
 
     def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
         """[seeds, layouts] of the final evaluation; None where it was not played or the metric not recorded."""
-        rows = self.episodes(policy, metric)
-        return None if rows is None else table(rows, metric, episode_columns(policy))
+
+        def make() -> np.ndarray | None:
+            rows = self.episodes(policy, metric)
+            return None if rows is None else table(rows, metric, episode_columns(policy))
+
+        return self._once((policy, metric), make)
 
     def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
         """The mean with its 95 % interval over seeds and layouts."""
-        scores = self.scores(policy, metric)
-        return None if scores is None else mean_interval(scores, trained=self.trained, bounds=bounds_of(metric))
+
+        def make() -> Estimate | None:
+            scores = self.scores(policy, metric)
+            return None if scores is None else mean_interval(scores, trained=self.trained, bounds=bounds_of(metric))
+
+        return self._once((policy, metric, "mean"), make)
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self.known:
+            self.known[key] = make()
+        return self.known[key]
 
     def training_success(self, frames: float = np.inf) -> np.ndarray:
         """[seeds, 1]: the mean success of training episodes over the first frames, in percent.
@@ -125,6 +141,10 @@ A = TypeVar("A", bound=Arm)
 
 def arms(records: Records, cls: type[A]) -> list[A]:
     """All arms of a paper: in the order of its styles, then by world, the usual ones before variants."""
+    return [*records.once(f"arms of {cls.paper}", lambda: _arms(records, cls))]
+
+
+def _arms(records: Records, cls: type[A]) -> list[A]:
     runs = records.runs.loc[records.runs["paper"] == cls.paper].to_dict("records")
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:

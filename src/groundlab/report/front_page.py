@@ -8,6 +8,7 @@ Publishing reviews every version that results/reference.json names, so that all 
 doing it twice changes nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,9 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import read_reference
+from groundlab.core.manifests import read_reference, read_version
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
-from groundlab.report.records import load
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
 from groundlab.report.verdicts import MISSED, NOT_RUN, SIGNS, counted, filled
@@ -158,11 +158,12 @@ def results_block(every: Sequence[Published]) -> str:
     offered, registered = plugins.load(plugins.PAPERS), exhibits()
     parts = []
     for each in every:
-        records = load(each.folder)
-        runs, hardware = records.of_paper(each.paper).runs, records.manifest.get("hardware", {})
-        planned = [run["status"] for run in records.manifest.get("runs", []) if run["paper"] == each.paper]
-        made = f"{len(runs)} runs ({planned.count('failed')} failed, {planned.count('missing')} missing), "
-        made += f"{runs['cpu_seconds'].sum():,.0f} CPU-seconds, {hardware.get('cpu', 'CPU not named')}"
+        facts = read_version(each.folder)
+        planned = [run for run in facts["runs"] if run["paper"] == each.paper]
+        states = Counter(run["status"] for run in planned)
+        seconds = sum(run["cpu_seconds"] for run in planned if run["status"] == "finished")
+        made = f"{states['finished']} runs ({states['failed']} failed, {states['missing']} missing), "
+        made += f"{seconds:,.0f} CPU-seconds, {facts['hardware'].get('cpu', 'CPU not named')}"
         parts.append(f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Claims: {each.counts('paper')}.")
         for name in offered[each.paper].page_tables:
             file = each.folder / each.paper / "tables" / f"{name}.md"

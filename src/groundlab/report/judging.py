@@ -119,7 +119,9 @@ def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
 def _select(records: Records, selector: Selector) -> pd.DataFrame:
     frame = {"end": records.evaluations, "worst test": records.tests}.get(selector.when, records.curves)
     policy = selector.policy if selector.when in ("end", "worst test") else None
-    rows = select(frame, method=selector.method, world=selector.world, policy=policy, settings=selector.settings)
+    method, world = selector.method, selector.world
+    rows = records.once(f"{selector.when} of {method} in {world}", lambda: select(frame, method=method, world=world))
+    rows = select(rows, method=method, world=world, policy=policy, settings=selector.settings)
     return rows if selector.kind is None else rows.loc[rows.get("kind", pd.Series(index=rows.index)) == selector.kind]
 
 

@@ -157,15 +157,20 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
 
     Raises GroundlabError when seeds differ in their columns, or when one seed was run twice with other settings.
     """
-    _refuse_duplicates(rows, columns)
-    pivot = rows.pivot(index="seed", columns=columns, values=metric)
+    seeds, row = np.unique(rows["seed"].to_numpy(), return_inverse=True)
+    names, column = np.unique(rows[columns].to_numpy(), return_inverse=True)
+    places = np.bincount(row * len(names) + column, minlength=len(seeds) * len(names))
+    if (places > 1).any():
+        _refuse_duplicates(rows, columns)
     without = rows[metric].isna().to_numpy()
     if without.any():
         run = rows.loc[without, "run"].iloc[0]
         raise GroundlabError(f"{run} has a row without a number for {metric}; delete its folder and reproduce again")
-    if pivot.isna().to_numpy().any():
+    if not places.all():
         raise GroundlabError(f"the seeds differ in their {columns}s; run the same reproduce command again")
-    return pivot.to_numpy(dtype=float)
+    values = np.empty((len(seeds), len(names)))  # by hand: pandas' pivot took a fifth of the time of a review
+    values[row, column] = rows[metric].to_numpy(dtype=float)
+    return values
 
 
 def holds_training(curves: pd.DataFrame) -> bool:

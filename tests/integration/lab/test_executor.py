@@ -15,6 +15,7 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
+from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor
 from groundlab.lab.worker import KEPT_MEMORY
@@ -62,14 +63,27 @@ def test_a_worker_keeps_no_holes_of_large_blocks():
     assert 300 < int(peak) < 620, "MB; at most four blocks are held at once"
 
 
-def test_a_failed_run_does_not_stop_the_others_and_makes_the_exit_code_non_zero(laboratory, rule_entry):
-    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
+def test_a_failed_run_stops_no_other_and_finished_ones_are_recognised_and_not_repeated(laboratory, rule_entry):
+    """One worker: a method that nobody knows, a ledger that is none, and two runs of an arm with a name of its own."""
+    (laboratory.root / "ledger.jsonl").write_text("not json\n")
+    named = {**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"], "arm": "asks/always/yes", "label": "always"}
+    settings = {"planner": "recorded", "ledger": str(laboratory.root / "ledger.jsonl"), "layouts": "0-4"}
+    laboratory.write_config([named, {**rule_entry, "settings": settings}])
     plan = lab.plan("mediator", scale="smoke")
-    broken = dataclasses.replace(plan.runs[0], spec=RunSpec(method="alwys", world="KeyInBox", seed=0), hash="b" * 16)
-    outcome = lab.run(dataclasses.replace(plan, runs=(broken, *plan.runs[1:])), workers=1)
-    assert outcome.finished == 2
-    assert "did you mean 'always'" in outcome.failed["b" * 16]
-    assert outcome.exit_code == 1
+    (torn,) = [run for run in plan.runs if run.arm == rule_entry["method"]]
+    fine = tuple(run for run in plan.runs if run is not torn)
+    broken = dataclasses.replace(torn, spec=RunSpec(method="alwys", world="KeyInBox", seed=0), hash="b" * 16)
+    outcome = lab.run(dataclasses.replace(plan, runs=(broken, torn, *fine)), workers=1)
+    assert (outcome.finished, len(outcome.failed), outcome.exit_code) == (2, 2, 1)
+    assert "did you mean 'always'" in outcome.failed["b" * 16] and "ledger.jsonl" in outcome.failed[torn.hash]
+    assert "Traceback" in (plan.folder_of(torn) / "log.txt").read_text()
+
+    files = [plan.folder_of(run) / "manifest.json" for run in fine]
+    before = [file.read_bytes() for file in files]
+    assert all((told := read_run(file.parent)) and told["arm"] == "asks/always/yes" for file in files)
+    assert lab.run(dataclasses.replace(plan, runs=fine), workers=1).exit_code == 0
+    assert [file.read_bytes() for file in files] == before
+    assert [run.hash for run in lab.plan("mediator", scale="smoke").pending()] == [torn.hash]
 
 
 def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkeypatch):
@@ -82,27 +96,6 @@ def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkey
         (tmp_path / folder / "levels.play_envs-77.py311.nbi").touch()
         executor.compile_worlds()
         assert len(compiled) == calls
-
-
-def test_a_failing_run_keeps_its_traceback_in_its_log(laboratory, rule_entry):
-    (laboratory.root / "ledger.jsonl").write_text("not json\n")
-    settings = {"planner": "recorded", "ledger": str(laboratory.root / "ledger.jsonl"), "layouts": "0-4"}
-    laboratory.write_config([{**rule_entry, "settings": settings}])
-    plan = lab.plan("mediator", scale="smoke")
-    outcome = lab.run(plan, workers=1)
-    assert "ledger.jsonl" in outcome.failed[plan.runs[0].hash]
-    assert "Traceback" in (plan.folder_of(plan.runs[0]) / "log.txt").read_text()
-
-
-def test_finished_runs_are_recognised_and_not_repeated(laboratory, rule_entry):
-    laboratory.write_config([rule_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    assert lab.run(plan, workers=1).finished == 1
-    file = plan.folder_of(plan.runs[0]) / "manifest.json"
-    before = file.read_bytes()
-    assert lab.run(plan, workers=1).exit_code == 0
-    assert file.read_bytes() == before
-    assert lab.plan("mediator", scale="smoke").pending() == []
 
 
 def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_continues_it(long_plan):

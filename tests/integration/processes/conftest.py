@@ -1,7 +1,7 @@
 """The small models and data of the papers' unit tests, for agents, sandboxes and servers in processes of their own."""
 
-import knowledge_data
 import pytest
+from knowledge_data import data, golden  # noqa: F401 - fixtures
 from tiny_models import write_chat_llama, write_t5
 
 
@@ -15,20 +15,3 @@ def tiny_t5(tmp_path_factory):
 def tiny_chat_llama(tmp_path_factory):
     """The folder of the Llama that converses."""
     return write_chat_llama(tmp_path_factory.mktemp("chat"))
-
-
-@pytest.fixture(scope="session")
-def golden():
-    return knowledge_data.golden()
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    """A dataset of two episodes, of views that a world can show."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return knowledge_data.write_data(tmp_path / "data")
-
-
-@pytest.fixture(scope="session")
-def fixed_replies():
-    return knowledge_data.FixedReplies

@@ -1,6 +1,7 @@
 """A language model that writes programs is asked, corrected and shown its results as in the paper's code."""
 
 import pytest
+from knowledge_data import FixedReplies
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
@@ -34,9 +35,9 @@ def sandbox():
         yield running
 
 
-def test_the_originals_scripted_run_takes_the_same_course(golden, data, sandbox, tmp_path, fixed_replies):
+def test_the_originals_scripted_run_takes_the_same_course(golden, data, sandbox, tmp_path):
     facts = golden["misc"]["label_code_run"]
-    chat = fixed_replies(facts["replies"])
+    chat = FixedReplies(facts["replies"])
     programs = write_programs(chat, warm, data, sandbox, Settings(rounds=3), seed=0)
     roles = [[message["role"] for message in asked] for asked in chat.prompts]
     assert roles == [[message["role"] for message in call] for call in facts["calls"]]
@@ -45,16 +46,16 @@ def test_the_originals_scripted_run_takes_the_same_course(golden, data, sandbox,
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == facts["files"]
 
 
-def test_a_fault_is_told_with_its_line_and_a_request_to_mend_it(golden, data, sandbox, fixed_replies):
-    chat = fixed_replies(golden["misc"]["label_code_run"]["replies"])
+def test_a_fault_is_told_with_its_line_and_a_request_to_mend_it(golden, data, sandbox):
+    chat = FixedReplies(golden["misc"]["label_code_run"]["replies"])
     write_programs(chat, warm, data, sandbox, Settings(rounds=1), seed=0)
     said = chat.prompts[-1][-1]["content"]
     order = ["compute_reward", "NameError: name 'undefined_name' is not defined", "corrected function"]
     assert [said.index(part) for part in order] == sorted(said.index(part) for part in order)
 
 
-def test_the_model_is_shown_five_windows_with_rewards_and_their_parts(data, sandbox, fixed_replies):
-    chat = fixed_replies([fenced('return 0.5, {"part": 0.25, "other": 0.25}')])
+def test_the_model_is_shown_five_windows_with_rewards_and_their_parts(data, sandbox):
+    chat = FixedReplies([fenced('return 0.5, {"part": 0.25, "other": 0.25}')])
     write_programs(chat, warm, data, sandbox, Settings(rounds=2), seed=0)
     said = chat.prompts[-1][-1]["content"]
     line = "The computed reward is 0.5000. Reward details: part: 0.2500, other: 0.2500."
@@ -69,30 +70,30 @@ def test_the_opening_says_what_the_paper_says():
     assert "```python" in request and "past_obs[-1] is the previous one" in request
 
 
-def test_a_labelling_that_was_stopped_does_not_pay_twice(data, sandbox, tmp_path, fixed_replies):
+def test_a_labelling_that_was_stopped_does_not_pay_twice(data, sandbox, tmp_path):
     said = [fenced(f'return float(past_actions[-1] == {n}), {{"part": {n}.0}}') for n in range(3)]
-    first = fixed_replies(said)
+    first = FixedReplies(said)
     ledger = Ledger(tmp_path / "ledger.jsonl")
     write_programs(Recording(first, ledger, "test"), warm, data, sandbox, Settings(rounds=2), seed=0)
-    again = fixed_replies(said[2:])
+    again = FixedReplies(said[2:])
     longer = write_programs(Recording(again, ledger, "test"), warm, data, sandbox, Settings(rounds=3), seed=0)
     assert len(first.prompts) == 2 and len(again.prompts) == 1
     replayed = write_programs(Recorded("fixed", ledger), warm, data, sandbox, Settings(rounds=3), seed=0)
     assert replayed == longer
 
 
-def test_the_program_chosen_is_the_newest_that_tells_windows_apart(data, sandbox, fixed_replies):
+def test_the_program_chosen_is_the_newest_that_tells_windows_apart(data, sandbox):
     said = ["return float(past_actions[-1]), {}", "return float(past_actions[0]), {}", "return 1.0, {}"]
-    chat = fixed_replies([fenced(body) for body in said])
+    chat = FixedReplies([fenced(body) for body in said])
     programs = write_programs(chat, warm, data, sandbox, Settings(rounds=3), seed=0)
     assert choose_program(programs, data, sandbox, seed=0) == programs[1]
     with pytest.raises(GroundlabError, match="none of 1 programs tells windows apart"):
         choose_program(programs[2:], data, sandbox, seed=0)
 
 
-def test_a_model_that_writes_no_program_is_one_clear_line(data, sandbox, fixed_replies):
+def test_a_model_that_writes_no_program_is_one_clear_line(data, sandbox):
     with pytest.raises(GroundlabError, match="wrote no working program in 2 replies"):
-        write_programs(fixed_replies(["I would rather not."]), warm, data, sandbox, Settings(attempts=2), seed=0)
+        write_programs(FixedReplies(["I would rather not."]), warm, data, sandbox, Settings(attempts=2), seed=0)
 
 
 def test_a_long_conversation_forgets_its_oldest_rounds_but_not_its_request(golden):

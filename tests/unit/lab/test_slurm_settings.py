@@ -59,9 +59,13 @@ def test_the_driver_is_lent_to_the_container_whatever_names_the_gpu_to_slurm(nv,
         ("methods: {glm: {minutes: 3}}\n", "did you mean 'glam'"),
         ("pages: {minutes: 1}\n", "pages: save_seconds must be shorter than the time limit"),
         ("gpu_runs: {gpu: 1}\n", "did you mean 'gpus'"),
+        ("partitoin: gpu\n", "cluster.yaml: unknown key 'partitoin'; did you mean 'partition'"),
+        ("minutes: 1\nsave_seconds: 60\n", "save_seconds must be shorter than the time limit"),
+        ("image: nowhere.sif\n", "image nowhere.sif does not exist; build it with"),
+        ("gpus: [1\n", "is not valid YAML"),
     ],
 )
-def test_a_block_that_cannot_work_is_refused_by_its_name(text, said, tmp_path):
+def test_settings_that_cannot_work_are_refused_by_name_before_anything_is_submitted(text, said, tmp_path):
     file = tmp_path / "cluster.yaml"
     file.write_text(text)
     with pytest.raises(GroundlabError, match=re.escape(said)):

@@ -196,12 +196,32 @@ def test_every_shipped_recipe_is_valid(name):
     assert load_recipe(name).stages
 
 
+def test_a_tokenizer_is_learnt_from_all_topics_whatever_a_recipe_leaves_out_and_however_it_trains():
+    other = tiny("llama", name="other", leave_out=["affordances"], dose=0.5, stages=tiny().stages[:1], batch_size=9)
+    assert pretraining.train_tokenizer(other).get_vocab() == pretraining.train_tokenizer(tiny()).get_vocab()
+
+
+@pytest.fixture
+def drawn_once(monkeypatch):
+    """What shipped models share is made once for all: the tokenizers that they began with, the questions of probes."""
+    monkeypatch.setattr(pretraining, "train_tokenizer", lambda each: TRAINED(each.seed, each.pieces, each.dialogue))
+    monkeypatch.setattr(probes, "_drawn", DRAWN)
+
+
+def _train(seed: int, pieces: int, dialogue: tuple[str, ...], train=pretraining.train_tokenizer):
+    stage = Stage(steps=1, topics=dict.fromkeys(dialogue, 1.0))
+    return train(tiny(seed=seed, pieces=pieces, stages=[stage]))
+
+
+DRAWN, TRAINED = cache(probes._drawn), cache(_train)
+
+
 def test_shipped_weights_are_under_sixteen_megabytes_in_all():
     assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 16_000_000
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_weights_belong_to_the_shipped_recipe(folder):
+def test_shipped_weights_belong_to_the_shipped_recipe(folder, drawn_once):
     stored = json.loads((folder / "recipe.json").read_text())
     recipe = load_recipe(stored["recipe"]["name"], seed=stored["recipe"]["seed"])
     assert stored["hash"] == recipe.hash and stored["recipe"] == recipe.model_dump()
@@ -211,7 +231,7 @@ def test_shipped_weights_belong_to_the_shipped_recipe(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_weights_know_what_their_recipe_says(folder):
+def test_shipped_weights_know_what_their_recipe_says(folder, drawn_once):
     stored = json.loads((folder / "recipe.json").read_text())
     loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
     words, model = tokenizer.load(folder), loader.from_pretrained(folder)

@@ -121,6 +121,15 @@ def seal_run(place: Path, **facts: Any) -> Record:
     return manifest
 
 
+def change_rows(place: Path, changes: Callable[[Record], Record], **facts: Any) -> None:
+    """Change each row of the first evaluation of a run by what `changes` says of it, and seal the run again."""
+    stored = json.loads((place / "evaluation.json").read_text())
+    for row in stored[0]["rows"]:
+        row |= changes(row)
+    (place / "evaluation.json").write_text(json.dumps(stored))
+    seal_run(place, **facts)
+
+
 def seal_version(folder: Path, **facts: Any) -> Record:
     """Write the manifest of a version of the runs that are there, as a finished one; returns it."""
     entries = []

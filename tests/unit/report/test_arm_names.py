@@ -4,7 +4,6 @@ import json
 
 import made_up
 import pytest
-import yaml
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse
@@ -36,17 +35,12 @@ def test_an_entry_that_measures_more_than_it_did_names_its_older_runs_and_other_
 
 def test_what_manifests_say_comes_before_what_configs_say_and_the_version_before_its_runs(tmp_path):
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
-    place = folder / "knowledge" / "runs" / "a"
-    place.mkdir(parents=True)
-    spec = {"method": "knowledge", "world": "BabyAI-Text-GoToLocal-RedBall-S10", "seed": 0, "settings": {}}
-    (place / "config.yaml").write_text(yaml.safe_dump(spec))
-    (place / "metrics.jsonl").write_text('{"iteration": 1}\n')
-    (place / "evaluation.json").write_text("[]")
+    world = "BabyAI-Text-GoToLocal-RedBall-S10"
+    place = made_up.store_run(folder, "knowledge", "knowledge", world, 0, [])
 
     def arm() -> list[str]:
         return load(folder).runs[["arm", "arm_label"]].to_numpy().ravel().tolist()
 
-    made_up.seal_run(place)
     assert arm() == ["knowledge", ""], "no entry has no settings"
     made_up.seal_run(place, arm="code", arm_label="")
     assert arm() == ["code", ""]

@@ -1,6 +1,5 @@
 """Verdicts: each class of claim holds and misses when it should; the published claims are well formed."""
 
-import json
 import shutil
 from decimal import Decimal
 
@@ -286,11 +285,8 @@ def test_a_verdict_says_that_its_seeds_either_learn_or_do_not(results):
     given = {"published": {"success": "64"}, "select": OURS, "margin": {"points": "200", "source": "for this test"}}
     assert "two groups" not in verdict(results, "interval", **given).reason
     for place in (*results.glob("mediator/runs/mediator-*-s3-*"), *results.glob("mediator/runs/mediator-*-s4-*")):
-        stored = json.loads((place / "evaluation.json").read_text())
-        for row in stored[0]["rows"]:
-            row["success"] = row["layout"] < 10
-        (place / "evaluation.json").write_text(json.dumps(stored))
-        made_up.seal_run(place, label=place.name.rpartition("-")[0])
+        label = place.name.rpartition("-")[0]
+        made_up.change_rows(place, lambda row: {"success": row["layout"] < 10}, label=label)
     found = verdict(results, "interval", **given)
     assert found.verdict == "within interval" and "seeds of trained policy fall into two groups" in found.reason
 

@@ -66,6 +66,14 @@ def test_running_success_counts_the_last_episodes_and_not_updates():
     assert success == pytest.approx([25.0, 80.0, 100 * 80.0 / 120])
 
 
+def test_what_is_kept_of_an_arm_is_of_one_policy_and_one_metric(glam_results):
+    agent = next(each for each in arms.glam_arms(load(glam_results)) if each.name == "glam")
+    named = [(policy, metric) for policy in ("sampled", "greedy") for metric in ("success", "steps", "return")]
+    for _ in ("measured", "kept"):
+        found = [agent.estimate(*each) for each in named]
+        assert [each and each.value for each in found] == pytest.approx([90, 20, 0.63, 80, 20, 0.56])
+
+
 def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
     learning = curve((200, 10.0), (200, 85.0), (200, 70.0))
     assert tables.frames_to(learning) == 2000

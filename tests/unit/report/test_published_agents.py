@@ -1,12 +1,9 @@
 """The exhibits of published language-model agents, drawn from the replay of one episode of each kind and submission."""
 
-import json
-
 import made_up
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from groundlab.pages import published_agents
 from groundlab.papers import registry
@@ -22,14 +19,9 @@ from groundlab.report.records import load
 def replayed(tmp_path_factory):
     """A results folder with the run `balrog`, one episode of each kind and submission."""
     folder = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
-    run = folder / "worlds" / "runs" / "balrog-s0"
-    run.mkdir(parents=True)
     settings = registry.resolve_settings("balrog", WORLD, {"episodes": 1})
-    config = {"method": "balrog", "world": WORLD, "seed": 0, "settings": settings}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    (run / "metrics.jsonl").write_text('{"iteration": 1}\n')
-    (run / "evaluation.json").write_text(json.dumps(registry.evaluate(Request("balrog", WORLD, 0, settings))))
-    made_up.seal_run(run, wall_seconds=1.0)
+    evaluations = registry.evaluate(Request("balrog", WORLD, 0, settings))
+    made_up.store_run(folder, "worlds", "balrog", WORLD, 0, evaluations, settings=settings)
     return folder
 
 

@@ -23,6 +23,14 @@ def test_rows_curves_and_tests_are_found_by_method_world_and_policy(results):
     assert set(tests["iteration"]) == {10, 20}
 
 
+def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole(results):
+    rows = select(load(results).evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
+    shuffled, wanted = rows.sample(frac=1, random_state=0), rows.pivot(index="seed", columns="layout", values="return")
+    assert table(shuffled, "return").tolist() == wanted.to_numpy().tolist()
+    with pytest.raises(GroundlabError, match="the seeds differ in their layouts"):
+        table(shuffled.iloc[1:], "return")
+
+
 def test_success_is_in_percent(results):
     rows = select(load(results).evaluations, method="hard-coded", world="SimpleDoorKey")
     assert table(rows, "success").mean() == 59.0

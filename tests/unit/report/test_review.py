@@ -135,6 +135,7 @@ def front_pages(root: Path) -> tuple[Path, Path]:
 def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
+    made_up.seal_version(published)
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
     readme, page = front_pages(tmp_path)
     publish(tmp_path)

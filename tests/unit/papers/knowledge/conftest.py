@@ -2,14 +2,9 @@
 
 import math
 
-import knowledge_data
 import pytest
 import torch
-
-
-@pytest.fixture(scope="session")
-def golden():
-    return knowledge_data.golden()
+from knowledge_data import data, golden  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")
@@ -38,15 +33,3 @@ def pattern():
         return (0.5 + 0.5 * torch.sin(0.13 * flat + k)).float().reshape(shape)
 
     return make
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    """A dataset of two episodes, of views that a world can show."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return knowledge_data.write_data(tmp_path / "data")
-
-
-@pytest.fixture(scope="session")
-def fixed_replies():
-    return knowledge_data.FixedReplies

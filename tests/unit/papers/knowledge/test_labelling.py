@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from knowledge_data import FixedReplies
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
@@ -18,8 +19,8 @@ def warm(draw):
     return Sampling(0.5, draw)
 
 
-def test_the_judge_is_told_both_segments_after_the_rules(data, fixed_replies):
-    chat = fixed_replies(["[Rank]\nA > B"])
+def test_the_judge_is_told_both_segments_after_the_rules(data):
+    chat = FixedReplies(["[Rank]\nA > B"])
     bk_pref.judge(chat, warm, data, bk_pref.LabelSettings(pairs=1, random_order=False), seed=0)
     system, user = (message["content"] for message in chat.prompts[0])
     order = ("Segment A", "valid", "coherent", "rewards", "sparingly", "[Thoughts]", "[Rank]")
@@ -27,11 +28,11 @@ def test_the_judge_is_told_both_segments_after_the_rules(data, fixed_replies):
     assert user.count("Agent history:") == 2 and user.index("Segment A:") < user.index("Segment B:")
 
 
-def test_a_judge_that_always_names_the_first_place_prefers_nobody(data, fixed_replies):
-    judged = bk_pref.judge(fixed_replies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
+def test_a_judge_that_always_names_the_first_place_prefers_nobody(data):
+    judged = bk_pref.judge(FixedReplies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
     assert len(judged.labels) == 400 and 0.4 < np.mean(judged.labels) < 0.6
     original = bk_pref.judge(
-        fixed_replies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=5, random_order=False), seed=0
+        FixedReplies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=5, random_order=False), seed=0
     )
     assert original.labels == [0.0] * 5
 
@@ -74,9 +75,9 @@ def test_merit_is_what_it_says(steps, now, merit):
     assert scripted.score_grid_segment(f"Agent history:\n{text}Current observation: {now}. \n") == merit
 
 
-def test_replies_without_a_preference_are_counted_and_dropped(data, fixed_replies):
+def test_replies_without_a_preference_are_counted_and_dropped(data):
     said = ["[Rank]\nA > B OR B > A OR A = B", "[Rank]\nB > A", "nothing"]
-    judged = bk_pref.judge(fixed_replies(said), warm, data, bk_pref.LabelSettings(pairs=4), seed=0)
+    judged = bk_pref.judge(FixedReplies(said), warm, data, bk_pref.LabelSettings(pairs=4), seed=0)
     assert judged.unreadable == 3 and len(judged.labels) == 1
     pairs = judged.pairs()
     assert pairs.first.states.shape == (1, 6, 3, 7, 7) and pairs.second.times.shape == (1, 6)
@@ -89,8 +90,8 @@ def test_replies_without_a_preference_are_counted_and_dropped(data, fixed_replie
     [(bk_pref.judge, bk_pref.LabelSettings(pairs=3)), (bk_goal.suggest, bk_goal.Settings(rounds=3))],
     ids=["judging", "suggesting"],
 )
-def test_a_labelling_goes_on_from_the_ledger(data, fixed_replies, tmp_path, label, settings):
-    ledger, first = Ledger(tmp_path / "ledger.jsonl"), fixed_replies(["[Rank]\nA > B\n- look around"])
+def test_a_labelling_goes_on_from_the_ledger(data, tmp_path, label, settings):
+    ledger, first = Ledger(tmp_path / "ledger.jsonl"), FixedReplies(["[Rank]\nA > B\n- look around"])
     expected = label(Recording(first, ledger, "test"), warm, data, settings, seed=0)
     assert len(first.prompts) == 3
     assert str(label(Recorded("fixed", ledger), warm, data, settings, seed=0)) == str(expected)
@@ -98,8 +99,8 @@ def test_a_labelling_goes_on_from_the_ledger(data, fixed_replies, tmp_path, labe
         label(Recorded("fixed", ledger), warm, data, settings, seed=1)
 
 
-def test_goals_grow_in_one_conversation(data, fixed_replies, tmp_path):
-    chat = fixed_replies(["- Find a ball.\n- Look around.", "no list", "- Look around.\n- Go to a key. "])
+def test_goals_grow_in_one_conversation(data, tmp_path):
+    chat = FixedReplies(["- Find a ball.\n- Look around.", "no list", "- Look around.\n- Go to a key. "])
     library = bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=2), seed=0)
     assert library.goals == [["Find a ball.", "Look around."], ["Look around.", "Go to a key."]]
     assert [len(asked) for asked in chat.prompts] == [3, 5, 5]
@@ -112,17 +113,17 @@ def test_goals_grow_in_one_conversation(data, fixed_replies, tmp_path):
     assert stored == [[[0, 1], [1, 2]], {"Find a ball.": 0, "Look around.": 1, "Go to a key.": 2}]
 
 
-def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data, fixed_replies):
-    chat = fixed_replies(["- Look around."])
+def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data):
+    chat = FixedReplies(["- Look around."])
     bk_goal.suggest(chat, warm, data, bk_goal.Settings(rounds=6, max_prompt_tokens=900), seed=0)
     assert [len(asked) for asked in chat.prompts] != [3, 5, 7, 9, 11, 13]
     for asked in chat.prompts:
         assert asked[:2] == bk_goal.opening() and asked[-1]["role"] == "user"
 
 
-def test_an_adviser_without_a_list_is_one_clear_line(data, fixed_replies):
+def test_an_adviser_without_a_list_is_one_clear_line(data):
     with pytest.raises(GroundlabError, match="gave no list of goals in 2 replies"):
-        bk_goal.suggest(fixed_replies(["none"]), warm, data, bk_goal.Settings(attempts=2), seed=0)
+        bk_goal.suggest(FixedReplies(["none"]), warm, data, bk_goal.Settings(attempts=2), seed=0)
 
 
 def test_at_the_papers_scales_preferences_are_learnt_by_the_papers_network():

@@ -103,29 +103,25 @@ def test_where_the_distributions_differ_by_intent_there_is_no_gap_to_check(playe
     assert logprob_mismatch(rolled.rollout, estimates.reading, rolled.settings) is None
 
 
+def updated(rolled, kl: KLController, **options):
+    """The figures of one update."""
+    optimizer, rng = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3), np.random.default_rng(0)
+    given = (rolled.policy, optimizer, kl, rolled.rollout, rolled.settings, rng, rolled.chat_policy.end_token)
+    return update_policy(*given, **options)
+
+
 def test_a_policy_other_than_the_learner_is_noticed(played):
     rolled = played()
     with torch.no_grad():
         rolled.policy.model.get_input_embeddings().weight.mul_(1.1)
-    optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
-    given = (rolled.policy, optimizer, KLController(0.2), rolled.rollout, rolled.settings, np.random.default_rng(0))
     with pytest.raises(GroundlabError, match="drawn with other probabilities"):
-        update_policy(*given, end_token=rolled.chat_policy.end_token, check_mismatch=True)
+        updated(rolled, KLController(0.2), check_mismatch=True)
 
 
 def test_the_first_ratios_are_one_and_the_coefficient_moves_after_the_update(played):
     rolled = played(minibatch_size=16, kl_target=1e-6)
-    optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
     kl = rolled.settings.kl_controller()
-    figures = update_policy(
-        rolled.policy,
-        optimizer,
-        kl,
-        rolled.rollout,
-        rolled.settings,
-        np.random.default_rng(0),
-        rolled.chat_policy.end_token,
-    )
+    figures = updated(rolled, kl)
     assert figures["ratio"] == pytest.approx(1, abs=1e-5) and figures["approx_kl"] == pytest.approx(0, abs=1e-8)
     assert figures["kl_coefficient"] == 0.2
     assert kl.coefficient == pytest.approx(0.2 * (1 + 0.2 * 16 / 10_000))
@@ -149,17 +145,7 @@ def test_dropping_unfinished_learns_from_a_random_choice_of_exactly_so_many_repl
         "update",
         lambda back, opt, batch, *rest: sizes.append(batch) or update(back, opt, batch, *rest),
     )
-    optimizer = torch.optim.Adam(rolled.policy.parameters(), lr=1e-3)
-    kl = rolled.settings.kl_controller()
-    update_policy(
-        rolled.policy,
-        optimizer,
-        kl,
-        rolled.rollout,
-        rolled.settings,
-        np.random.default_rng(0),
-        rolled.chat_policy.end_token,
-    )
+    updated(rolled, rolled.settings.kl_controller())
     assert sum(len(segment.steps) for segment in rolled.rollout.segments) > 13
     assert len(sizes[0].lengths) == 13
     assert float(sizes[0].advantages.mean()) == pytest.approx(0, abs=1e-5)
