@@ -105,12 +105,12 @@ class Comparison:
         return found
 
 
-def compare(fresh: Path, reference: Path, paper: str | None = None) -> Comparison:
-    """Compare the finished runs of two folders, each a store of runs or a version; of one paper, or of all.
+def compare(fresh: Path, reference: Path, papers: Iterable[str] = ("*",)) -> Comparison:
+    """Compare the finished runs of two folders, each a store of runs or a version; of these papers, or of all.
 
     Raises GroundlabError for a folder without runs, and for records that are not as they were sealed.
     """
-    ours, theirs = _runs(fresh, paper), _runs(reference, paper)
+    ours, theirs = _runs(fresh, papers), _runs(reference, papers)
     result = Comparison([reference.name])
     for key in sorted(ours.keys() | theirs.keys()):
         if key not in theirs:
@@ -129,20 +129,21 @@ def beside_published(version: Path, papers: Iterable[str], scale: str) -> Compar
 
     Raises GroundlabError as `compare`.
     """
-    found = [
-        compare(version, reference, paper)
-        for paper in papers
-        if (reference := manifests.find_published(paper, scale, version.parent)) and reference != version
-    ]
+    published: dict[Path, list[str]] = {}
+    for paper in papers:
+        if (reference := manifests.find_published(paper, scale, version.parent)) and reference != version:
+            published.setdefault(reference, []).append(paper)
+    found = [compare(version, reference, theirs) for reference, theirs in published.items()]
     return sum(found[1:], found[0]) if found else None
 
 
-def _runs(folder: Path, paper: str | None) -> dict[str, Path]:
+def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
     """The folders of finished runs by what was run."""
     if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
         manifests.check_runs(folder)
         manifests.check_pages(folder)
-    found = [*folder.glob(".runs/*/evaluation.json*"), *folder.glob(f"{paper or '*'}/runs/*/evaluation.json*")]
+    places = (".runs/*", *(f"{paper}/runs/*" for paper in papers))
+    found = [file for place in places for file in folder.glob(f"{place}/evaluation.json*")]
     if not found:
         raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
     folders = [file.parent for file in found]

@@ -1,5 +1,9 @@
 """The local executor: worker processes that take the runs of a plan one after the other.
 
+The shortest paper comes first, and of each paper its longest run. A worker for which a paper has nothing left takes the
+next paper's runs, so no core waits while the last run of a paper goes on. While a paper's pages are made, one worker of
+several waits: that process takes its core.
+
 A GPU has one worker, which sees no other (CUDA_VISIBLE_DEVICES); runs that need none go on beside it on workers that
 see no GPU at all.
 
@@ -36,6 +40,8 @@ from groundlab.worlds import first_use
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
 SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
 
+OnEnd = Callable[[Plan, dict[str, str]], None]
+
 
 @dataclass
 class Outcome:
@@ -54,29 +60,39 @@ class Outcome:
 
 
 def run(
-    plan: Plan, workers: int | None = None, until: float | None = None, gpus: Sequence[str] | None = None
+    plan: Plan,
+    workers: int | None = None,
+    until: float | None = None,
+    gpus: Sequence[str] | None = None,
+    on_end: OnEnd = lambda part, failed: None,
+    makes_pages: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
 
+    on_end: called with a paper's part of the plan, and what failed so far (hash -> error line), as soon as its runs and
+    those of the papers before it have ended; not after a stop, and not where nothing was pending. makes_pages: whether
+    a process beside the workers has something to do.
     gpus: what CUDA_VISIBLE_DEVICES calls those to be used; by default all of this machine (machine.py). until: a
     reading of `time.monotonic()`; then runs save a checkpoint and stop, and none is started after it.
     Raises GroundlabError when `workers` is not positive, and for runs that want a GPU where there is none.
     """
     if workers is not None and workers < 1:
         raise GroundlabError(f"workers must be at least 1, not {workers}")
-    pending = {each.hash: each for each in plan.pending()}
+    parts, pending = plan.by_paper(), dict[str, PlannedRun]()
+    for part in parts:
+        for each in sorted(part.pending(), key=lambda each: (not each.needs_gpu, -each.estimate.seconds)):
+            pending.setdefault(each.hash, each)
     if not pending or os.environ.get(EXECUTED_VARIABLE) or is_over(until):
         return outcome_of(plan, {})
     check_devices(each.spec for each in pending.values())
     for each in pending.values():
         _tell_damage(each.label, plan.folder_of(each))
     compile_worlds()
-    longest_first = sorted(pending.values(), key=lambda each: (not each.needs_gpu, -each.estimate.seconds))
     found = [each.handle for each in machine.gpus()] if gpus is None else list(gpus)
-    count = workers or machine.core_count()
-    with stop_on_signals() as asked, progress_view(longest_first, count) as view:
-        pool = Pool(plan, longest_first, count, found, view, lambda: asked() or is_over(until))
-        pool.work()
+    count, waiting = workers or machine.core_count(), list(pending.values())
+    with stop_on_signals() as asked, progress_view(waiting, count) as view:
+        pool = Pool(plan, waiting, count, found, view, lambda: asked() or is_over(until), makes_pages)
+        pool.work(parts, on_end)
     return outcome_of(plan, pool.failed)
 
 
@@ -200,18 +216,19 @@ class Pool:
         gpus: list[str],
         view: View,
         stopping: Callable[[], bool],
+        makes_pages: Callable[[], bool],
     ):
         """gpus: those that a run each may have; without any known, GPU runs go one after the other, as CUDA chooses."""
         self._plan, self._waiting, self._count = plan, list(waiting), count
         self._gpus: list[str | None] = [*gpus] or [None]
         self._no_gpu = "" if gpus else None
-        self._view, self._stopping, self._stop_sent = view, stopping, False
+        self._view, self._stopping, self._stop_sent, self._makes_pages = view, stopping, False, makes_pages
         self._busy: dict[Connection, Worker] = {}
         self._idle: list[Worker] = []
         self.failed: dict[str, str] = {}
 
-    def work(self) -> None:
-        """Return when all runs have ended or, after a stop, when all workers have saved."""
+    def work(self, parts: list[Plan], on_end: OnEnd) -> None:
+        """Return when all runs have ended or, after a stop, when all workers have saved; parts that ended are told."""
         try:
             while self._hand_out():
                 ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)
@@ -219,13 +236,20 @@ class Pool:
                     self._on_message(worker)
                 if self._stopping():
                     self._pass_on_stop()
+                while parts and not self._stop_sent and self._has_ended(parts[0]):
+                    on_end(parts.pop(0), self.failed)
         finally:
             for worker in (*self._idle, *self._busy.values()):
                 worker.shutdown()
 
+    def _has_ended(self, part: Plan) -> bool:
+        going_on = [*self._waiting, *(worker.run for worker in self._busy.values() if worker.run)]
+        return {run.hash for run in part.runs}.isdisjoint(run.hash for run in going_on)
+
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""
-        while not self._stop_sent and len(self._busy) < self._count and (found := self._next()):
+        room = max(1, self._count - self._makes_pages())
+        while not self._stop_sent and len(self._busy) < room and (found := self._next()):
             next_run, visible = found
             self._waiting.remove(next_run)
             idle = next((each for each in self._idle if each.visible == visible), None)

@@ -1,8 +1,8 @@
-"""Notebooks made into pages by papermill, in a separate process while the next paper's runs go on.
+"""Notebooks made into pages by papermill, in a separate process while runs go on.
 
-    with PageProcess() as pages:
-        pages.begin([(notebook, parameters, output)], environment)
-        ...                                            # the next paper's runs
+    with PageProcess(environment) as pages:
+        pages.begin([(notebook, parameters, output)])
+        ...                                            # other runs
         pages.finish()                                 # GroundlabError where a notebook failed
 
 papermill takes a misspelt parameter silently and runs with the defaults, so names are checked before it starts.
@@ -12,13 +12,16 @@ The process shares no memory with ours, so that its output, its environment and 
 import logging
 import os
 import subprocess
+import sys
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from groundlab.core import storage
@@ -38,12 +41,14 @@ class Page(NamedTuple):
 
 
 class PageProcess:
-    """Makes the pages of one paper at a time; its end is awaited by `finish`, and leaving the block kills it."""
+    """Makes pages, those of one paper after those of another; leaving the block kills it."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """variables: what the notebooks find in their environment besides ours."""
+        self._variables = variables or {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._listener = threading.Thread()
-        self._failure = ""
+        self._answers = SimpleQueue[str]()
+        self._begun, self._made = 0, 0  # how often `begin` was called, and how much of that is done
 
     def __enter__(self) -> "PageProcess":
         return self
@@ -51,76 +56,97 @@ class PageProcess:
     def __exit__(self, *_: object) -> None:
         if self._process:
             self._process.kill()
-            self._end()
+            self._process.wait()
+            self._listener.join()
+            self._pipe.close()
 
-    def begin(self, pages: Sequence[Page], variables: Mapping[str, str]) -> None:
-        """Start on these pages, with these environment variables besides ours, after those before are done."""
-        from groundlab.lab.executor import start_child  # here, because it loads torch
+    def begin(self, pages: Sequence[Page], prepare: Callable[[], None] | None = None) -> None:
+        """Let it make these pages once those before are done; `prepare` is called there first."""
+        if not self._process:
+            from groundlab.lab.executor import start_child  # here, because it loads torch
 
-        self.finish()
-        self._process, pipe = start_child("groundlab.lab.notebooks", {**os.environ, **variables})
-        self._failure = "the process that makes pages died; the same command makes them again"
-        self._listener = threading.Thread(target=self._listen, args=(pipe, list(pages)), daemon=True)
-        self._listener.start()
+            self._process, self._pipe = start_child("groundlab.lab.notebooks", {**os.environ, **self._variables})
+            self._listener = threading.Thread(target=self._listen, daemon=True)
+            self._listener.start()
+        self._begun += 1
+        self._send((prepare, pages))
+
+    def is_busy(self) -> bool:
+        """Whether it makes pages at this moment."""
+        return self._made < self._begun
 
     def finish(self) -> None:
-        """Wait for the pages. Raises GroundlabError where one failed: a cell, a kernel, a full disk."""
+        """Wait for all pages. Raises GroundlabError where one failed: a cell, a kernel, a full disk."""
         if self._process:
-            self._listener.join()
-            self._end()
-            if self._failure:
-                raise GroundlabError(self._failure)
+            self._send(None)
+            if failure := self._answers.get():
+                raise GroundlabError(failure)
 
-    def _end(self) -> None:
-        assert self._process
-        self._process.wait()
-        self._listener.join()
-        self._process = None
+    def _send(self, content: object) -> None:
+        with suppress(OSError):  # it died: the listener has noted it
+            self._pipe.send(content)
 
-    def _listen(self, pipe: Connection, pages: list[Page]) -> None:
+    def _listen(self) -> None:
         """Say what the process tells, so that it does not break a progress view; keep how it ended."""
-        with pipe:
-            try:
-                pipe.send(pages)
-                while True:
-                    word, line = pipe.recv()
-                    if word == "say":
-                        say(line)
-                    else:
-                        self._failure = line
-                        return
-            except (EOFError, OSError):
-                return
+        try:
+            while True:
+                word, line = self._pipe.recv()
+                if word == "say":
+                    say(line)
+                elif word == "made":
+                    self._made += 1
+                else:
+                    self._answers.put(line)
+        except (EOFError, OSError):
+            self._made = sys.maxsize
+            self._answers.put("the process that makes pages died; the same command makes them again")
 
 
 def serve(descriptor: int) -> None:
-    """The life of a page process: take pages from the pipe, make them, say how that ended; end with its parent.
+    """The life of a page process: take pages from the pipe and make them, until one fails; end with its parent.
 
-    In: a list of `Page`. Out: `("say", line)` now and then, at the end `("done", "" or an error's line)`.
+    In: a call that comes first and a list of `Page`, or None. Out: `("say", line)` now and then, `("made", "")` for
+    each list, and once all before a None are done `("done", "" or the first error's line)`.
     """
-    pipe = Connection(descriptor)
-    pages: list[Page] = pipe.recv()
-    threading.Thread(target=_end_with_parent, args=(pipe,), daemon=True).start()
-    failures = (_failure_of(page, tell=lambda line: pipe.send(("say", line))) for page in pages)
-    pipe.send(("done", next((failure for failure in failures if failure), "")))
+    pipe, waiting = Connection(descriptor), SimpleQueue[Any]()
+    threading.Thread(target=_receive, args=(pipe, waiting), daemon=True).start()
+    failure = ""
+    while True:
+        match waiting.get():
+            case None:
+                pipe.send(("done", failure))
+            case prepare, pages:
+                if not failure:
+                    failure = _failure_of(prepare, pages, tell=lambda line: pipe.send(("say", line)))
+                    if failure:  # runs may go on for hours
+                        pipe.send(("say", failure))
+                pipe.send(("made", ""))
 
 
-def _failure_of(page: Page, tell: Callable[[str], None]) -> str:
-    """Make a page; returns what went wrong in one line, empty if nothing did. A fault of ours shows its traceback."""
+def _receive(pipe: Connection, waiting: SimpleQueue[Any]) -> None:
+    """Take what is sent; the parent's end is ours, and kernels end with this process."""
     try:
-        run_notebook(*page, tell=tell)
+        while True:
+            waiting.put(pipe.recv())
+    finally:
+        os._exit(1)
+
+
+def _failure_of(prepare: Callable[[], None] | None, pages: Sequence[Page], tell: Callable[[str], None]) -> str:
+    """Make pages; returns what went wrong in one line, empty if nothing did. A fault of ours shows its traceback."""
+    page = None
+    try:
+        if prepare:
+            prepare()
+        for page in pages:
+            run_notebook(*page, tell=tell)
     except GroundlabError as error:
         return str(error)
     except Exception as error:
         traceback.print_exc()
-        return f"{page.notebook.name} failed: {type(error).__name__}: {first_line(error)}; report the lines above"
+        name = page.notebook.name if page else "collecting runs"
+        return f"{name} failed: {type(error).__name__}: {first_line(error)}; report the lines above"
     return ""
-
-
-def _end_with_parent(pipe: Connection) -> None:
-    """Nothing more is sent to us: what can be read is the parent's end. Kernels end with this process."""
-    pipe.poll(None)
-    os._exit(1)
 
 
 def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path, tell: Callable[[str], None] = say) -> Path:

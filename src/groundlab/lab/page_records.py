@@ -4,6 +4,7 @@ folder = records(lab.plan("glam"), "published")     # the records of the referen
 agent = load_agent("glam", folder)                  # its trained agent, ready to play
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import RunSpec, load_checkpoint
-from groundlab.lab.plan import Plan, results_folder
+from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, results_folder
 from groundlab.lab.versions import collect, copy_version
 from groundlab.papers import registry
 
@@ -22,9 +23,10 @@ def records(plan: Plan, source: str = "fresh", folder: str | Path | None = None)
     They are copied to `folder`, by default a scratch folder. Raises GroundlabError where nothing is published.
     """
     if source == "fresh":
-        from groundlab.lab.executor import run
+        if not os.environ.get(EXECUTED_VARIABLE):
+            from groundlab.lab.executor import run  # here, because it loads torch
 
-        run(plan)
+            run(plan)
         return collect(plan, folder)
     if source != "published":
         raise unknown_name("source", source, ("published", "fresh"))

@@ -10,7 +10,7 @@ import html
 import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -91,6 +91,14 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 over the hashes of all runs: equal for equal plans, whatever is finished."""
         return digest_json([self.scale, self.papers, sorted(run.hash for run in self.runs)])
+
+    def by_paper(self) -> list["Plan"]:
+        """A plan a paper, the shortest first, so that the first pages are there after minutes."""
+        parts = [
+            replace(self, experiments=(each,), runs=tuple(run for run in self.runs if run.paper == each.paper))
+            for each in self.experiments
+        ]
+        return sorted(parts, key=lambda part: sum(run.estimate.seconds for run in part.runs))
 
     def folder_of(self, run: PlannedRun) -> Path:
         """Where the store keeps a run."""

@@ -167,7 +167,8 @@ def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = Tr
         progress.TaskProgressColumn(),
         progress.TextColumn("{task.fields[figures]}", style="dim", markup=False),
     )
-    with progress.Progress(*columns, console=console) as bars:
+    # what is printed meanwhile stands above the bars, unless it goes to a file
+    with progress.Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty()) as bars:
         yield LiveView(runs, bars, workers, estimated)
 
 

@@ -4,17 +4,17 @@ The shortest paper comes first, so that there is something to read after minutes
 the same command finds the finished runs by their hashes and continues the started ones; a version that is already there
 is reused. What executes runs is imported after the plan, which is then quick.
 
-A paper's notebooks become pages while the next paper's runs go on (notebooks.py).
+A paper's records are collected, and its notebooks become pages, while the next paper's runs go on (notebooks.py).
 """
 
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
@@ -48,6 +48,7 @@ from groundlab.lab.versions import (
 if TYPE_CHECKING:
     from groundlab.lab.executor import Outcome
     from groundlab.lab.slurm.settings import SlurmSettings
+    from groundlab.report.verdicts import Verdicts
 
 EXECUTORS = ("local", "slurm", "none")
 _console = Console(markup=False)  # paths and errors may hold brackets
@@ -98,8 +99,11 @@ class _Execution:
     cluster: "SlurmSettings | None"
     wait: bool
 
-    def run(self, the_plan: Plan) -> "Outcome":
-        """Run what is pending, here or on a cluster; imported now, because workers' code loads torch."""
+    def run(self, the_plan: Plan, **beside: Any) -> "Outcome":
+        """Run what is pending, here or on a cluster; imported now, because workers' code loads torch.
+
+        beside: what the local executor is told of the pages that are made meanwhile.
+        """
         if self.cluster:
             from groundlab.lab.slurm.executor import run as run_on_cluster
 
@@ -108,7 +112,7 @@ class _Execution:
 
         if self.executor == "none":
             return outcome_of(the_plan, {})
-        return run(the_plan, self.workers, self.until, self.gpus)
+        return run(the_plan, self.workers, self.until, self.gpus, **beside)
 
 
 def reproduce(
@@ -152,7 +156,8 @@ def reproduce(
         return 0
     if ready:
         again = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
-        verdict = _verdict("nothing to do", ready)
+        compared = comparison.beside_published(ready, the_plan.papers, the_plan.scale)
+        verdict = _verdict("nothing to do", ready, _judged(ready, the_plan.papers), compared)
         _console.print(again, soft_wrap=True)
         return verdict
     _check_before_hours_of_training(the_plan, executor)
@@ -307,48 +312,52 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
 
     What is unfinished when the hours are over is missing from the version; what a person stopped makes none.
     """
-    folder, failed, missing = None, dict[str, str](), 0
-    command, variables = request.command(), request.variables(the_plan.results)
-    with PageProcess() as pages:
-        for part in _papers_shortest_first(the_plan):
-            (paper,) = part.papers
-            outcome = execution.run(part)
+    from groundlab.lab.executor import outcome_of
+
+    folder, command, parts = None, request.command(), the_plan.by_paper()
+    with PageProcess(request.variables(the_plan.results)) as pages:
+
+        def begin_pages(part: Plan, failed: dict[str, str]) -> None:
+            nonlocal folder
+            parts.remove(part)
+            (paper,), outcome = part.papers, outcome_of(part, failed)
             _print_outcome(paper, outcome)
-            if outcome.unfinished and not is_over(execution.until):
-                _console.print("unfinished: the same command continues here")
-                return outcome.exit_code
-            failed, missing = failed | outcome.failed, missing + len(outcome.unfinished)
-            if not outcome.finished and missing:
-                continue  # a paper of which nothing is there has no pages
+            if outcome.unfinished and not outcome.finished:
+                return  # a paper of which nothing is there has no pages
             folder = folder or begin_version(the_plan)
-            pages.finish()  # they read the version that is written to now
-            collect(part, folder)
-            describe_version(part, folder, outcome.failed, command)
-            _console.print(f"pages of {paper}: {folder / paper / 'executed'}", soft_wrap=True)
-            pages.begin(_pages(part, folder, request.seeds), variables)
+            print(f"pages of {paper}: {folder / paper / 'executed'}", flush=True)
+            pages.begin(_pages(part, folder, request.seeds), partial(_collect, part, folder, outcome.failed, command))
+
+        outcome = execution.run(the_plan, on_end=begin_pages, makes_pages=pages.is_busy)
+        if outcome.unfinished and not is_over(execution.until):
+            _print_outcome(" + ".join(the_plan.papers), outcome)
+            _console.print("unfinished: the same command continues here")
+            return outcome.exit_code
+        for part in [*parts]:
+            begin_pages(part, outcome.failed)
         if folder is None:
             _console.print("nothing was finished in this time: the same command continues here")
             return UNFINISHED_EXIT_CODE
         pages.finish()
-        describe_version(the_plan, folder, failed, command)
+        describe_version(the_plan, folder, outcome.failed, command)
         if compared := comparison.beside_published(folder, the_plan.papers, the_plan.scale):
             storage.write_json(folder / comparison.FILE, compared.as_json())
-        _make_review(pages, folder, variables)
-    version = finish_version(the_plan, folder, failed, command)
-    verdict = _verdict("results", version)
-    if missing:
-        _console.print(f"{missing} runs are missing: the same command with --continue {version.name}", soft_wrap=True)
+        _begin_review(pages, folder)
+        verdicts = _judged(folder, the_plan.papers)
+        pages.finish()
+    version = finish_version(the_plan, folder, outcome.failed, command)
+    verdict = _verdict("results", version, verdicts, compared)
+    if outcome.unfinished:
+        line = f"{len(outcome.unfinished)} runs are missing: the same command with --continue {version.name}"
+        _console.print(line, soft_wrap=True)
         return UNFINISHED_EXIT_CODE
-    return max(1 if failed else 0, verdict)
+    return max(outcome.exit_code, verdict)
 
 
-def _papers_shortest_first(the_plan: Plan) -> list[Plan]:
-    """A plan a paper, so that the first pages are there after minutes."""
-    parts = [
-        replace(the_plan, experiments=(each,), runs=tuple(run for run in the_plan.runs if run.paper == each.paper))
-        for each in the_plan.experiments
-    ]
-    return sorted(parts, key=lambda part: sum(run.estimate.seconds for run in part.runs))
+def _collect(part: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
+    """Put the runs of a paper into a version; by the process that makes its pages, because earlier ones read it."""
+    collect(part, folder)
+    describe_version(part, folder, failed, command)
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
@@ -369,44 +378,49 @@ def _review_page(folder: Path) -> list[Page]:
     return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in review_notebook()]
 
 
-def _make_review(pages: PageProcess, folder: Path, variables: dict[str, str]) -> None:
+def _begin_review(pages: PageProcess, folder: Path) -> None:
     """Review a version, by its notebook where there is one."""
     if review := _review_page(folder):
-        pages.begin(review, variables)
-        return pages.finish()
+        return pages.begin(review)
     from groundlab import report
 
     report.review(folder)
 
 
+def _judged(version: Path, papers: Sequence[str]) -> "Verdicts":
+    """The claims by the records of a version: a file beside them may be anything."""
+    from groundlab.report.judging import judge  # loads pandas
+    from groundlab.report.verdicts import Verdicts
+
+    return Verdicts(each for paper in papers for each in judge(version, paper))
+
+
 def _print_outcome(papers: str, outcome: "Outcome") -> None:
-    """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number."""
+    """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number.
+
+    By `print`, because a live view has standard output and not the console.
+    """
     failed, left = len(outcome.failed), len(outcome.unfinished)
-    _console.print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do")
+    print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do", flush=True)
     for line, count in Counter(outcome.failed.values()).items():
-        _console.print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", style="red", soft_wrap=True)
+        print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", flush=True)
 
 
-def _verdict(heading: str, version: Path) -> int:
+def _verdict(heading: str, version: Path, verdicts: "Verdicts", compared: comparison.Comparison | None) -> int:
     """Say where a version is, what its claims come to, and how it compares with the published results.
 
-    They are judged now: a file beside the records may be anything. Returns 1 when an exact claim does not hold, or a
-    run differs from its published counterpart without a cause.
+    Returns 1 when an exact claim does not hold, or a run differs from its published counterpart without a cause.
     """
-    from groundlab.report.judging import judge  # loads pandas
-    from groundlab.report.verdict_changes import published_claims, verdict_lines
-    from groundlab.report.verdicts import Verdicts
+    from groundlab.report.verdict_changes import published_claims, verdict_lines  # loads pandas
 
     _console.print(f"{heading}: {version}", soft_wrap=True)
     _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
-    facts = manifests.read_version(version)
-    verdicts = [each for paper in facts["papers"] for each in judge(version, paper)]
     counts = Counter(each.verdict for each in verdicts)
     _console.print("claims: " + (", ".join(f"{count} {word}" for word, count in counts.most_common()) or "none"))
-    code = 1 if Verdicts(verdicts).exact_failed else 0
-    compared = comparison.beside_published(version, facts["papers"], facts["scale"])
+    code = 1 if verdicts.exact_failed else 0
     if compared is None:
         return code
+    facts = manifests.read_version(version)
     there = published_claims(version, facts["papers"], facts["scale"])
     lines = [f"beside {', '.join(compared.reference)}:", *compared.summary()]
     for line in (*lines, *verdict_lines([each.as_json() for each in verdicts], there)):

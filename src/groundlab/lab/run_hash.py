@@ -47,7 +47,7 @@ def modules_of(method: str, world: str) -> tuple[str, ...]:
 def digest_of_modules(starts: tuple[str, ...]) -> str:
     """SHA-256 of the import closure of some modules, and of the pinned versions."""
     packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
-    return digest_json([_closure_digest(starts, packages), _pins_digest()])
+    return digest_json([closure_digest(starts, packages), _pins_digest()])
 
 
 def _pins_digest() -> str | None:
@@ -59,7 +59,7 @@ def _pins_digest() -> str | None:
     return digest_bytes(pins.read_bytes()) if pins.is_file() else None
 
 
-def _closure_digest(starts: tuple[str, ...], packages: dict[str, Path]) -> str:
+def closure_digest(starts: tuple[str, ...], packages: dict[str, Path]) -> str:
     """`import_closure.digest`, which takes seconds, kept in the user's cache folder by the content of all sources."""
     sources = {name: digest_files(home.rglob("*.py"), home) for name, home in packages.items()}
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -21,11 +21,11 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.paths import find_root
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.lab import comparison, crate, import_closure, machine, run_folder
+from groundlab.lab import comparison, crate, machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
-from groundlab.lab.run_hash import package_folder
+from groundlab.lab.run_hash import closure_digest, package_folder
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
@@ -111,7 +111,7 @@ def version_digest(plan: Plan) -> str:
     shown = sorted(
         (f"{file.parent.name}/{file.name}", digest_bytes(file.read_bytes())) for file in files if file.is_file()
     )
-    return digest_json([plan.digest, import_closure.digest(starts, packages), shown])
+    return digest_json([plan.digest, closure_digest(tuple(starts), packages), shown])
 
 
 def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:

@@ -55,13 +55,13 @@ def choices(paper: str, folder: str | Path, layout: int = 0, change: Change | No
     """`choices_of` the trained agent that a folder of records keeps of a paper; one line where that is impossible."""
     try:
         agent = load_agent(paper, folder)
-        page = choices_of(agent, layout)
+        before = _read(agent, layout)
     except GroundlabError as error:
         return _told(str(error))
     try:
-        return choices_of(agent, layout, change) if change else page
+        return _beside(agent, layout, before, change)
     except GroundlabError as error:
-        note = _told(str(error))
+        page, note = _page(agent, layout, [before]), _told(str(error))
         return Page(page.markup + note.markup, f"{page.plain}\n{note.plain}")
 
 
@@ -74,16 +74,24 @@ def choices_of(agent: Agent, layout: int = 0, change: Change | None = None) -> P
 
     change: word -> other word. Raises GroundlabError for a word that is not there, and for agents of other methods.
     """
+    return _beside(agent, layout, _read(agent, layout), change)
+
+
+def _read(agent: Agent, layout: int, change: Change | None = None) -> Choice:
     read = _READERS.get(agent.spec.method)
     if read is None:
         raise GroundlabError(f"no page shows what {agent.spec.method} reads; load one of {', '.join(sorted(_READERS))}")
-    before = read(agent, layout, {})
+    return read(agent, layout, change or {})
+
+
+def _beside(agent: Agent, layout: int, before: Choice, change: Change | None) -> Page:
+    """What was read as it is, and what is read once words are changed."""
     if not change:
         return _page(agent, layout, [before])
     missing = [word for word in change if not _found(word, before.text)]
     if missing:
         raise GroundlabError(f"{missing[0]!r} is not in what the agent reads at layout {layout}; choose a word of it")
-    return _page(agent, layout, [before, read(agent, layout, change)], change)
+    return _page(agent, layout, [before, _read(agent, layout, change)], change)
 
 
 def replaced(text: str, change: Change) -> str:

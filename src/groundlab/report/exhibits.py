@@ -119,7 +119,7 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     place = folder.folder if isinstance(folder, Records) else Path(folder)
     name, home, given, corner = place.name.removeprefix(ASSEMBLING), place / exhibit.paper, (), ""
     if exhibit.methods:
-        records = folder if isinstance(folder, Records) else load(folder)
+        records = folder if isinstance(folder, Records) else load(folder, exhibit.paper)
         missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
         if missing:
             return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")

@@ -76,7 +76,7 @@ _WORD = {
 
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
     """The verdict on each claim (of one paper, or of all) by the results of its own paper in a folder."""
-    records = folder if isinstance(folder, Records) else load(folder)
+    records = folder if isinstance(folder, Records) else load(folder, paper)
     chosen = [claim for claim in (load_claims(paper) if claims is None else claims) if paper in (None, claim.paper)]
     by_paper = {name: records.of_paper(name) for name in {claim.paper for claim in chosen}}
     every = {claim.id: claim for name in by_paper for claim in load_claims(name)} | {each.id: each for each in chosen}

@@ -90,13 +90,14 @@ class Records:
         return set(self.runs.loc[self.runs["paper"] == paper, "method"])
 
 
-def load(folder: str | Path) -> Records:
-    """Read a results folder; the last one that was read is not read again while none of its files has changed.
+def load(folder: str | Path, paper: str | None = None) -> Records:
+    """Read a results folder, or what it holds of a paper; the last that was read is not read again while no file of the
+    folder has changed.
 
     Raises GroundlabError for a folder without runs, and for files that are missing, broken or not as they were written.
     """
     home = Path(folder)
-    return _read(home, _state(home))
+    return _read(home, _state(home), paper)
 
 
 def _state(home: Path) -> tuple[tuple[str, int, int, int], ...]:
@@ -107,14 +108,15 @@ def _state(home: Path) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @lru_cache(maxsize=1)
-def _read(home: Path, state: tuple[tuple[str, int, int, int], ...]) -> Records:
+def _read(home: Path, state: tuple[tuple[str, int, int, int], ...], paper: str | None) -> Records:
     runs = manifests.check_runs(home)
     if not runs:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
     facts = manifests.read_version(home) if (home / MANIFEST).exists() else {}
     entries = {home / entry["folder"]: entry for entry in facts.get("runs", []) if entry["folder"]}
     scale = facts.get("scale") or next(iter(_scales_in(home.name)), "")
-    stored = [_StoredRun.read(each, manifest, entries.get(each, {}), scale) for each, manifest in runs.items()]
+    mine = {each: manifest for each, manifest in runs.items() if paper in (None, each.parent.parent.name)}
+    stored = [_StoredRun.read(each, manifest, entries.get(each, {}), scale) for each, manifest in mine.items()]
     return _assembled(home, stored, facts)
 
 

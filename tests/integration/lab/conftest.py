@@ -66,8 +66,15 @@ class Laboratory:
 
     def write_config(self, runs: list[dict], scale: str = "smoke", **changes) -> None:
         content = {"paper": "mediator", "scale": scale, "notebooks": ["02_mediator.ipynb"], "runs": runs, **changes}
-        (self.root / "configs" / "mediator").mkdir(exist_ok=True)
-        (self.root / "configs" / "mediator" / f"{scale}.yaml").write_text(yaml.safe_dump(content))
+        folder = self.root / "configs" / content["paper"]
+        folder.mkdir(exist_ok=True)
+        (folder / f"{scale}.yaml").write_text(yaml.safe_dump(content))
+
+    def write_longer_paper(self, run: dict) -> None:
+        """A second paper, whose only run is estimated longer than those of the first, and its page."""
+        run = {**run, "estimate": {"seconds": 90, "megabytes": 1}}
+        self.write_config([run], paper="worlds", notebooks=["00_worlds.ipynb"])
+        self.write_notebook("00_worlds.ipynb", "scale = 'smoke'\nseeds = None\nfolder = None", PAPER)
 
     def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:
         first = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})

@@ -86,6 +86,31 @@ def test_a_failed_run_stops_no_other_and_finished_ones_are_recognised_and_not_re
     assert [run.hash for run in lab.plan("mediator", scale="smoke").pending()] == [torn.hash]
 
 
+def test_a_worker_takes_the_next_papers_run_while_the_last_of_a_paper_goes_on(laboratory, rule_entry, training_entry):
+    settings = {"iterations": 150, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}])
+    laboratory.write_longer_paper(rule_entry)
+    plan, told = lab.plan("worlds", "mediator", scale="smoke"), []
+
+    def on_end(part, failed):
+        told.append((*part.papers, len(part.pending()), len(plan.pending())))
+
+    assert executor.run(plan, workers=2, on_end=on_end).finished == 2
+    assert told == [("mediator", 0, 0), ("worlds", 0, 0)], "the shorter paper is told first, and its run ended last"
+
+
+@pytest.mark.parametrize("workers, busy, processes", [(2, False, 2), (2, True, 1), (1, True, 1)])
+def test_while_pages_are_made_one_worker_of_two_waits_and_a_lone_one_works(
+    workers, busy, processes, laboratory, rule_entry, monkeypatch
+):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
+    worker, begun = executor.Worker, []
+    monkeypatch.setattr(executor, "Worker", lambda visible: begun.append(visible) or worker(visible))
+    plan = lab.plan("mediator", scale="smoke")
+    assert executor.run(plan, workers, makes_pages=lambda: busy).finished == 2
+    assert len(begun) == processes
+
+
 def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkeypatch):
     compiled = []
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))

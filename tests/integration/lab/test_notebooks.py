@@ -17,7 +17,7 @@ import sys, time
 from pathlib import Path
 from groundlab.lab.notebooks import Page, PageProcess
 with PageProcess() as pages:
-    pages.begin([Page(Path(sys.argv[1]), {"marker": sys.argv[2]}, Path(sys.argv[3]))], {})
+    pages.begin([Page(Path(sys.argv[1]), {"marker": sys.argv[2]}, Path(sys.argv[3]))])
     time.sleep(300)
 """
 
@@ -95,17 +95,19 @@ def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):
         "print(os.environ['SAID'])",
     ]
     notebook = laboratory.write_notebook("page.ipynb", "gate = ''", lines)
-    with PageProcess() as pages:
-        pages.begin([Page(notebook, {"gate": str(tmp_path / "gate")}, tmp_path / "executed.ipynb")], {"SAID": "by us"})
+    with PageProcess({"SAID": "by us"}) as pages:
+        pages.begin([Page(notebook, {"gate": str(tmp_path / "gate")}, tmp_path / "executed.ipynb")])
+        assert pages.is_busy()
         (tmp_path / "gate").touch()  # only now can its cell end
         pages.finish()
+        assert not pages.is_busy()
     assert "by us" in (tmp_path / "executed.ipynb").read_text() and "SAID" not in os.environ
 
 
 def test_a_page_that_failed_beside_other_work_is_told_when_it_is_awaited(laboratory, tmp_path):
     notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["raise ValueError('no such table')"])
     with PageProcess() as pages:
-        pages.begin([Page(notebook, {}, tmp_path / "executed.ipynb")], {})
+        pages.begin([Page(notebook, {}, tmp_path / "executed.ipynb")])
         with pytest.raises(GroundlabError, match=r"page.ipynb failed in cell.*ValueError: no such table"):
             pages.finish()
 
@@ -113,7 +115,7 @@ def test_a_page_that_failed_beside_other_work_is_told_when_it_is_awaited(laborat
 def test_a_page_process_that_is_killed_is_told(laboratory, tmp_path):
     notebook = laboratory.write_notebook("page.ipynb", "marker = ''", [*WAITS, "time.sleep(300)"])
     with PageProcess() as pages:
-        pages.begin([Page(notebook, {"marker": str(tmp_path / "kernel")}, tmp_path / "executed.ipynb")], {})
+        pages.begin([Page(notebook, {"marker": str(tmp_path / "kernel")}, tmp_path / "executed.ipynb")])
         wait_until((tmp_path / "kernel").exists)
         pages._process.kill()
         with pytest.raises(GroundlabError, match="the same command makes them again"):

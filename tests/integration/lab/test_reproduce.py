@@ -16,13 +16,15 @@ from groundlab.core.errors import GroundlabError
 from groundlab.lab import reproduce
 
 SLOWEST_START = 300.0
+OTHER_RULE = {"method": "random", "worlds": ["BabyAI-GoToObj-v0"], "settings": {"layouts": "0-1"}}
+PARAMETERS = "scale = 'quick'\nseeds = None\nfolder = None"
 LONG = {"iterations": 150, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
 
 
 def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_to_do(laboratory, rule_entry):
     laboratory.write_notebook(
         "02_mediator.ipynb",
-        "scale = 'quick'\nseeds = None\nfolder = None",
+        PARAMETERS,
         [
             "from groundlab import lab",
             "plan = lab.plan('mediator', scale=scale, seeds=seeds)",
@@ -68,15 +70,11 @@ def test_a_published_version_never_stands_for_ones_own_and_is_what_that_is_compa
 def test_papers_come_shortest_first_and_the_pages_of_each_in_the_order_of_its_config(laboratory, rule_entry):
     """The second paper's page finds the first one's executed, though its own runs are estimated longer."""
     parameters, first, second = (
-        "scale = 'quick'\nseeds = None\nfolder = None",
+        PARAMETERS,
         "03_second_by_name.ipynb",
         "02_mediator.ipynb",
     )
-    slow = {**rule_entry, "method": "random", "worlds": ["BabyAI-GoToObj-v0"], "settings": {"layouts": "0-1"}}
-    content = {"paper": "worlds", "scale": "smoke", "notebooks": ["00_worlds.ipynb"]}
-    (laboratory.root / "configs" / "worlds").mkdir()
-    runs = [{**slow, "estimate": {"seconds": 90, "megabytes": 1}}]
-    (laboratory.root / "configs" / "worlds" / "smoke.yaml").write_text(yaml.safe_dump({**content, "runs": runs}))
+    laboratory.write_longer_paper(OTHER_RULE)
     laboratory.write_config([rule_entry], notebooks=[first, second])
     none = "assert not Path(folder, 'worlds').exists()"
     there = "assert Path(folder, 'mediator', 'executed', {!r}).is_file()"
@@ -124,6 +122,27 @@ def test_a_failed_run_is_in_the_manifest_and_in_the_exit_code_and_the_others_are
     assert "ledger" in runs[1]["error"] and runs[1]["folder"] is None
 
 
+def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(laboratory, rule_entry):
+    (laboratory.root / "ledger.jsonl").write_text("not json\n")
+    recorded = {"planner": "recorded", "ledger": str(laboratory.root / "ledger.jsonl"), "layouts": "0-4"}
+    laboratory.write_config([rule_entry, {**rule_entry, "worlds": ["KeyInBox"], "settings": recorded}])
+    laboratory.write_longer_paper(OTHER_RULE)
+    laboratory.write_notebook("02_mediator.ipynb", PARAMETERS, ["raise ValueError('no such table')"])
+    code, out, error = laboratory.reproduce(workers=1)
+    assert code == 2 and "ValueError: no such table" in error.splitlines()[-1]
+    assert "mediator: 1 runs finished, 1 failed" in out and "worlds: 1 runs finished, 0 failed" in out
+    assert not laboratory.versions()
+    laboratory.write_notebook("02_mediator.ipynb", PARAMETERS, ["pass"])
+    assert laboratory.reproduce()[0] == 1, "the run fails again"
+    (version,) = laboratory.versions()
+    runs = json.loads((version / "manifest.json").read_text())["runs"]
+    assert sorted((run["paper"], run["status"]) for run in runs) == [
+        ("mediator", "failed"),
+        ("mediator", "finished"),
+        ("worlds", "finished"),
+    ]
+
+
 def test_an_exact_claim_that_does_not_hold_makes_the_exit_code_1(laboratory):
     """Whatever a file beside the records says."""
     claim = {"id": "a", "paper": "mediator", "locus": "l", "statement": "s", "tolerance": "exact", "source": "t"}
@@ -168,6 +187,20 @@ def test_a_reproduction_killed_with_all_its_books_open_continues_with_the_same_c
     (log,) = laboratory.results.glob(".runs/*/log.txt")
     assert "resumed at iteration" in log.read_text()
     assert len(laboratory.versions()) == 1
+
+
+def test_pages_of_a_paper_are_made_while_the_next_papers_runs_go_on(laboratory, training_entry):
+    laboratory.write_longer_paper({**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 20000}})
+    process = laboratory.start("reproduce", scale="smoke", results=str(laboratory.results))
+    page, deadline = "*/.assembling-*/mediator/executed/02_mediator.ipynb", time.monotonic() + SLOWEST_START
+    while not list(laboratory.results.glob(page)) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    code, out, error = laboratory.finish(process)
+    assert code == 75, error
+    assert "mediator: 1 runs finished" in out
+    assert "mediator + worlds: 1 runs finished, 0 failed, 1 left to do" in out and not laboratory.versions()
 
 
 def _wait_for_steps(laboratory, process):

@@ -20,6 +20,7 @@ from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.report import judging
 from groundlab.report.claims import Claim
+from groundlab.report.verdicts import Verdicts
 
 reproduce = sys.modules["groundlab.lab.reproduce"]  # its name in the package is the function
 SEEDS = 3
@@ -249,7 +250,7 @@ def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys
     monkeypatch.setattr(judging, "load_claims", lambda paper=None: (A_CLAIM,))
     found = comparison.beside_published(version, ["mediator"], "quick")
     assert len(found.equal) == SEEDS and not found.differing and found.reference == [published.name]
-    assert reproduce._verdict("results", version) == 0
+    assert reproduce._verdict("results", version, judging.judge(version, "mediator"), found) == 0
     *_, title, runs, verdicts, change = capsys.readouterr().out.splitlines()
     assert title == f"beside {published.name}:" and runs == "3 runs are equal to the byte, 0 differ"
     assert verdicts == "1 of 1 verdicts differ:"
@@ -262,8 +263,8 @@ def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys, monkey
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     reseal(plan.folder_of(plan.runs[0]))
     version = assemble(plan)
-    monkeypatch.setattr(judging, "load_claims", lambda paper=None: ())
-    assert reproduce._verdict("results", version) == 1
+    found = comparison.beside_published(version, ["mediator"], "quick")
+    assert reproduce._verdict("results", version, Verdicts(), found) == 1
     assert "their numbers must not be trusted" in capsys.readouterr().out
 
 
