@@ -20,7 +20,8 @@ from groundlab.report.front_page import (
     published,
     results_block,
 )
-from groundlab.report.verdicts import MISSED, SIGNS
+from groundlab.report.tables import cells
+from groundlab.report.verdicts import MISSED
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -62,8 +63,8 @@ def test_the_front_page_and_the_page_of_claims_are_those_of_the_published_result
 
 
 @pytest.mark.parametrize("paper", REFERENCE)
-def test_the_page_of_a_paper_shows_the_tables_of_its_published_results(paper):
-    page = ROOT / "docs" / "papers" / f"{paper}.md"
+def test_the_reference_of_a_paper_shows_the_tables_of_its_published_results(paper):
+    page = ROOT / "docs" / "papers" / f"{paper}-reference.md"
     mine = [each for each in published(ROOT / "results") if each.paper == paper]
     assert between_markers(page, "results", results_block(mine)) == page.read_text()
 
@@ -81,11 +82,19 @@ def test_readme_page_of_claims_claims_json_and_review_page_say_what_a_fresh_judg
     assert all(f"{each.verdict}</span>" in rows[name] for name, each in fresh.items())
 
     scale = storage.read_json(ROOT / "results" / version / "manifest.json")["scale"]
-    section = (ROOT / "docs" / "claims.md").read_text().partition(f'\n## <a id="{paper}"></a>{paper}\n')[2]
-    lines = section.partition("\n## ")[0].splitlines()
-    for name, each in fresh.items():
-        told = f"{scale}: {SIGNS[each.verdict]} {each.verdict}" if each.judged else ""
-        assert [told in line for line in lines if f"(`{name}`)" in line] == [True], name
+    claims = (ROOT / "docs" / "claims.md").read_text()
+    section = claims.partition(f'\n## <a id="{paper}"></a>{paper}\n')[2].partition("\n## ")[0]
+    heads, *rows = [cells(line) for line in section.splitlines() if line.startswith("| ")]
+    column = heads.index(f"`{scale}`")
+    told = Counter()
+    for row in rows:
+        told.update({word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+)", row[column])})
+    assert told == Counter(each.verdict for each in fresh.values())
+    assert f"(../results/{version}/review.html#{paper}-claims)" in section
+    missed = {name for name, each in fresh.items() if each.verdict == MISSED}
+    table = claims.partition("\n## Not reproduced\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(rf"\[`({paper}-[\w-]+)`\].*\| (.*?) \|$", table, re.MULTILINE))
+    assert {name for name, where in rows.items() if re.search(rf"\b{scale}, \d+ seed", where)} == missed
 
 
 @pytest.mark.parametrize("paper", REFERENCE)

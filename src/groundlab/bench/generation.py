@@ -38,7 +38,8 @@ from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.options import KLEstimator
 from groundlab.worlds import text
 
-WINDOW, BUDGET, CHUNK = 5, 20, 4  # the original's: docs/papers/reasoning.md#s1-5, #s0-4 and #s3-7
+# the original's: docs/papers/reasoning-method.md#s1-5 and #s3-7, docs/papers/reasoning-reference.md#s0-4
+WINDOW, BUDGET, CHUNK = 5, 20, 4
 _STEPS = {6: 15, 64: 8}  # environment steps, by number of environments
 _LEARNT, _PLAIN_CHUNK = 7, 8  # steps that are learnt from, and replies that the plain way reads at once
 _CHUNKS_TIMED = 2  # of the original's chunks a step; they cost the same each
@@ -100,7 +101,7 @@ def words() -> Any:
 
 
 def _as_the_original(model: Any, written: Any, contexts: list[Messages]) -> None:
-    """Write, tokenise and read every context again, in chunks of 4 (docs/papers/reasoning.md#s3-7 and #s3-9)."""
+    """Write, tokenise and read every context again, in chunks of 4 (docs/papers/reasoning-method.md#s3-7 and #s3-9)."""
     for start in range(0, len(contexts), CHUNK):
         batch = written.apply_chat_template(
             contexts[start : start + CHUNK],

@@ -231,7 +231,7 @@ def reproduce_claims(
 
 
 def _unknown_claim(name: str, known: Collection[str]) -> NoReturn:
-    raise unknown_name("claim", name, known, "docs/claims.md lists all")
+    raise unknown_name("claim", name, known, "configs/<paper>/claims.yaml lists all")
 
 
 def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "SlurmSettings | None":

@@ -84,7 +84,7 @@ class DialogueWriter:
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
         """Tokens after which a reply is over; all of them, where a model knows several
-        (docs/papers/reasoning.md#q10).
+        (docs/papers/reasoning-reference.md#q10).
         """
         known = self.tokenizer.get_vocab()
         others = [known[mark] for mark in _ENDS.get(self.name, ()) if mark in known]

@@ -59,7 +59,8 @@ def load(
     """The model, in eval mode, and its tokenizer.
 
     kind: "seq2seq", "causal", or "auto" (what its configuration says). weights: "pretrained"; "random", the same
-    architecture with fresh weights; "embeddings", fresh but for the token embeddings (docs/papers/glam.md#agents-1-4).
+    architecture with fresh weights; "embeddings", fresh but for the token embeddings
+    (docs/papers/glam-method.md#agents-1-4).
     quantization: "4bit" (NF4, double, computing in bfloat16; needs bitsandbytes and a GPU) or None.
     gradient_checkpointing trades a second forward pass for memory; it also sets every dropout to 0.
     Raises GroundlabError when the model is not on this machine, is damaged, or cannot be had in this way.

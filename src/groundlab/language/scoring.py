@@ -6,7 +6,7 @@
     scores, values = scorer(prompts)                                            # [P, A], [P]
     scorer.backward(prompts, lambda index, scores, values: ...)                 # gradients, memory bounded
 
-Three published rules (docs/papers/glam.md#agents-0), for a prompt and an action of tokens w_1 .. w_T:
+Three published rules (docs/papers/glam-method.md#agents-0), for a prompt and an action of tokens w_1 .. w_T:
   logprob        sum of log p(w_t): the default, and what the method means
   prob_softmax   GLAM of February 2023: the product of p(w_t), end token included, divided by the largest product of
                  the prompt; the policy cannot become greedy

@@ -5,7 +5,7 @@
     embed(["go to the red ball", ...])                          # float32 [N, d]
 
 Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). The original pools as here
-(docs/papers/knowledge.md#s5-2).
+(docs/papers/knowledge-method.md#s5-2).
 """
 
 import logging

@@ -9,7 +9,7 @@ Prompts and responses are lists of token ids, as generation leaves them: nothing
 is a token like others. N tokens of S responses come one response after the other, without padding. The state before a
 token predicts it and holds its value; the vocabulary head runs only there. What a token gets does not depend on
 padding, on its side, or on the rest of the batch, up to rounding. Everything is read in evaluation mode, so that the
-first PPO ratios are 1 (docs/papers/reasoning.md#s3-6).
+first PPO ratios are 1 (docs/papers/reasoning-method.md#s3-6).
 """
 
 import copy
@@ -53,7 +53,7 @@ class ValueHead(nn.Module):
     """States [..., d] of any float type to float32 values [...].
 
     "linear" is trl's layer without its dropout, "mlp" the original's unpublished option
-    (docs/papers/reasoning.md#s3-6).
+    (docs/papers/reasoning-method.md#s3-6).
     """
 
     def __init__(self, size: int, kind: Literal["linear", "mlp"] = "linear"):

@@ -11,8 +11,8 @@
     grpo, rloo    the episode's return against those of its group: all tokens alike, no critic
     gigpo         the same, plus a step's return against the steps of the group in the same state (its anchor)
 
-Source: docs/papers/reasoning.md#s3 and #s10. The recursions over time are in `returns.py`; here are the comparisons
-between episodes.
+Source: docs/papers/reasoning-method.md#s3 and #s10. The recursions over time are in `returns.py`; here are the
+comparisons between episodes.
 """
 
 from collections import defaultdict
@@ -133,7 +133,8 @@ def _scores(episode: Episode, settings: CreditSettings) -> Tensor:
 
 
 def outer_values(episode: Episode, where: OuterValue) -> Tensor:
-    """The value [T] of each step as the outer level reads it (docs/papers/reasoning.md#s3-2, #q3).
+    """The value [T] of each step as the outer level reads it (docs/papers/reasoning-method.md#s3-2,
+    docs/papers/reasoning-reference.md#q3).
 
     "prompt-end": of the observation, a state that the value loss trains; "before-last-token", likewise (VAGEN);
     "after-response": the original's, which no loss ever trains.

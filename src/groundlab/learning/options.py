@@ -40,7 +40,8 @@ class KLController:
 
 @dataclass(frozen=True)
 class Quirks:
-    """Where the original's terms differ, by number in docs/papers/knowledge.md#s11; none of them is the default."""
+    """Where the original's terms differ, by number in docs/papers/knowledge-reference.md#s11; none of them is the
+    default."""
 
     late: bool = False
     """Q2: step t is paid the term of step t - 1; the last term of an episode is not paid within it."""

@@ -4,8 +4,8 @@
     memory.push(rows); batch = memory.sample(64, rng)
 
 DRRN's memory is called prioritised, and takes no notice of priority: its share of preferred transitions is 0
-(docs/papers/glam.md#agents-3). Both are here: `priority_fraction` of a batch comes from the preferred ones, which have
-a ring of their
+(docs/papers/glam-method.md#agents-3). Both are here: `priority_fraction` of a batch comes from the preferred ones,
+which have a ring of their
 own. A checkpoint holds all of it (`state`, `load`).
 """
 

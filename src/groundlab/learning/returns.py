@@ -10,7 +10,7 @@ environment, each of which is a response of some tokens, N tokens in all.
     bilevel      both levels in one: what a turn earned starts the chain of its tokens
 
 `nested`, then `token_gae` cut at the turns, is `bilevel` when both read the same values with one lambda and no penalty
-is excluded (docs/papers/reasoning.md#s3-8; tested).
+is excluded (docs/papers/reasoning-method.md#s3-8; tested).
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def nested(
     done: bool = True,
     last_value: float | None = None,
 ) -> Tensor:
-    """Scores [T] of the responses of one episode: TD(lambda) over its steps (docs/papers/reasoning.md#s3-2).
+    """Scores [T] of the responses of one episode: TD(lambda) over its steps (docs/papers/reasoning-method.md#s3-2).
 
         score_t = r_t + gamma [(1 - lam) V_{t+1} + lam G_{t+1}],   G_t = score_t, or with max(0, r_t) for r_t
 
@@ -102,10 +102,10 @@ def _beyond(values: Tensor, done: bool, last_value: float | None) -> tuple[Tenso
 
 def bandit(rewards: Series, overwrite_penalties: bool = True) -> Tensor:
     """Scores [T] without credit over time: all steps of a successful episode get its last reward
-    (docs/papers/reasoning.md#s3-9).
+    (docs/papers/reasoning-method.md#s3-9).
 
     Steps of other episodes keep their own. overwrite_penalties: invalid replies of successful episodes are scored like
-    the others, as published; False leaves them their penalty (docs/papers/reasoning.md#q13).
+    the others, as published; False leaves them their penalty (docs/papers/reasoning-reference.md#q13).
     """
     rewards = _series("rewards", rewards, rewards)
     if not len(rewards) or rewards[-1] <= 0:
@@ -151,7 +151,8 @@ def bilevel(
     *,
     last_value: float = 0.0,
 ) -> Tensor:
-    """Bi-level GAE of one episode's tokens, advantages [N] (VAGEN, arXiv 2510.16907; docs/papers/reasoning.md#s3-8).
+    """Bi-level GAE of one episode's tokens, advantages [N] (VAGEN, arXiv 2510.16907;
+    docs/papers/reasoning-method.md#s3-8).
 
     The outer level runs over the turns' last tokens, with their rewards and values; what it gives a turn, the inner
     level carries back over the turn's tokens. rewards, values: [N]; action_mask: bool [N], tokens of the agent;

@@ -6,7 +6,7 @@
 F_t = gamma phi(s_{t+1}) - phi(s_t), and phi is 0 where an episode has ended, so that the discounted terms of an episode
 add up to -phi(s_0): a constant that no policy can change. phi may look back at the history of the episode, but not at
 the action about to be taken. The background-knowledge paper's code pays other terms; each of its five deviations is a
-named option of `Quirks` (docs/papers/knowledge.md#s6 and #s11).
+named option of `Quirks` (docs/papers/knowledge-method.md#s6 and docs/papers/knowledge-reference.md#s11).
 """
 
 from typing import Any

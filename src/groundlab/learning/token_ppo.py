@@ -7,7 +7,7 @@ reads responses `index` in parts that fit the memory and adds up the gradients o
 and what the prompts are, is the caller's business (`TokenPolicy.backward` in language/token_policy.py). Every loss is a
 sum over tokens divided by the tokens of the whole minibatch, so the parts add up to the same gradient however it is
 cut.
-Source: trl 0.11.4 as described in docs/papers/reasoning.md#s3-3 to #s3-5. Credits come from `credit.py`.
+Source: trl 0.11.4 as described in docs/papers/reasoning-method.md#s3-3 to #s3-5. Credits come from `credit.py`.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 `play_layouts` is the unbiased measure: every layout counts once. `play_first_finished` counts as the GLAM paper did:
 environments restart by themselves and the first N finished episodes are averaged, which favours short ones
-(docs/papers/glam.md#env-q4 and #env-q21). Both drive a `Player`.
+(docs/papers/glam-reference.md#env-q4 and #env-q21). Both drive a `Player`.
 """
 
 from collections.abc import Callable, Sequence

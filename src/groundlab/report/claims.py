@@ -74,8 +74,8 @@ class Selector(_Strict):
     settings: dict[str, Any] = {}
     when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
-    averaged over all frames (the sample efficiency of docs/papers/glam.md#env-5-2); the ends of its training; how far
-    its last record of a metric lies below its best; or the success of its last training episodes after so many
+    averaged over all frames (the sample efficiency of docs/papers/glam-method.md#env-5-2); the ends of its training;
+    how far its last record of a metric lies below its best; or the success of its last training episodes after so many
     `frames`."""
     frames: int | None = None
     label: str = ""

@@ -1,9 +1,9 @@
-"""The published results in README and docs: a row a paper, every claim, and the tables of each paper's page.
+"""The published results in README and docs: a row a paper, what missed, and the tables of each paper's reference.
 
     publish(root)     # what `groundlab figures --publish` calls
 
 There is one judgement: `review` writes claims.json beside its page, and README and docs/claims.md are made from it.
-The tables in docs/papers/<paper>.md are copies of those in the results, between two markers.
+The tables in docs/papers/<paper>-reference.md are copies of those in the results, between two markers.
 Publishing reviews every version that results/reference.json names, so that all of them are judged by the same rules;
 doing it twice changes nothing.
 """
@@ -23,27 +23,26 @@ from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import MISSED, NOT_RUN, SIGNS, counted, filled
+from groundlab.report.verdicts import MISSED, NOT_RUN, counted, filled
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
 
-Every claim of the papers, as judged from the [published results](../results/reference.json). Made by
-`groundlab figures --publish` from stored records; nothing here is typed by hand, and a miss is shown as a miss. A claim
-that was judged at several scales stands once, with what came out at each. *paper* is what is printed there, *original
-code* what the authors' released code gave when it was run again. The rule of each verdict is in
-`configs/<paper>/claims.yaml`; how intervals are made is told in [artifact.md](artifact.md#intervals).
-`groundlab reproduce --claim ID --scale SCALE` measures one again.
+What was not reproduced, and why; then how many claims of each paper came out how. Made by
+`groundlab figures --publish` from the [published results](../results/reference.json); nothing here is typed by hand.
+Every claim, with its numbers and its verdict, has a row in the review page of a version, which is linked below. The
+rule of each verdict is in `configs/<paper>/claims.yaml`; how intervals are made is told in
+[artifact.md](artifact.md#intervals). `groundlab reproduce --claim ID --scale SCALE` measures one again.
 """
 _WHOSE = {"paper": "the paper's:", "own": "ours:", "later work": "of later work:"}
 """The kinds that README counts, and what it calls them."""
 _KINDS = {
-    "paper": "Claims of the paper about its method",
-    "baseline": "Its rows of random and untuned agents, rules and ceilings",
-    "own": "Our own bars, controls and findings",
-    "later work": "What later work published of these worlds",
+    "paper": "of the paper about its method",
+    "baseline": "its rows of random and untuned agents, rules and ceilings",
+    "own": "our own bars, controls and findings",
+    "later work": "what later work published of these worlds",
 }
-"""The kinds of claims, each counted by itself, and their headings."""
+"""The kinds of claims, each counted by itself, and what docs/claims.md calls them."""
 
 
 def publish(root: Path) -> list[Path]:
@@ -64,7 +63,7 @@ def publish(root: Path) -> list[Path]:
     pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
     figures = dict[str, Path]()
     for paper, mine in papers.items():
-        page = root / "docs" / "papers" / f"{paper}.md"
+        page = root / "docs" / "papers" / f"{paper}-reference.md"
         if page.is_file():
             pages[page] = between_markers(page, "results", results_block(mine))
         for each in (*mine, best_scale(mine)):  # the later stands for the earlier
@@ -154,7 +153,7 @@ def _judged(claims: Sequence[dict[str, Any]]) -> int:
 
 
 def results_block(every: Sequence[Published]) -> str:
-    """What docs/papers/<paper>.md shows of one paper's published results: how they were made, and its tables."""
+    """What the reference of one paper shows of its published results: how they were made, and its tables."""
     offered, registered = plugins.load(plugins.PAPERS), exhibits()
     parts = []
     for each in every:
@@ -173,42 +172,48 @@ def results_block(every: Sequence[Published]) -> str:
 
 
 def claims_page(every: Sequence[Published]) -> str:
-    """docs/claims.md: a heading, the misses of all papers, and the claims of each paper by their kinds."""
+    """docs/claims.md: a heading, the misses of all papers, and the counts of each paper with links to its rows."""
     papers = [[each for each in every if each.paper == paper] for paper in dict.fromkeys(each.paper for each in every)]
-    parts = [f'## <a id="{mine[0].paper}"></a>{mine[0].paper}\n\n{claims_block(mine)}' for mine in papers]
+    parts = [f'## <a id="{mine[0].paper}"></a>{mine[0].paper}\n\n{counts_block(mine)}' for mine in papers]
     return "\n\n".join([_CLAIMS_HEAD.rstrip(), *misses_block(every), *parts]) + "\n"
 
 
 def misses_block(every: Sequence[Published]) -> list[str]:
-    """Every claim that failed at some scale, of all papers, with why, as a heading and a table; empty for none."""
-    found = _by_claim(every)
-    rows = [_miss(judged) for judged in found.values() if any(claim["verdict"] == MISSED for _, claim in judged)]
-    if not rows:
+    """Every claim that failed at some scale, of all papers, under the reason that it shares; empty for none."""
+    reasons = dict[str, list[dict[str, str]]]()
+    versions = {(each.paper, each.scale): each.folder.name for each in every}
+    for judged in _by_claim(every).values():
+        if missed := [(scale, claim) for scale, claim in judged if claim["verdict"] == MISSED]:
+            scale, claim = missed[-1]
+            why = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
+            row = _miss(missed, f"../results/{versions[claim['paper'], scale]}/review.html#{claim['id']}")
+            reasons.setdefault(why, []).append(row)
+    if not reasons:
         return []
-    return ["## Not reproduced", f"{len(rows)} claims, each with the scales that it missed at.", _markdown(rows)]
+    count = f"{sum(map(len, reasons.values()))} claims, each with the scales that it missed at."
+    parts = [part for why, rows in reasons.items() for part in (f"**Why**: {why}", markdown(pd.DataFrame(rows)))]
+    return ["## Not reproduced", count, *parts]
 
 
-def _miss(judged: "_Judged") -> dict[str, str]:
-    _, claim = judged[-1]
-    why = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
-    missed = [(scale, each) for scale, each in judged if each["verdict"] == MISSED]
+def _miss(missed: "_Judged", link: str) -> dict[str, str]:
+    _, claim = missed[-1]
+    kind = "" if claim["kind"] == "paper" else f", {claim['kind']}"
     return {
-        "claim": _title(claim) + ("" if claim["kind"] == "paper" else f", {claim['kind']}"),
+        "claim": f"{claim['readable']['claim']}: {_short(claim['statement'])} ([`{claim['id']}`]({link})){kind}",
         "paper": claim["readable"]["paper"],
         "measured": _measured(missed),
-        "why": why,
     }
 
 
-def claims_block(mine: Sequence[Published]) -> str:
-    """The verdicts of one paper at its published scales as Markdown, a table for each kind of claims."""
-    where = "; ".join(f"`{each.scale}`: `{each.folder.name}`" for each in mine)
-    parts, found = [f"Results {where}."], _by_claim(mine)
-    for kind, heading in _KINDS.items():
-        if judged := [each for each in found.values() if each[0][1]["kind"] == kind]:
-            counts = "; ".join(f"`{each.scale}`: {each.counts(kind)}" for each in mine)
-            parts += [f"**{heading}.** {counts}.", _markdown([_row(each) for each in judged])]
-    return "\n\n".join(parts)
+def counts_block(mine: Sequence[Published]) -> str:
+    """How many claims of one paper came out how: a row for each kind of claims, a column for each published scale."""
+    rows = [
+        {"claims": heading} | {f"`{each.scale}`": each.counts(kind) for each in mine}
+        for kind, heading in _KINDS.items()
+        if any(each.of_kind(kind) for each in mine)
+    ]
+    pages = [f"[`{each.scale}`](../results/{each.folder.name}/review.html#{each.paper}-claims)" for each in mine]
+    return f"{markdown(pd.DataFrame(rows))}\n\nEvery row, with its numbers: {', '.join(pages)}."
 
 
 _Judged = list[tuple[str, dict[str, Any]]]
@@ -225,31 +230,13 @@ def _by_claim(every: Sequence[Published]) -> dict[str, _Judged]:
     return {name: judged[name] or found[name][:1] for name in found}
 
 
-def _markdown(rows: Sequence[dict[str, str]]) -> str:
-    return markdown(pd.DataFrame(rows))
-
-
-def _row(judged: _Judged) -> dict[str, str]:
-    _, claim = judged[-1]
-    words = [f"{scale}: {SIGNS[each['verdict']]} {each['verdict']}" for scale, each in judged]
-    return {
-        "claim": f"{_title(claim)}",
-        "paper": claim["readable"]["paper"],
-        "original code": claim["readable"]["original re-run"],
-        "measured": _measured(judged),
-        "verdict": "; ".join(words) if claim["verdict"] != NOT_RUN else f"{SIGNS[NOT_RUN]} not run",
-    }
-
-
-def _measured(judged: _Judged) -> str:
-    """What was measured at each scale, with the number of seeds."""
-    shown = [(scale, each["readable"]) for scale, each in judged if each["verdict"] != NOT_RUN]
-    parts = [f"{scale}, {row['seeds']} seed{'s' * (row['seeds'] != '1')}: {row['here']}" for scale, row in shown]
-    return "; ".join(parts) or "–"
-
-
-def _title(claim: dict[str, Any]) -> str:
-    return f"{claim['readable']['claim']}: {_short(claim['statement'])} (`{claim['id']}`)"
+def _measured(missed: _Judged) -> str:
+    """What was measured, with the scales and their numbers of seeds; what is the same at several stands once."""
+    where = dict[str, list[str]]()
+    for scale, each in missed:
+        seeds = each["readable"]["seeds"]
+        where.setdefault(each["readable"]["here"], []).append(f"{scale}, {seeds} seed{'s' * (seeds != '1')}")
+    return "; ".join(f"{' and '.join(scales)}: {here}" for here, scales in where.items())
 
 
 def _short(statement: str) -> str:

@@ -8,7 +8,8 @@ A paragraph ends with a comment that no reader of the page sees:
 Its items name, at a published scale, a claim (with the verdict that the words rest on, where they do), or a table, in
 brackets the words that a row of it must hold. `given` lists the numbers that are no measurement: settings, counts of
 seeds, what a paper prints. Every number of the paragraph must then be one of these, rounded as it is written there.
-Code, links, headings and tables are no prose. `groundlab figures --publish` lists the sentences that no longer hold.
+Code, links and headings are no prose, and a table is none unless such a comment ends it. `groundlab figures --publish`
+lists the sentences that no longer hold.
 """
 
 import math
@@ -47,13 +48,15 @@ class Paragraph:
 
 
 def paragraphs(page: Path, after: str = "") -> Iterator[Paragraph]:
-    """The paragraphs of a page, of the part below the line `after` where that is given; code and tables left out."""
+    """The paragraphs of a page, of the part below the line `after` where that is given; code and
+    tables without sources are left out."""
     text = page.read_text()
     begin = text.index(after) if after else 0
     line, code = text[:begin].count("\n") + 1, False
     for block in re.split(r"(\n\s*\n)", text[begin:]):
         fences = block.count("```")
-        prose = "\n".join(each for each in block.splitlines() if not each.startswith(("|", "#", "!", "---")))
+        left_out = ("#", "!", "---") if _FROM.search(block) else ("|", "#", "!", "---")
+        prose = "\n".join(each for each in block.splitlines() if not each.startswith(left_out))
         if prose.strip() and not code and not fences:
             for offset, part in _items(prose):
                 found = _FROM.search(part)
@@ -75,15 +78,24 @@ def numbers(text: str) -> list[str]:
 
 
 def pages_of_results(root: Path) -> Iterator[tuple[Path, str]]:
-    """(page, the line below which its paragraphs must name their sources, empty for all) of README and docs."""
+    """(page, the line below which its paragraphs must name their sources, empty for all) of README and docs.
+
+    Of a paper's three pages the first is results throughout, and the reference from the end of its tables on.
+    """
     yield root / "README.md", ""
     yield root / "docs" / "artifact.md", ""
-    yield from ((page, _RESULTS_END) for page in sorted((root / "docs" / "papers").glob("*.md")))
+    for page in _pages_of_papers(root):
+        if not page.stem.endswith("-method"):
+            yield page, _RESULTS_END if page.stem.endswith("-reference") else ""
+
+
+def _pages_of_papers(root: Path) -> list[Path]:
+    return sorted((root / "docs" / "papers").glob("*.md"))
 
 
 def stale(root: Path) -> list[str]:
     """What does not hold in the prose of README and docs, by the results that are published there."""
-    pages = [page for page, _ in pages_of_results(root)]
+    pages = dict.fromkeys([*(page for page, _ in pages_of_results(root)), *_pages_of_papers(root)])
     return [line for page in pages for each in paragraphs(page) for line in problems(each, root / "results")]
 
 

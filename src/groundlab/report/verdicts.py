@@ -155,7 +155,7 @@ def filled(text: str, claims: Mapping[str, Mapping[str, Any]]) -> str:
     def number_of(match: re.Match[str]) -> str:
         claim, side = claims.get(match[1]), match[2]
         if claim is None:
-            raise GroundlabError(f"{match[0]} names no claim; docs/claims.md lists all")
+            raise GroundlabError(f"{match[0]} names no claim; configs/<paper>/claims.yaml lists all")
         if claim["verdict"] == NOT_RUN:
             return "–"
         name = next(iter(claim["fresh"]), "")

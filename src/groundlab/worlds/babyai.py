@@ -1,8 +1,8 @@
 """The BabyAI levels: one room with objects, or two with a locked door, and a mission about what lies there.
 
 One generator for GoToLocal and its kin, the mixed, sequence, reasoning and knowledge levels; `Rules` says which. It
-draws in the order of minigrid and of BabyAI-Text (docs/papers/glam.md#env-2-3 to #env-2-6,
-docs/papers/knowledge.md#s1-1), so the same seed gives the same level.
+draws in the order of minigrid and of BabyAI-Text (docs/papers/glam-method.md#env-2-3 to #env-2-6,
+docs/papers/knowledge-method.md#s1-1), so the same seed gives the same level.
 """
 
 import numpy as np
@@ -66,7 +66,7 @@ _PRETRAINING_TYPES = (BALL, BOX)
 
 @inlined
 def is_held_out(kind, colour):
-    """The five objects that training missions never name (docs/papers/glam.md#env-2-3)."""
+    """The five objects that training missions never name (docs/papers/glam-method.md#env-2-3)."""
     return (
         (kind == BOX and colour == YELLOW)
         or (kind == KEY and colour == RED)
@@ -228,7 +228,8 @@ def _other_room(random, columns, room):
 
 @compiled_for("bool_(uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64[::1], int64[:, ::1])")
 def _try_open_level(cells, agent, mission, random, rules, things):
-    """Two rooms, a locked door between them, its key and the objects on the open side (docs/papers/glam.md#env-2-3)."""
+    """Two rooms, a locked door between them, its key and the objects on the open side
+    (docs/papers/glam-method.md#env-2-3)."""
     columns, size = rules[COLUMNS], rules[ROOM_SIZE]
     door_row = integers(random, 1, size - 1)
     test = rules[ACCEPTED] == TEST

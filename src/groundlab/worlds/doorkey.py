@@ -5,10 +5,10 @@
     RandomBoxKey    one or the other (then an empty box stands by), by a coin
     ColoredDoorKey  two keys of different colours, one fits
     MovingObstacle  SimpleDoorKey with two balls that wander. The paper names such a world without defining it
-                    (docs/papers/mediator.md#s1-3): this one is our own definition, and its figures compare with no
-                    published one.
+                    (docs/papers/mediator-method.md#s1-3): this one is our own definition, and its figures compare with
+                    no published one.
 
-The order of random draws is the original's (docs/papers/mediator.md#s1-2), so a seed gives the same layout.
+The order of random draws is the original's (docs/papers/mediator-method.md#s1-2), so a seed gives the same layout.
 """
 
 import numpy as np
@@ -127,7 +127,7 @@ def _place_objects(cells, contents, agent, random, level, width, height, colour,
 
 @compiled_for("void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], int64[::1], uint64[::1], int64)")
 def _draw_level(cells, contents, agent, mission, random, level):
-    """Draw a new layout (docs/papers/mediator.md#s1-2)."""
+    """Draw a new layout (docs/papers/mediator-method.md#s1-2)."""
     width = integers(random, SMALLEST_ROOM, DOOR_KEY_SIZE + 1)
     height = integers(random, SMALLEST_ROOM, DOOR_KEY_SIZE + 1)
     _build_room(cells, width, height)

@@ -6,8 +6,9 @@ for any, colour or -1 for any, where it lies, whether several objects matched.
 
 `verify` follows it step by step in compiled code; `mission_text` says it. minigrid resolves descriptions at reset, to
 certain objects: `Grids.tracked` marks these, and they keep their marks when they are carried about. The verifier's
-stale positions are kept (docs/papers/glam.md#env-2-2, #env-q6): where the described objects lie is noted at reset and
-at each `drop` only, so an object that was picked up still counts as lying in its old place.
+stale positions are kept (docs/papers/glam-method.md#env-2-2, docs/papers/glam-reference.md#env-q6): where the described
+objects lie is noted at reset and at each `drop` only, so an object that was picked up still counts as lying in its old
+place.
 """
 
 from functools import lru_cache
@@ -233,6 +234,6 @@ def _text(row: tuple[int, ...]) -> str:
 
 def mission_text(row: np.ndarray) -> str:
     """The sentence of a mission row [39], e.g. `go to a red ball after you pick up the grey key`
-    (docs/papers/glam.md#env-2-2).
+    (docs/papers/glam-method.md#env-2-2).
     """
     return _text(tuple(row.tolist()))

@@ -128,7 +128,7 @@ def _other_local_worlds() -> Iterator[World]:
 
 
 def _mixed_levels(accepted: int) -> dict[str, Rules]:
-    """The five task kinds of the mixed levels (docs/papers/glam.md#env-2-3 and #env-2-4), by name."""
+    """The five task kinds of the mixed levels (docs/papers/glam-method.md#env-2-3 and #env-2-4), by name."""
     common = Rules(accepted=accepted, lenient=1)
     return {
         "goto": common._replace(task=rules.GO_TO, objects=9),
@@ -192,7 +192,7 @@ def _reasoning_worlds() -> Iterator[World]:
 
 
 def _knowledge_worlds() -> Iterator[World]:
-    """The 17 levels of the knowledge paper (docs/papers/knowledge.md#s1-1), with fixed targets; six of ours."""
+    """The 17 levels of the knowledge paper (docs/papers/knowledge-method.md#s1-1), with fixed targets; six of ours."""
     targets = {"RedBall": (BALL, RED), "PurpleBall": (BALL, PURPLE), "RedKey": (KEY, RED), "PurpleKey": (KEY, PURPLE)}
     sizes = {20: (7, tuple(targets)), 23: (12, ("RedBall", "PurpleKey")), 25: (15, ("RedBall", "PurpleKey"))}
     sizes |= {28: (20, ("RedBall", "PurpleKey")), 30: (25, ("RedBall", "PurpleKey"))}
@@ -214,7 +214,7 @@ def _knowledge_worlds() -> Iterator[World]:
     both = "go to X, then go to Y; go to Y after you go to X"
     red = pair._replace(target_type=BALL, target_colour=RED, second_colour=BLUE)
     yield _knowledge("GoTo-RedBallBlueBox-S20", red, both, "two fixed targets in order")
-    # the original's name says green key, its code places a purple box (docs/papers/knowledge.md#q9)
+    # the original's name says green key, its code places a purple box (docs/papers/knowledge-reference.md#q9)
     purple = pair._replace(target_type=BALL, target_colour=PURPLE, second_colour=PURPLE)
     yield _knowledge("GoTo-PurpleBallGreenKey-S20", purple, both, "purple ball and purple box, in order")
     green = purple._replace(second_type=KEY, second_colour=GREEN)
@@ -251,7 +251,7 @@ WORLDS: dict[str, World] = {
     for world in family()
 }
 
-# Names that the originals used for a while (docs/papers/glam.md#env-q18).
+# Names that the originals used for a while (docs/papers/glam-reference.md#env-q18).
 ALIASES = {
     "BabyAI-MixtTrainLocal-v0": "BabyAI-MixedTrainLocal-v0",
     "BabyAI-MixtTestLocal-v0": "BabyAI-MixedTestLocal-v0",

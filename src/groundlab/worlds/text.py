@@ -1,4 +1,4 @@
-"""What a view says in words: BabyAI-Text's captioner (Carta et al. 2023; docs/papers/glam.md#env-1), English and
+"""What a view says in words: BabyAI-Text's captioner (Carta et al. 2023; docs/papers/glam-method.md#env-1), English and
 French.
 
     describe(image, ("ball", "blue"))     ["You carry a blue ball", "You see a wall 2 steps left", ...]
@@ -35,13 +35,14 @@ _VIEW_BYTES = VIEW * VIEW * 3
 
 @dataclass(frozen=True)
 class Wording:
-    """Where the original's text may be left: its quirks (docs/papers/glam.md#env-9), and one later addition."""
+    """Where the original's text may be left: its quirks (docs/papers/glam-reference.md#env-9), and one later
+    addition."""
 
-    # docs/papers/glam.md#env-q1: "a open red door" | "an open red door"
+    # docs/papers/glam-reference.md#env-q1: "a open red door" | "an open red door"
     article: Literal["original", "correct"] = "original"
-    # docs/papers/glam.md#env-q8: an object hides the wall behind it | it does not
+    # docs/papers/glam-reference.md#env-q8: an object hides the wall behind it | it does not
     walls: Literal["original", "always"] = "original"
-    # docs/papers/glam.md#env-q2: "Tu portes une ball blue" | "une balle bleue"
+    # docs/papers/glam-reference.md#env-q2: "Tu portes une ball blue" | "une balle bleue"
     french: Literal["original", "correct"] = "original"
     nothing: bool = False  # say so when there is nothing to say, instead of an empty list
 
@@ -53,7 +54,7 @@ class Wording:
 
 
 GLAM = Wording()
-KNOWLEDGE = Wording(nothing=True)  # the background-knowledge paper's captioner (docs/papers/knowledge.md#s1-1)
+KNOWLEDGE = Wording(nothing=True)  # the background-knowledge paper's captioner (docs/papers/knowledge-method.md#s1-1)
 
 
 class _Language(NamedTuple):

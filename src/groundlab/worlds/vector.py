@@ -125,8 +125,8 @@ class GridVectorEnv(gym.vector.VectorEnv):
     reset(options={"reset_mask": bool [B]}) restarts only those. Autoreset is Gymnasium's next-step mode unless
     `autoreset` says "same-step" or "disabled" (then a finished environment stands still until it is reset).
     Mixed worlds: environment i keeps kind i mod 5, balanced and seeded ("fixed-per-env"; the original draws it
-    unseeded, docs/papers/glam.md#env-q3), each episode draws its kind (kinds="per-episode"), or `kinds` lists one name
-    an environment. `num_dists`: see `registry.with_distractors`.
+    unseeded, docs/papers/glam-reference.md#env-q3), each episode draws its kind (kinds="per-episode"), or `kinds` lists
+    one name an environment. `num_dists`: see `registry.with_distractors`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration

@@ -3,7 +3,8 @@
 Sight is MiniGrid's: it starts at the agent, spreads row by row away from it, and stops behind walls and doors that are
 not open. A row of the view is a bit mask, column 0 on the agent's left. The BabyAI levels show the view itself, turned
 so that the agent looks up (`draw_view`). The door-key worlds show the whole room in world coordinates with unseen cells
-left out ("fog of war"); a cell once seen shows its present content (docs/papers/mediator.md#s1-4; `draw_memory`).
+left out ("fog of war"); a cell once seen shows its present content (docs/papers/mediator-method.md#s1-4;
+`draw_memory`).
 """
 
 import numpy as np

@@ -56,7 +56,7 @@ def test_the_larger_scales_hold_every_experiment_of_the_reasoning_agents(scale):
 
 
 def test_the_paper_scale_of_the_reasoning_agents_has_the_published_settings():
-    """docs/papers/reasoning.md#s3-7."""
+    """docs/papers/reasoning-method.md#s3-7."""
     published = {"num_envs": 6, "steps": 128, "minibatch_size": 16, "epochs": 4, "lr": 1.41e-5, "max_grad_norm": None}
     published |= {
         "gamma": 0.9,
@@ -133,7 +133,8 @@ def test_scale_paper_has_the_originals_quirks_and_on_the_mixed_task_what_was_mea
 
 
 def test_untuned_reasoning_agents_at_scale_paper_are_drawn_and_counted_as_published_too():
-    """docs/papers/reasoning.md#s5, #q1, #q7 and #q8; the trained agents are compared with draws like their own."""
+    """docs/papers/reasoning-method.md#s5, docs/papers/reasoning-reference.md#q1, #q7 and #q8; the trained agents are
+    compared with draws like their own."""
     entries = [each for each in config.load("reasoning", "paper").runs if each.method.endswith("zero-shot")]
     drawn = [
         {key: settings[key] for key in ("temperature", "top_p", "top_k", "num_envs", "first_finished")}

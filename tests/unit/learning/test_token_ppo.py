@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     entropies: Tensor
 
 
-# Two responses of three tokens, as the original computed them (docs/papers/reasoning.md#a9 and #a10).
+# Two responses of three tokens, as the original computed them (docs/papers/reasoning-reference.md#a9 and #a10).
 LOG_PROBS = torch.tensor([-1, -0.5, -0.2, -0.3, -0.7, -0.1], dtype=torch.float64)
 REFERENCE = torch.tensor([-1.2, -0.4, -0.1, -0.5, -0.6, -0.2], dtype=torch.float64)
 VALUES = torch.tensor([0.3, 0.4, 0.5, 0.1, 0.2, -0.1], dtype=torch.float64)

@@ -130,7 +130,7 @@ def test_any_answer_of_the_right_form_is_judged():
 
 
 def test_adding_up_moves_predicts_every_end_as_the_bot_never_walks_into_anything():
-    """Predict can be solved without reading the level: docs/papers/worlds.md#babybench."""
+    """Predict can be solved without reading the level: docs/papers/worlds-method.md#babybench."""
     (policy,) = babybench.play("predict", "chat", layouts="0-4", world=SEQUENCE)["policies"]
     assert policy["in_all"]["success"] == 100
     (chance,) = babybench.play("predict", "random", layouts="0-4", world=SEQUENCE)["policies"]

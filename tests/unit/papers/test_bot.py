@@ -16,7 +16,7 @@ from groundlab.papers.worlds import bot
 from groundlab.papers.worlds.settings import BotSettings
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "babyai_text.json"
-# Mean length and raw return of 300 episodes of the original's bot (docs/papers/glam.md#env-11-14).
+# Mean length and raw return of 300 episodes of the original's bot (docs/papers/glam-reference.md#env-11-14).
 RECORDED = {
     "goto": (5.7, 0.920),
     "pickup": (6.7, 0.906),

@@ -335,7 +335,7 @@ def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_
 
 
 def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
-    """docs/papers/knowledge.md#s13-23, as near as a laptop comes to it: the stored row, not trained here.
+    """docs/papers/knowledge-reference.md#s13-23, as near as a laptop comes to it: the stored row, not trained here.
 
     It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
     row has one seed and a tenth of the steps, with the original's network and batch, so it gives no verdict.

@@ -66,6 +66,12 @@ def test_each_item_of_a_list_has_sources_of_its_own_and_code_has_none(root):
     assert [each.line for each in prose.paragraphs(root / "page.md")] == [1, 3]
 
 
+def test_a_table_that_names_its_sources_is_held_against_them(root):
+    table = "| agent | success |\n|---|---|\n| GLAM | 1.8 |\n| NPAE | 9.9 |\n"
+    assert told(root, f"{table}<!-- from: full/a-claim -->\n") == ["page.md:1: 9.9 is in none of its sources"]
+    assert told(root, table) == []
+
+
 @pytest.mark.parametrize("sources", ["full/nothing", "quick/a-claim", "whatever"])
 def test_a_source_that_is_none_is_refused(sources, root):
     with pytest.raises(GroundlabError, match=r"neither a claim nor a table|names no source"):
@@ -82,11 +88,24 @@ def test_a_source_that_is_none_is_refused(sources, root):
         ("It loses 1.8 points.\n<!-- from: full/a-claim -->", None),
     ],
 )
-def test_a_measured_number_below_the_results_needs_sources_and_any_other_does_not(text, missing, root):
-    page = root / "docs" / "papers" / "glam.md"
+def test_a_measured_number_below_the_tables_needs_sources_and_any_other_does_not(text, missing, root):
+    page = root / "docs" / "papers" / "glam-reference.md"
     page.parent.mkdir(parents=True)
     for each in (root / "README.md", root / "docs" / "artifact.md"):
         each.write_text("")
     page.write_text(f"Above 3.3 %.\n\n<!-- results:end -->\n\n{text}\n")
-    expected = [f"glam.md:5: no comment says where {missing} is from"] if missing else []
+    expected = [f"glam-reference.md:5: no comment says where {missing} is from"] if missing else []
     assert prose.unsourced(root) == expected
+
+
+def test_the_first_page_of_a_paper_needs_sources_throughout_its_method_none_and_stale_ones_are_found_in_all(root):
+    (root / "docs" / "papers").mkdir(parents=True)
+    for each in ("README.md", "docs/artifact.md"):
+        (root / each).write_text("")
+    for name in ("glam", "glam-method"):
+        (root / "docs" / "papers" / f"{name}.md").write_text(
+            "Of all 3.3 %.\n\nHalf of it, 4.4 %.\n<!-- from: full/a-claim -->\n"
+        )
+    (root / "docs" / "papers" / "glam-reference.md").write_text("<!-- results:end -->\n")
+    assert prose.unsourced(root) == ["glam.md:1: no comment says where 3.3 is from"]
+    assert prose.stale(root) == [f"{name}.md:3: 4.4 is in none of its sources" for name in ("glam", "glam-method")]

@@ -212,7 +212,7 @@ def test_an_arm_that_throws_unfinished_episodes_away_stands_beside_the_one_that_
 
 
 def test_the_originals_counting_displays_84_percent_where_68_are_true():
-    """docs/papers/reasoning.md#a17: successes of 12 replies in the mean, failures of 64."""
+    """docs/papers/reasoning-reference.md#a17: successes of 12 replies in the mean, failures of 64."""
     rng = np.random.default_rng(0)
     success = rng.random(20_000) < 0.68
     length = np.where(success, rng.integers(4, 21, 20_000), 64)

@@ -117,14 +117,14 @@ def test_what_holds_of_several_misses_is_said_once_before_all_claims(reviewed):
 
 
 def test_names_of_code_and_sections_of_pages_are_no_plain_text_and_nothing_else_is_markup():
-    told = _linked("as `glam-<words>`, docs/papers/glam.md#env-5-3; <b>")
-    link = '<a href="../../docs/papers/glam.md#env-5-3">glam.md#env-5-3</a>'
+    told = _linked("as `glam-<words>`, docs/papers/glam-reference.md#env-5-3; <b>")
+    link = '<a href="../../docs/papers/glam-reference.md#env-5-3">glam-reference.md#env-5-3</a>'
     assert told == f"as <code>glam-&lt;words&gt;</code>, {link}; &lt;b&gt;"
 
 
 def front_pages(root: Path) -> tuple[Path, Path]:
-    """README.md and the mediator's page, with the markers between which `publish` writes."""
-    readme, page = root / "README.md", root / "docs" / "papers" / "mediator.md"
+    """README.md and the mediator's reference, with the markers between which `publish` writes."""
+    readme, page = root / "README.md", root / "docs" / "papers" / "mediator-reference.md"
     readme.write_text("# Title\n\n<!-- papers:begin -->\nold\n<!-- papers:end -->\n\nafter\n")
     page.parent.mkdir(parents=True)
     page.write_text("<!-- results:begin -->\n<!-- results:end -->\n")
@@ -144,7 +144,9 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert readme.read_text() == once
     assert once.startswith("# Title\n") and once.endswith("\n\nafter\n") and "\nold\n" not in once
     assert "[mediator](docs/papers/mediator.md)" in once
-    assert "(`mediator-table1-SimpleDoorKey-always`)" in (tmp_path / "docs" / "claims.md").read_text()
+    claims = (tmp_path / "docs" / "claims.md").read_text()
+    assert "[`quick`](../results/quick-v1/review.html#mediator-claims)" in claims
+    assert '<h2 id="mediator-claims">' in (published / "review.html").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
     assert (published / "mediator" / "tables" / "mediator-table1.md").read_text().rstrip() in page.read_text()
 
@@ -173,17 +175,24 @@ def test_figures_are_those_of_the_version_with_most_verdicts(poorer, richer, res
 
 
 def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):
-    """A claim that misses at two scales is one row, which says what was measured at both, and why."""
+    """A claim that misses at two scales is one row below its reason, which says what was measured at both."""
     stored = json.loads((reviewed.page.parent / "claims.json").read_text())
     missed = [claim["id"] for claim in stored if claim["verdict"] == "not reproduced"]
     told = tuple(claim | {"why": "Too small.", "page": "mediator.md#results"} for claim in stored)
     mine = [Published("mediator", scale, reviewed.page.parent, told) for scale in ("quick", "full")]
-    heading, count, table = misses_block(mine)
+    heading, count, why, table = misses_block(mine)
     assert missed and heading == "## Not reproduced" and count.startswith(f"{len(missed)} claims")
     rows = [cells(line) for line in table.splitlines()[2:]]
-    assert sorted(row[0].partition("(`")[2].partition("`")[0] for row in rows) == sorted(missed)
-    assert all(re.match(r"quick, \d seeds?: .*; full, \d seeds?: ", row[2]) for row in rows)
-    assert all(row[3] == "Too small. ([more](papers/mediator.md#results))" for row in rows)
+    page = reviewed.page.read_text()
+    links = [re.findall(r"\[`(.*)`\]\(\.\./results/[\w.-]+/review\.html#(.*?)\)", row[0])[0] for row in rows]
+    assert sorted(links) == sorted((name, name) for name in missed)
+    assert all(f'<tr id="{name}"' in page for name in missed)
+    assert all(re.match(r"quick, (\d seeds?) and full, \1: ", row[2]) for row in rows), "what is equal stands once"
+    assert why == "**Why**: Too small. ([more](papers/mediator.md#results))"
+    other = tuple(claim | {"readable": claim["readable"] | {"here": "else"}} for claim in told)
+    table = misses_block([mine[0], Published("mediator", "full", reviewed.page.parent, other)])[-1]
+    rows = [cells(line) for line in table.splitlines()[2:]]
+    assert all(re.match(r"quick, \d seeds?: .*; full, \d seeds?: else$", row[2]) for row in rows)
     page = claims_page(mine)
     assert page.index(heading) < page.index('\n## <a id="mediator"></a>mediator\n')
     held = tuple(claim for claim in told if claim["id"] not in missed)

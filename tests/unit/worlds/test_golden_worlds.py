@@ -165,7 +165,7 @@ def test_time_limits_and_rooms_of_the_mixed_kinds(name, limit, width):
         assert (state.max_steps, len(state.grid), len(state.grid[0])) == (limit, width, 8)
 
 
-# World, seed, first pose, missions of three episodes of one stream (docs/papers/glam.md#env-11-5).
+# World, seed, first pose, missions of three episodes of one stream (docs/papers/glam-reference.md#env-11-5).
 STREAMS = [
     ("MixedTrainLocal-v0/goto", 100, (6, 6, 0), "go to the red box", "go to a purple key", "go to the blue key"),
     ("MixedTrainLocal-v0/goto", 101, (5, 2, 0), "go to the purple key", "go to the grey box", "go to the grey key"),

@@ -5,8 +5,8 @@
 What a model learns here: words for things, places and directions, which word turns you where, what each verb does,
 synonyms, French. What no pair says is an action where a goal and a scene are given; `leaks` states that rule. It is
 kept to the letter: `sides` answers a goal and a scene by left, right or forward, which decide a turn
-(docs/papers/glam.md#brings). One long input in `HELD_OUT` never trains, by a hash of its text, so probes ask about
-scenes that were not seen; short ones are facts, to be known rather than inferred.
+(docs/papers/glam-method.md#brings). One long input in `HELD_OUT` never trains, by a hash of its text, so probes ask
+about scenes that were not seen; short ones are facts, to be known rather than inferred.
 """
 
 import re

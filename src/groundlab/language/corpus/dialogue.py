@@ -31,7 +31,7 @@ agent that thinks succeeds nearly always on one object (32 of 32), and nothing i
 
 FINAL = "final answer:"
 HIDDEN = "Generated invalid action"
-"""What stands in a context for a reply that was not valid (docs/papers/reasoning.md#s1-5)."""
+"""What stands in a context for a reply that was not valid (docs/papers/reasoning-method.md#s1-5)."""
 
 _SYSTEM = {mode: read_text(f"prompts/reasoning/{mode}-short.txt") for mode in ("direct", "reasoning")}
 _INVALID = {mode: read_text(f"prompts/reasoning/invalid-{mode}-short.txt") for mode in ("direct", "reasoning")}

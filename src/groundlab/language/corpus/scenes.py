@@ -1,11 +1,12 @@
 """The words of the corpus, and random scenes: things at relative positions in a walled room, and sentences of them.
 
 Core words are those of the grid worlds; rare ones widen the vocabulary. The invented words of GLAM's tests
-(docs/papers/glam.md#env-4-4) are reserved: they appear in no sample, so those tests stay meaningful.
+(docs/papers/glam-method.md#env-4-4) are reserved: they appear in no sample, so those tests stay meaningful.
 
 A scene is what an agent sees from one cell: `right` cells to the right (negative: left) and `ahead` cells forward.
-Sentences follow the captions of the worlds (docs/papers/glam.md#env-1-3 to #env-1-6: walls on the three rays first,
-then things from left to right, farthest first), but no world is imported: positions, room and things are drawn here.
+Sentences follow the captions of the worlds (docs/papers/glam-method.md#env-1-3 to #env-1-6: walls on the three rays
+first, then things from left to right, farthest first), but no world is imported: positions, room and things are drawn
+here.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ decompose   subgoals are asked, and the bot follows them. It may add what is mis
             comprehension rate, `precision` that it added nothing, `assistance` its curve's integral (below)
 
 One question a layout, one reply, no examples. A reply that cannot be read is wrong, and counted by what it lacks. What
-is as published and what is not: docs/papers/worlds.md#babybench.
+is as published and what is not: docs/papers/worlds-method.md#babybench.
 """
 
 from collections import Counter

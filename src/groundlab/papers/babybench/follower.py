@@ -8,7 +8,7 @@
 minigrid's planner, with what the benchmark changes of it (its "OmniBot"): every cell is known, a shut door is no wall
 but something in the way, subgoals that make no sense where they come are passed over, and a key that has opened its
 door is kept. What lies behind a locked door is looked for when nothing else is left. These are facts of the authors'
-code (choukrani/llm-babybench); where this bot differs from theirs is said in docs/papers/worlds.md#babybench.
+code (choukrani/llm-babybench); where this bot differs from theirs is said in docs/papers/worlds-method.md#babybench.
 """
 
 from collections import deque

@@ -8,7 +8,7 @@
     test       as the agent that learnt by PPO: the softmax over actions of how likely their words are (episodes.py)
 
 The file reads from the top: the learner, the demonstrations and their makers, the files that keep them.
-Source: docs/papers/glam.md#agents-5 and #env-7-3.
+Source: docs/papers/glam-method.md#agents-5 and #env-7-3.
 """
 
 import gzip
@@ -236,7 +236,8 @@ def load_pairs(run: Run, settings: Settings) -> tuple[list[Pair], list[Pair]]:
 def bot_pairs(world: str, settings: ReadingSettings, count: int, seed: int, stale_first: bool = False) -> list[Pair]:
     """The first `count` decisions of the bot on random levels, none of them a test layout; mixed worlds turn by turn.
 
-    stale_first: each episode's first prompt shows the last observation of the one before (docs/papers/glam.md#env-q12).
+    stale_first: each episode's first prompt shows the last observation of the one before
+    (docs/papers/glam-reference.md#env-q12).
     """
     return list(islice(_bot_episodes(world, settings, seed, stale_first), count))
 

@@ -8,8 +8,8 @@
               network, as there is no target network
     memory    the last 5,000,000 transitions, all alike (learning/replay.py)
 
-Sources: docs/papers/glam.md#agents-3 and #env-q11. Time limits count as ends, as everywhere in GLAM. The state
-after an end is the next episode's first; its value is never used.
+Sources: docs/papers/glam-method.md#agents-3 and docs/papers/glam-reference.md#env-q11. Time limits count as ends, as
+everywhere in GLAM. The state after an end is the next episode's first; its value is never used.
 """
 
 import json

@@ -16,7 +16,7 @@ other names for the actions, "BabyAI-GoToLocal-v0 fixed-mission" eight objects a
 
 Policies are "sampled" and "greedy", each also with "fixed-mission"; then "sampled TEST" for each of `settings.tests`.
 A policy that does as well when every prompt names the same mission does not read its goal, and its scores under other
-words mean nothing. Source: docs/papers/glam.md#env-6.
+words mean nothing. Source: docs/papers/glam-method.md#env-6.
 """
 
 from collections.abc import Callable, Sequence

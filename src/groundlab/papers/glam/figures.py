@@ -211,7 +211,7 @@ PROBES = (
     ("... after you pick up the blue ball: 2 left", "turn left"),
     ("... then pick up ... red box: 1 left, key in hand", "drop"),
 )
-"""What each probe describes, and the sensible answer (docs/papers/glam.md#env-4-5)."""
+"""What each probe describes, and the sensible answer (docs/papers/glam-method.md#env-4-5)."""
 _COUNTS = {1: len(PROBES), 2: 2}  # by `probe_template`
 
 

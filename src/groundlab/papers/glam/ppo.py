@@ -11,7 +11,7 @@ The file reads from the top: the learner and its `train_step`, the rollout that 
 The five variants of the pretraining study are five method names (`policy.VARIANTS`); they share every line and every
 default. Everything random is drawn from a generator of (seed, purpose, update), so a resumed run is the uninterrupted
 one bit for bit on CPU. Several processes may train one agent (`learning/distributed.py`). Source: Carta et al. 2023;
-docs/papers/glam.md#agents-1 and #agents-2.
+docs/papers/glam-method.md#agents-1 and #agents-2.
 """
 
 import json

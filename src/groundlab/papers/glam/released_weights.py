@@ -5,7 +5,7 @@
 A checkpoint is torch's state dict of Lamorel's module: the language model, and the heads that were tuned with it (of
 cloned agents the language model alone). It holds neither configuration nor tokenizer; those are the base model's. The
 file is read without running what a pickle may hold, every name and size in it is checked against the base model, and
-its SHA-256 is kept in `released.json`. Source: docs/papers/glam.md#released.
+its SHA-256 is kept in `released.json`. Source: docs/papers/glam-reference.md#released.
 """
 
 import hashlib

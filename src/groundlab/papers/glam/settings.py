@@ -1,7 +1,8 @@
 """The settings of the language-model agents, with the originals' names, and the originals' quirks as options.
 
 Defaults are those of the small model that ships: short prompts, one core, 20,000 frames. The published values are in
-`configs/glam/paper.yaml`. Source: docs/papers/glam.md#agents-2 and #agents-9, #env-7.
+`configs/glam/paper.yaml`. Source: docs/papers/glam-method.md#agents-2 and docs/papers/glam-reference.md#agents-9,
+docs/papers/glam-method.md#env-7.
 """
 
 import math
@@ -89,8 +90,8 @@ class ModelSettings(ReadingSettings):
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in docs/papers/glam.md#agents-9; the default is
-    mended.
+    """Quirks of the original that touched published figures, by number in docs/papers/glam-reference.md#agents-9; the
+    default is mended.
     """
 
     value_loss_broadcast: bool = False
@@ -100,7 +101,7 @@ class Fidelity(Strict):
 
 
 class PPOSettings(Strict):
-    """What PPO takes, of language models and of the symbolic agent alike (docs/papers/glam.md#agents-2-5)."""
+    """What PPO takes, of language models and of the symbolic agent alike (docs/papers/glam-method.md#agents-2-5)."""
 
     adam_eps: float = Field(1e-5, gt=0)
     gamma: float = Field(0.99, gt=0, le=1)
@@ -144,15 +145,16 @@ class CloningFidelity(Strict):
     """Quirks of the original, mended by default."""
 
     pad_loss: bool = False
-    """The padding behind short actions is learnt as well (docs/papers/glam.md#q21)."""
+    """The padding behind short actions is learnt as well (docs/papers/glam-reference.md#q21)."""
     in_order: bool = False
     """Pairs come in the order in which they were made, never shuffled (Q21)."""
     stale_first_observation: bool = False
-    """The bot's episodes begin with the last observation of the one before (docs/papers/glam.md#env-q12)."""
+    """The bot's episodes begin with the last observation of the one before (docs/papers/glam-reference.md#env-q12)."""
 
 
 class CloningSettings(ModelSettings):
-    """Defaults are for 20,000 pairs; where the original's differ they are named (docs/papers/glam.md#agents-5)."""
+    """Defaults are for 20,000 pairs; where the original's differ they are named
+    (docs/papers/glam-method.md#agents-5)."""
 
     demonstrations: str = "bot"
     """Whose: "bot", "agent", or a folder that `store_pairs` made, such as that of another run."""
@@ -206,11 +208,12 @@ class DRRNFidelity(Strict):
 
     prompt_drift: bool = False
     """After an episode's end its successor's first observation is left out, so that actions stand beside the wrong
-    observations until the history is full (docs/papers/glam.md#q7 and #env-q11)."""
+    observations until the history is full (docs/papers/glam-reference.md#q7 and #env-q11)."""
 
 
 class DRRNSettings(ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#agents-3)."""
+    """Defaults are for 20,000 frames; where the original's differ they are named
+    (docs/papers/glam-method.md#agents-3)."""
 
     device: Device = "cpu"
     """The network's; the memory of transitions stays in the CPU's."""
@@ -245,7 +248,8 @@ class DRRNSettings(ReadingSettings):
 
 
 class SymbolicSettings(PPOSettings, ReadingSettings):
-    """Defaults are for 20,000 frames; where the original's differ they are named (docs/papers/glam.md#env-7-2)."""
+    """Defaults are for 20,000 frames; where the original's differ they are named
+    (docs/papers/glam-method.md#env-7-2)."""
 
     device: Device = "cpu"
     frames: int = Field(20_000, ge=1)

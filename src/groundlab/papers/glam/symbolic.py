@@ -5,11 +5,12 @@
     input      the 7 x 7 view as raw numbers (type, colour, state), and the mission's words
     network    `expert_filmcnn`: convolutions, two FiLM blocks steered by a GRU over the mission, an LSTM as memory
     learning   PPO; each minibatch is unrolled for 20 steps from remembered memories, through time
-    BatchNorm  by the batch at hand in rollouts and updates, as in the original (docs/papers/glam.md#q22: first ratios
+    BatchNorm  by the batch at hand in rollouts and updates, as in the original (docs/papers/glam-reference.md#q22:
+    first ratios
                are not 1); tests use the running averages, so that an episode does not depend on its neighbours
     unrolling  only the memory goes step by step; the views of all steps are read together, each step normed by itself
 
-Source: docs/papers/glam.md#agents-4 and #env-7-2.
+Source: docs/papers/glam-method.md#agents-4 and #env-7-2.
 """
 
 import math

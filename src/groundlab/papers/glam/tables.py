@@ -2,7 +2,7 @@
 
 A policy that reads its goal does worse when every prompt names one mission. That control stands in every table: what
 a policy loses by it tells whether its other scores mean anything. Published values are those that could be recovered
-from the paper's figures (docs/papers/glam.md#env-5-3); they are of Flan-T5-large on MixedTrainLocal.
+from the paper's figures (docs/papers/glam-reference.md#env-5-3); they are of Flan-T5-large on MixedTrainLocal.
 
 Sample efficiency is the paper's: the mean of the training success over all frames. The frames to a level stand seed by
 seed, and as a ratio to the pretrained agent's. They may be bounds: a seed that never gets there counts with all frames

@@ -10,7 +10,7 @@ unless `fidelity` says otherwise. The forms "ellm" and "motif" are rewards, made
 a sentence encoder of transformers, from a folder that `save_pretrained` left or by a name that is on this machine
 (hf download sentence-transformers/all-MiniLM-L6-v2, or prajjwal1/bert-small, the paper's):
     groundlab run knowledge ... --set form=goals --set maker=recorded --set encoder=models/all-MiniLM-L6-v2
-Source: docs/papers/knowledge.md#s6.
+Source: docs/papers/knowledge-method.md#s6.
 """
 
 import math

@@ -6,7 +6,7 @@
 
 Each round is one program that runs without a fault on a few windows. A fault is sent to the model, which tries again.
 Replies go through a ledger (language/chat), and all else is drawn from the seed: the same command continues a
-labelling that was stopped, and no reply is paid for twice. Source: docs/papers/knowledge.md#s3.
+labelling that was stopped, and no reply is paid for twice. Source: docs/papers/knowledge-method.md#s3.
 """
 
 import re
@@ -81,7 +81,7 @@ def _prompt(name: str) -> str:
 
 
 def _samples(segments: list[Segment], values: np.ndarray, details: list[dict[str, float]]) -> str:
-    """The windows in words, with the program's values and their parts (docs/papers/knowledge.md#s3,
+    """The windows in words, with the program's values and their parts (docs/papers/knowledge-method.md#s3,
     examples_description).
     """
     samples = []
@@ -130,8 +130,8 @@ def tokens_of(messages: Messages) -> int:
 def prune(messages: Messages, limit: int, first: int, count: Callable[[Messages], int] = tokens_of) -> Messages:
     """The messages without the oldest pairs from number `first` on, so that at most `limit` tokens are left.
 
-    The original begins at 2 and so forgets its own request first (docs/papers/knowledge.md#q6); beginning at 3
-    keeps it. The latest message always stays.
+    The original begins at 2 and so forgets its own request first (docs/papers/knowledge-reference.md#q6); beginning at
+    3 keeps it. The latest message always stays.
     """
     left = list(messages)
     while count(left) > limit and len(left) > first + 2:

@@ -7,8 +7,8 @@
 
 The three captions nearest to the last three steps lend their goals. phi is the similarity of the latest step and the
 nearest of these goals, or 0 below a threshold: no string is compared and no goal is ever reached for good
-(docs/papers/knowledge.md#s5-3 and #q15). `Sentences` makes it fast enough for a laptop. `EllmBonus` pays the same
-goals as a reward.
+(docs/papers/knowledge-method.md#s5-3 and docs/papers/knowledge-reference.md#q15). `Sentences` makes it fast enough for
+a laptop. `EllmBonus` pays the same goals as a reward.
 """
 
 import re

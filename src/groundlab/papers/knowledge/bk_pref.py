@@ -5,8 +5,9 @@
     phi = PreferencePotential(network)(windows)
 
 States and actions alternate as tokens; one decoder layer reads them causally; attention over the steps weighs each
-step's value into the segment's score (docs/papers/knowledge.md#s4-2). Labels: 0 the first segment is preferred, 1 the
-second, 0.5 a tie. Judges that follow a rule are in `scripted.py`. `MotifBonus` pays the same preferences as a reward.
+step's value into the segment's score (docs/papers/knowledge-method.md#s4-2). Labels: 0 the first segment is preferred,
+1 the second, 0.5 a tie. Judges that follow a rule are in `scripted.py`. `MotifBonus` pays the same preferences as a
+reward.
 """
 
 import math

@@ -3,7 +3,7 @@
     trajectory(["You see a wall 2 steps left", ...], actions, MINIGRID_ACTIONS)      n + 1 observations, n actions
     parse_steps(text), latest_observation(text)                                      parsed again, for labellers by rule
 
-Strings are the original's to the letter, with its missing and doubled periods (docs/papers/knowledge.md#s5-1).
+Strings are the original's to the letter, with its missing and doubled periods (docs/papers/knowledge-method.md#s5-1).
 """
 
 import re

@@ -7,7 +7,7 @@
     count_visits(data), crafter_progress(world, seeds, actions)      coverage and achievements, by replaying
 
 Views and captions repeat, so each is stored once and steps name it by number. Of Crafter's views the codes are stored;
-their pictures are drawn again by replaying the episodes, once a machine. Source: docs/papers/knowledge.md#s4-1.
+their pictures are drawn again by replaying the episodes, once a machine. Source: docs/papers/knowledge-method.md#s4-1.
 """
 
 import io

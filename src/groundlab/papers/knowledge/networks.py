@@ -1,4 +1,4 @@
-"""The paper's networks, for policy and curiosity (docs/papers/knowledge.md#s2 and #s6), and small ones of ours.
+"""The paper's networks, for policy and curiosity (docs/papers/knowledge-method.md#s2 and #s6), and small ones of ours.
 
     agent = TwoHeadedAgent((3, 7, 7), 7)           policy, and values of the world's rewards and of curiosity's
     novelty = RandomDistillation((3, 7, 7))        curiosity: how badly a fixed random network is predicted

@@ -9,7 +9,7 @@
 
 A window holds nothing that was not known when its last view was: so a potential of it is a potential of the state.
 The original fills an episode's first window with the action that is only then chosen (`padding=None`).
-Source: docs/papers/knowledge.md#s6.
+Source: docs/papers/knowledge-method.md#s6.
 """
 
 from collections.abc import Callable
@@ -96,10 +96,11 @@ def channels_first(views: np.ndarray) -> np.ndarray:
 
 
 def normalise(views: np.ndarray) -> np.ndarray:
-    """[..., 7, 7, 3] codes to float32 [..., 3, 7, 7], channels divided by 10, 5, 3 (docs/papers/knowledge.md#s1-1,
-    ImageObsWrapper).
+    """[..., 7, 7, 3] codes to float32 [..., 3, 7, 7], channels divided by 10, 5, 3
+    (docs/papers/knowledge-method.md#s1-1, ImageObsWrapper).
 
-    Crafter's views, [..., bytes]: their pictures, [..., 3, 64, 64], divided by 255 (docs/papers/knowledge.md#s1-2).
+    Crafter's views, [..., bytes]: their pictures, [..., 3, 64, 64], divided by 255
+    (docs/papers/knowledge-method.md#s1-2).
     """
     if views.shape[-1] > PICTURE:
         return compact(views).astype(np.float32) / np.float32(255)

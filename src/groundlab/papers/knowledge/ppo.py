@@ -4,7 +4,7 @@
     record = ppo.train_step(number)
 
 A train step is a rollout of all environments, its advantages and returns, and some epochs of clipped updates. It is the
-part that `agent.py` and `rnd.py` share. Source: docs/papers/knowledge.md#s2 and #s6.
+part that `agent.py` and `rnd.py` share. Source: docs/papers/knowledge-method.md#s2 and #s6.
 """
 
 import time

@@ -4,8 +4,8 @@
     groundlab run rnd --world Crafter-Text-Reward --seed 0 --out DIR
 
 After the first update, then every `record_every` steps and at the end, the current policy plays some episodes, with
-chance (docs/papers/knowledge.md#s2). Each snapshot's episodes are on disk before training goes on, so a run that was
-killed continues.
+chance (docs/papers/knowledge-method.md#s2). Each snapshot's episodes are on disk before training goes on, so a run that
+was killed continues.
 """
 
 from pathlib import Path

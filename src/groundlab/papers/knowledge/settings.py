@@ -1,6 +1,7 @@
 """The settings of the knowledge agents, and the original's quirks as options.
 
-Defaults are the paper's for grids. Source: docs/papers/knowledge.md#s2, #s6 and #s11.
+Defaults are the paper's for grids. Source: docs/papers/knowledge-method.md#s2, #s6 and
+docs/papers/knowledge-reference.md#s11.
 """
 
 from pathlib import Path
@@ -41,8 +42,8 @@ def ledger(form: str, about: str | Path | None = None) -> Path:
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in docs/papers/knowledge.md#s11; the default is
-    mended.
+    """Quirks of the original that touched published figures, by number in docs/papers/knowledge-reference.md#s11; the
+    default is mended.
     """
 
     unclipped_gradients: bool = False
@@ -112,7 +113,7 @@ class PPOSettings(Strict):
 
 
 COLLECTION = {"reward_scale": 1.0, "curiosity": 1.0, "earned": 2.0}
-"""What differs when episodes are collected (docs/papers/knowledge.md#s2)."""
+"""What differs when episodes are collected (docs/papers/knowledge-method.md#s2)."""
 
 
 class KnowledgeSettings(PPOSettings):

@@ -154,7 +154,7 @@ def quirks_table(records: Records) -> Table | None:
 
 _QUIRK_NOTES = (
     "area under the curve, in percent, with the quirk and without it, over the frames and seeds that both have; "
-    "docs/papers/knowledge.md#s11 says what each is",
+    "docs/papers/knowledge-reference.md#s11 says what each is",
     "one seed gives no verdict: what differs may be chance. Late payment, episodes that are not kept apart and a "
     "scale that drifts break the guarantee that shaping leaves the optimal policies alone",
 )

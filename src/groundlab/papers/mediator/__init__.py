@@ -33,7 +33,7 @@ PAPER = Paper(
         _rule("new-object", "asks at new things in view (our control)"),
         _rule("untrained", "asks as an untrained network draws"),
         _learner("rule-cloning", "rule_cloning", "is taught one of our rules by example", "CloningSettings"),
-        # its translator and its five options are this world's (docs/papers/mediator.md#s6)
+        # its translator and its five options are this world's (docs/papers/mediator-method.md#s6)
         _learner("never", "options_rl", "learns by PPO which option to run", "TrainingSettings", ("SimpleDoorKey",)),
     ),
     metrics=("interactions", "steps", "success", "return", "asked"),

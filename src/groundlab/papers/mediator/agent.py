@@ -9,7 +9,7 @@
     learning   PPO on ten episodes an iteration, Monte-Carlo returns (training.py)
     test       layouts 0-99, sampled (as the paper's figures suggest) and argmax (as the released code); both are stored
 
-Sources: paper section 4 and appendix A; docs/papers/mediator.md#s5.
+Sources: paper section 4 and appendix A; docs/papers/mediator-method.md#s5.
 """
 
 import numpy as np

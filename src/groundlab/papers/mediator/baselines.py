@@ -11,7 +11,7 @@ No paper has `on-change`, nor the first two of these; the third is the first com
     nothing-changed   asks when the last step changed nothing in view: a stuck detector
     new-object        asks when a key, a door or a box stands where nothing had been seen
     untrained         asks as a network with its first weights draws: `random` in the first commit
-                      (docs/papers/mediator.md#q10); its rate depends on the seed
+                      (docs/papers/mediator-reference.md#q10); its rate depends on the seed
 
 Those two read the difference of two frames, which is all that the asking network gets. They bound from below what could
 be learned from that input.

@@ -1,5 +1,5 @@
 """Episodes of the mediator, many at a time: decide whether to ask, plan, act, charge for asking
-(docs/papers/mediator.md#s5-1).
+(docs/papers/mediator-method.md#s5-1).
 
     episodes = play(make_envs(world, len(layouts)), layouts, agent, rules)
 
@@ -34,7 +34,7 @@ class Rules:
     fidelity: Fidelity = field(default_factory=Fidelity)
     charge_repeats: bool = True
     """False for the hard-coded baseline: its report charges no more than `ask_lambda` a plan
-    (docs/papers/mediator.md#s6).
+    (docs/papers/mediator-method.md#s6).
     """
     seed: int = 0
 
@@ -112,8 +112,8 @@ class Episode:
         self._executor = PlanExecutor(plan, self.image, self._memory, self.rules.skills)
 
     def _repeat_factor(self, plan: Plan) -> float:
-        """f of docs/papers/mediator.md#s5-1: 0 for the first plan, 0.5 for a repeated one, -0.1 for a changed one (J6:
-        1 for a repeat).
+        """f of docs/papers/mediator-method.md#s5-1: 0 for the first plan, 0.5 for a repeated one, -0.1 for a changed
+        one (J6: 1 for a repeat).
         """
         if not self.exchanges:
             return 0.0
@@ -143,7 +143,7 @@ class Episode:
         return {
             "layout": self.layout,
             "interactions": len(self.exchanges),
-            # the first commit's count: not the calls for an exhausted plan (docs/papers/mediator.md#s5-1)
+            # the first commit's count: not the calls for an exhausted plan (docs/papers/mediator-method.md#s5-1)
             "asked": self.decided_asks,
             "steps": self.steps,
             "success": self.success,

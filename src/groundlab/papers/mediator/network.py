@@ -1,4 +1,4 @@
-"""The frame network of both learning agents (docs/papers/mediator.md#s5-2), how it acts and how PPO changes it.
+"""The frame network of both learning agents (docs/papers/mediator-method.md#s5-2), how it acts and how PPO changes it.
 
 It reads the difference of two frames, so a still world shows nothing and news lights up. The mediator has two outputs
 (43,699 parameters), the option policy five. `FrameNetwork` is the definition, in torch; `Playing` and `update` run it

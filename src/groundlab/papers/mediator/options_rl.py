@@ -7,7 +7,7 @@
 A skill is built anew only when the chosen option changes or the last one is done; an option that is not possible (its
 object was never seen, or the key is already carried) costs one no-op. The released code never fills in coordinates, so
 its `go to` options are dead (Q9); here the translator is asked at every step.
-Source: docs/papers/mediator.md#s6.
+Source: docs/papers/mediator-method.md#s6.
 """
 
 from dataclasses import dataclass, field

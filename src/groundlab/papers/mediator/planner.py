@@ -3,8 +3,8 @@
     planner = Planner(world, chat)
     reply, plan = planner.plan(text, coordinates, seed)
 
-`scripted_planner` answers by the tables that match the paper's prompts (docs/papers/mediator.md#s4-5); with them the
-paper's LLM-driven baselines come out to the second decimal.
+`scripted_planner` answers by the tables that match the paper's prompts (docs/papers/mediator-method.md#s4-5); with them
+the paper's LLM-driven baselines come out to the second decimal.
 """
 
 import logging
@@ -100,7 +100,8 @@ _ACTION_WORDS = (
 
 
 def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
-    """The options of the first {...} group of a reply (docs/papers/mediator.md#s4-3); None when there is no group.
+    """The options of the first {...} group of a reply (docs/papers/mediator-method.md#s4-3); None when there is no
+    group.
 
     An object that was never seen gives an option that the executor skips (the original crashes, Q6).
     """
@@ -143,7 +144,8 @@ _COLOURED_TABLE = ("explore", "toggle door")
 
 
 def _plain_plan(world: str, text: str, plans: str) -> str:
-    """The plan for the three worlds without colours (docs/papers/mediator.md#s4-5; first-commit variants: 4.1, 8.1)."""
+    """The plan for the three worlds without colours (docs/papers/mediator-method.md#s4-5; first-commit variants: 4.1,
+    8.1)."""
     key, box, door = (f"observed a {name}" in text for name in ("key", "box", "door"))
     if "carry key" in text:
         return _OPEN_DOOR if door else "explore"
@@ -158,7 +160,7 @@ def _plain_plan(world: str, text: str, plans: str) -> str:
 
 
 def _coloured_plan(text: str) -> str:
-    """The plan groups for ColoredDoorKey (docs/papers/mediator.md#s4-5)."""
+    """The plan groups for ColoredDoorKey (docs/papers/mediator-method.md#s4-5)."""
     door = re.search(r"observed (\w+) door", text)
     keys = re.findall(r"observed (\w+) key", text)
     carried = re.search(r"carry (\w+) key", text)

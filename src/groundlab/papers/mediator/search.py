@@ -1,14 +1,14 @@
 """What is read from a memory image: objects and their text; compiled, the cell ahead, what is explored, and paths.
 
 `Translator` makes the line that the planner reads, with the coordinates that its reply may name. Each world has its own
-wording, oddities included (docs/papers/mediator.md#s3): the planner's examples match them to the letter.
+wording, oddities included (docs/papers/mediator-method.md#s3): the planner's examples match them to the letter.
 
 Paths are shortest ones over the map seen so far, with the original's choice among equally short ones. The original
 keeps its open nodes in a Python `set` and expands the first one of minimal cost in the set's iteration order, so which
 path it takes depends on CPython's hash table. The functions on `table` below are a copy of that table (of CPython 3.10
 to 3.13), held equal by `test_compiled_search_equals_a_search_with_a_real_python_set`: the paper's "always" row needs it
 to be exact, and a real set takes ten times as long, an eighth of an iteration. `ties="fifo"` is plain breadth-first
-search instead (docs/papers/mediator.md#a9: the mean path then differs by 0.04 steps).
+search instead (docs/papers/mediator-reference.md#a9: the mean path then differs by 0.04 steps).
 """
 
 import numpy as np
@@ -99,7 +99,7 @@ def has_loop(border):
 @compiled
 def is_explored(image):
     """Whether the seen walls and doors close a loop and their bounding box holds no unseen cell
-    (docs/papers/mediator.md#s2-2).
+    (docs/papers/mediator-method.md#s2-2).
     """
     width, height = image.shape[:2]
     border = np.zeros((width, height), np.bool_)

@@ -1,7 +1,7 @@
 """The settings of the mediator's methods, with the values of the original, and its quirks as `fidelity` options.
 
-Defaults are the original's where the published figures depend on it (docs/papers/mediator.md#s11, "keep") and what was
-meant
+Defaults are the original's where the published figures depend on it (docs/papers/mediator-reference.md#s11, "keep") and
+what was meant
 where they do not ("fix").
 """
 
@@ -20,7 +20,8 @@ _OTHER_PLANNERS = "give --planner openai, local or recorded, or leave it out"
 
 
 class Fidelity(Strict):
-    """Quirks of the original, by number in docs/papers/mediator.md#s11; the first value named is the default."""
+    """Quirks of the original, by number in docs/papers/mediator-reference.md#s11; the first value named is the
+    default."""
 
     explore_avoid: bool = False
     """Q1: Explore turns at keys, boxes and balls; the original pushes against them until the episode ends."""
@@ -47,7 +48,7 @@ class Settings(Strict):
     """Test layouts, "first-last": the reset seeds of the evaluation (the paper's test set is 0-99)."""
     plans: Literal["head", "first-commit"] = "head"
     """Tables of the scripted planner: the released prompts', or those of the first commit
-    (docs/papers/mediator.md#s4-1).
+    (docs/papers/mediator-method.md#s4-1).
     """
     epsilon: float = Field(0.0, ge=0, le=1)
     """Probability that the scripted planner errs."""
@@ -58,7 +59,7 @@ class Settings(Strict):
     ledger: str | None = None
     """File of replies (from the current folder): read by `planner=recorded`, read and filled by the others."""
     ask_lambda: float = Field(0.01, ge=0)
-    """Communication penalty of an ask, before f (docs/papers/mediator.md#s5-1)."""
+    """Communication penalty of an ask, before f (docs/papers/mediator-method.md#s5-1)."""
     fidelity: Fidelity = Fidelity()
 
     @model_validator(mode="after")
@@ -82,7 +83,7 @@ class RuleSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """What the learning methods take besides (docs/papers/mediator.md#s5-3)."""
+    """What the learning methods take besides (docs/papers/mediator-method.md#s5-3)."""
 
     iterations: int = Field(1000, ge=1)
     trajectories: int = Field(10, ge=1)

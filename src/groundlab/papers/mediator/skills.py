@@ -3,7 +3,7 @@
     executor = PlanExecutor(plan, image, memory, skill_settings)
     action, plan_done = executor.act(image)
 
-`image` is always the memory image [10, 10, 4] of the present step. Source: docs/papers/mediator.md#s2.
+`image` is always the memory image [10, 10, 4] of the present step. Source: docs/papers/mediator-method.md#s2.
 """
 
 from dataclasses import dataclass, field

@@ -5,7 +5,7 @@
 A row holds success, return (the environment's reward, without penalties), steps of the environment, length (replies,
 invalid ones included) and invalid. The replies of a layout are sampled from its own generator, so its row does not
 depend on which others are played. "first-finished" counts as the original did (quirk Q9): short episodes come first.
-Source: docs/papers/reasoning.md#s5.
+Source: docs/papers/reasoning-method.md#s5.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,9 @@
 
 `Learner.train_step` is one update; the functions below it are its parts, in their order. Everything random is drawn
 from a generator of (seed, purpose, update), so a resumed run is the uninterrupted one bit for bit on CPU. The trained
-model is also left in peft's format, in the run's folder `model`. Source: Gandhi et al. 2025; docs/papers/reasoning.md.
+model is also left in peft's format, in the run's folder `model`.
+
+Source: Gandhi et al. 2025; docs/papers/reasoning-method.md.
 """
 
 from contextlib import nullcontext

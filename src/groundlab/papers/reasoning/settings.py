@@ -3,7 +3,8 @@
 Defaults are those of the small model that ships: short prompts, a window of two observations, 16 new tokens, one epoch.
 The published values are in the comments here and in `configs/reasoning/paper.yaml`. What the original swallowed or left
 to libraries is written out: how tokens are sampled, how many, and with what precision.
-Source: docs/papers/reasoning.md#s3-7, #s7 and #s11.
+Source: docs/papers/reasoning-method.md#s3-7, docs/papers/reasoning-reference.md#s7 and
+docs/papers/reasoning-method.md#s11.
 """
 
 from pathlib import Path
@@ -33,8 +34,8 @@ Parser = Literal["strict", "lenient"]
 
 
 class Fidelity(Strict):
-    """Quirks of the original that touched published figures, by number in docs/papers/reasoning.md#quirks; the default
-    is mended.
+    """Quirks of the original that touched published figures, by number in docs/papers/reasoning-reference.md#quirks;
+    the default is mended.
     """
 
     drop_unfinished: bool = False

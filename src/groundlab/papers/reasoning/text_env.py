@@ -11,7 +11,7 @@ No environment restarts by itself: `rollouts.py` (learning) and `evaluation.py` 
 "strict" is the original's rule, to the letter: the direct agent's reply is an action and nothing else; the reasoning
 agent's has one, and nothing else but blanks, after its last "final answer:". "lenient" takes what a person would: case,
 punctuation and markup do not count, and words may follow. Any string is parsed, and none raises. An invalid reply does
-not reach the environment, whose clock stands still (docs/papers/reasoning.md#s1-3 and #s1-4).
+not reach the environment, whose clock stands still (docs/papers/reasoning-method.md#s1-3 and #s1-4).
 """
 
 import io
@@ -116,7 +116,7 @@ class ReplyParser:
 
 
 def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:
-    """The first message of a conversation: the goal and the format of replies (docs/papers/reasoning.md#s2)."""
+    """The first message of a conversation: the goal and the format of replies (docs/papers/reasoning-method.md#s2)."""
     return _prompt_text("", thinks, short).replace("{goal}", mission)
 
 

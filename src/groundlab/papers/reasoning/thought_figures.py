@@ -1,8 +1,8 @@
 """What becomes of the thoughts while an agent is tuned: their length, their content, and whether they decide anything.
 
 The report calls it a collapse when thoughts fall to two words ("Go forward."). Two words can still be a thought, and a
-long one can be empty, so the rule here looks at what is said (docs/papers/reasoning.md#s6-2): a collapse is an echo
-rate of one half or more in three updates in a row, an echo being a thought that only repeats its action or says
+long one can be empty, so the rule here looks at what is said (docs/papers/reasoning-method.md#s6-2): a collapse is an
+echo rate of one half or more in three updates in a row, an echo being a thought that only repeats its action or says
 nothing; it is over after three updates at a quarter or less. The report's own rule, a mean of 2.05 words, stands beside
 it.
 """

@@ -8,7 +8,7 @@ Words are counted as published: before the first "final answer", in replies that
 replies, whose action is known. A thought is grounded when it names a thing (colour and type) or a wall that its goal
 or its newest observation names. It hallucinates when it names a thing that no message in its prompt but the agent's
 own names. A probe asks how well thoughts tell the states apart in which they were sampled, and how often an action
-changes when its thought is left out, or comes from another state. Source: docs/papers/reasoning.md#s6.
+changes when its thought is left out, or comes from another state. Source: docs/papers/reasoning-method.md#s6.
 """
 
 import re

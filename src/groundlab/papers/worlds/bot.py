@@ -2,7 +2,8 @@
 
     groundlab evaluate bot --world BabyAI-MixedTrainLocal-v0/putnext --layouts 0-99
 
-It succeeds on every BabyAI level here, so it is also the source of demonstrations (docs/papers/glam.md#env-11-14 and
+It succeeds on every BabyAI level here, so it is also the source of demonstrations
+(docs/papers/glam-reference.md#env-11-14 and
 #env-11-15).
 """
 

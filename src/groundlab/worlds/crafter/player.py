@@ -1,5 +1,5 @@
 """What the player does and how its body fares. Source: crafter 1.8.3, `objects.py`; the text variant:
-docs/papers/knowledge.md#s1-2.
+docs/papers/knowledge-method.md#s1-2.
 """
 
 from groundlab.core.compiled import compiled_for, inlined

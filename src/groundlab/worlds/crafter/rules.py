@@ -7,7 +7,7 @@
 The text variant is an easier game, and its scores compare with no published one: it has 20 verbs of which four are
 the public game's `do`, every blow does at least 5 damage, so that every creature dies of one, and what does not fit
 the bag is not collected. Numbers and recipes are those of the crafter package 1.8.3 (a test compares them). Source:
-docs/papers/knowledge.md#s1-2 and #s1-3.
+docs/papers/knowledge-method.md#s1-2 and #s1-3.
 """
 
 from dataclasses import dataclass

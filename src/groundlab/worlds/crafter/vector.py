@@ -148,9 +148,9 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
 
     A seed gives the worlds of `crafter.Env(seed=seed)`, one after another; `reset`, its options and autoreset are those
     of `GridVectorEnv`. The text variant begins with a step of doing nothing, whose reward is dropped
-    (docs/papers/knowledge.md#s1-2). Death terminates, the time limit truncates. So does, in the text variant, having
-    done all that is paid for: that is the original's (docs/papers/knowledge.md#q22); `success="terminated"` says what
-    is meant.
+    (docs/papers/knowledge-method.md#s1-2). Death terminates, the time limit truncates. So does, in the text variant,
+    having done all that is paid for: that is the original's (docs/papers/knowledge-reference.md#q22);
+    `success="terminated"` says what is meant.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration

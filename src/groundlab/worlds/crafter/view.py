@@ -5,7 +5,8 @@ together, and darkened with the package's arithmetic. By night it contains noise
 drawing is part of a step. Source: crafter 1.8.3, `engine.py`.
 
 A caption is a pure function of the view in codes. Its strings are the original's to the letter: "Your have", no space
-before "You face", and one sentence for all that goes wrong near the border (docs/papers/knowledge.md#s1-2 and #q23).
+before "You face", and one sentence for all that goes wrong near the border (docs/papers/knowledge-method.md#s1-2 and
+docs/papers/knowledge-reference.md#q23).
 """
 
 from functools import cache, lru_cache

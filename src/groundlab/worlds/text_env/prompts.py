@@ -4,8 +4,9 @@
     history = History(num_envs=32); history.start(0, sentences); history.step(0, "turn left", sentences)
 
 Also here: the action spaces, the French words for goals and actions, the text replacements of the generalisation
-tests (`modify`), and the fixed probe prompts. Source: Carta et al. 2023; docs/papers/glam.md#env-3, #env-4 and #env-9.
-Sentences come from `worlds/text.py`; `TextEnv` shows such prompts, and a paper's agents score what may follow them.
+tests (`modify`), and the fixed probe prompts. Source: Carta et al. 2023; docs/papers/glam-method.md#env-3, #env-4 and
+docs/papers/glam-reference.md#env-9. Sentences come from `worlds/text.py`; `TextEnv` shows such prompts, and a paper's
+agents score what may follow them.
 """
 
 import json
@@ -93,8 +94,9 @@ def french_action(action: str) -> str:
 def french_goal(goal: str, fidelity: Fidelity = "original") -> str:
     """`go to the purple box` -> `aller à la boîte violette`.
 
-    The original looks for the letter "a" to find the article, so every ball gets `une` (docs/papers/glam.md#env-q5);
-    "correct" reads the article itself. Raises GroundlabError for other kinds of goal: no French level has them.
+    The original looks for the letter "a" to find the article, so every ball gets `une`
+    (docs/papers/glam-reference.md#env-q5); "correct" reads the article itself. Raises GroundlabError for other kinds of
+    goal: no French level has them.
     """
     if fidelity not in get_args(Fidelity):
         raise unknown_name("fidelity", fidelity, get_args(Fidelity))
@@ -128,7 +130,7 @@ def glam_prompt(
     language: str = "english",
     fidelity: Fidelity = "original",
 ) -> str:
-    """The prompt whose continuation is the next action (docs/papers/glam.md#env-4-1 and #env-4-3).
+    """The prompt whose continuation is the next action (docs/papers/glam-method.md#env-4-1 and #env-4-3).
 
     observations: the lists of sentences, oldest first; past_actions: what was done between them, one fewer.
     No actions: a short prompt that begins with the goal. French: goal and actions are translated here, sentences are
@@ -261,7 +263,7 @@ MODIFIERS = {
 
 def modify(prompt: str, name: str, language: str = "english") -> str:
     """A finished prompt with the words of one generalisation test, replaced one after the other
-    (docs/papers/glam.md#env-4-4).
+    (docs/papers/glam-method.md#env-4-4).
 
     Raises GroundlabError for an unknown name or language.
     """
@@ -274,11 +276,11 @@ def modify(prompt: str, name: str, language: str = "english") -> str:
 
 
 def probe_prompts(actions: Sequence[str], template: int = 1) -> list[str]:
-    """The fixed English prompts by which the original watched its policy change (docs/papers/glam.md#env-4-5): 11, or 2
-    for template 2.
+    """The fixed English prompts by which the original watched its policy change (docs/papers/glam-method.md#env-4-5):
+    11, or 2 for template 2.
 
-    They were written by hand, in another style than the agent's prompts (docs/papers/glam.md#env-q7): look at the
-    softmax over actions, not at the scores. Raises GroundlabError for another template.
+    They were written by hand, in another style than the agent's prompts (docs/papers/glam-reference.md#env-q7): look at
+    the softmax over actions, not at the scores. Raises GroundlabError for another template.
     """
     counts = {1: 11, 2: 2}
     if template not in counts:

@@ -21,7 +21,7 @@ TABLE_1 = [  # method, world, plans, interactions, steps, success: published val
     ("always", "KeyInBox", "head", 26.78, 26.78, 1.00),
     ("always", "RandomBoxKey", "head", 30.26, 30.26, 0.94),
 ]
-ORIGINAL_CODE = [  # as above, measured by running the original code (docs/papers/mediator.md#a8)
+ORIGINAL_CODE = [  # as above, measured by running the original code (docs/papers/mediator-reference.md#a8)
     ("hard-coded", "KeyInBox", "head", 2.27, 65.17, 0.59),
     ("hard-coded", "RandomBoxKey", "head", 2.15, 67.16, 0.56),
     ("hard-coded", "RandomBoxKey", "first-commit", 1.93, 67.32, 0.56),
@@ -68,7 +68,8 @@ def test_the_llm_rows_of_table_1_come_out_to_the_second_decimal(method, world, p
 
 
 def test_plain_breadth_first_paths_change_only_the_fourth_digit():
-    """docs/papers/mediator.md#a9: `always` is 0.02 to 0.06 steps longer with another choice among shortest paths."""
+    """docs/papers/mediator-reference.md#a9: `always` is 0.02 to 0.06 steps longer with another choice among shortest
+    paths."""
     expected = {"SimpleDoorKey": 25.82, "KeyInBox": 26.82, "RandomBoxKey": 30.32, "ColoredDoorKey": 65.36}
     for world, steps in expected.items():
         assert mean("always", world, fidelity={"goto_ties": "fifo"})["steps"] == pytest.approx(steps, abs=1e-9)
@@ -107,7 +108,7 @@ def test_rows_do_not_depend_on_who_else_is_in_the_batch():
 
 
 def test_an_ask_costs_1_6_and_0_hundredths():
-    """First plan 0.01, repeated plan 0.06, changed plan 0.00 (docs/papers/mediator.md#a15)."""
+    """First plan 0.01, repeated plan 0.06, changed plan 0.00 (docs/papers/mediator-reference.md#a15)."""
     (episode,) = play_rule("always", "SimpleDoorKey", [0])
     penalties = [round(-reward, 10) for reward in episode.rewards[:-1]]
     plans = [exchange.plan for exchange in episode.exchanges]

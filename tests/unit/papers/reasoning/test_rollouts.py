@@ -75,7 +75,7 @@ def shown_success(**given):
 
 
 def test_dropping_unfinished_episodes_shows_more_success_than_there_is():
-    """docs/papers/reasoning.md#a17: of 0.68 a curve shows about 0.84; where none is dropped, 0.68 succeed."""
+    """docs/papers/reasoning-reference.md#a17: of 0.68 a curve shows about 0.84; where none is dropped, 0.68 succeed."""
     assert shown_success(fidelity=Fidelity(drop_unfinished=True))[0] == pytest.approx(0.84, abs=0.03)
     assert shown_success()[1] == pytest.approx(0.68, abs=0.02)
     assert shown_success(episodes="whole")[1] == pytest.approx(0.68, abs=0.02)

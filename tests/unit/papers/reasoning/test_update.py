@@ -48,7 +48,7 @@ def log_probs_and_values(policy, model, prompt, tokens):
 
 
 def written_out(played, beta):
-    """Advantages and returns of all tokens by docs/papers/reasoning.md#s3-2 to #s3-4, with loops."""
+    """Advantages and returns of all tokens by docs/papers/reasoning-method.md#s3-2 to #s3-4, with loops."""
     settings, policy = played.settings, played.policy
     gamma, lam, inner = settings.gamma, settings.lam, settings.lam_token
     advantages, returns = [], []

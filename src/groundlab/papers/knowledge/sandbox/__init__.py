@@ -14,7 +14,7 @@ same at every start if the kernel lets it be (Docker's default does not). A prog
 objects is found out: the windows come in an order of our own, some of them twice. `Sandbox.protections` is measured,
 not assumed: without the kernel's filter (another system or processor than it knows) limits alone keep nobody from
 deleting files or sending signals; the gate has to. Programs of pages/attacks.py attack all of it.
-Source: docs/papers/knowledge.md#s3.
+Source: docs/papers/knowledge-method.md#s3.
 """
 
 import contextlib
