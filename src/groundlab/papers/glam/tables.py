@@ -118,7 +118,8 @@ _EFFICIENCY_NOTES = (
     f"first, so early values flatter all agents alike. ≤: the curve begins there, with the first {WINDOW} episodes, so "
     "it may have been earlier",
     "times GLAM's: ratio of the mean frames [95 % interval over seeds]; a seed that did not get there counts with all "
-    "of its frames. ≥: at least so many times; ≤: at most; ≶: bounded on neither side",
+    "of its frames. ≥: the true ratio is at least this; ≤: at most this; ≶: it may lie on either side, because some "
+    "seeds never got there and others may have been there before their curve begins",
     "published, on MixedTrainLocal with Flan-T5-large: GFlan-T5 reaches 80 % at 250,000 frames and 90 % at 600,000; "
     "NPAE and DRRN stay below 20 % and symbolic PPO is close to 40 % at 1,500,000",
 )
