@@ -28,14 +28,14 @@ from groundlab.report.exhibits import Drawn
 NOTHING_TO_SHOW = {
     # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
     "quick": {
-        *("glam-dose-curves", "glam-doses", "glam-sizes", "knowledge-worlds", "mediator-variants"),
+        *("glam-dose-curves", "glam-doses", "glam-pretraining", "glam-sizes", "knowledge-worlds", "mediator-variants"),
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
     # models of other makers, of whose pretraining nothing is known; labels by one language model
-    "paper": {"glam-dose-curves", "glam-doses", "knowledge-labels"},
+    "paper": {"glam-dose-curves", "glam-doses", "glam-pretraining", "knowledge-labels"},
 }
 
 

@@ -95,8 +95,12 @@ class Plan:
     def by_paper(self) -> list["Plan"]:
         """A plan a paper, the shortest first, so that the first pages are there after minutes."""
         parts = [
-            replace(self, experiments=(each,), runs=tuple(run for run in self.runs if run.paper == each.paper))
-            for each in self.experiments
+            replace(
+                self,
+                experiments=tuple(each for each in self.experiments if each.paper == paper),
+                runs=tuple(run for run in self.runs if run.paper == paper),
+            )
+            for paper in dict.fromkeys([*self.papers, *(run.paper for run in self.runs)])
         ]
         return sorted(parts, key=lambda part: sum(run.estimate.seconds for run in part.runs))
 

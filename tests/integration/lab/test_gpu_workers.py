@@ -96,9 +96,9 @@ def test_each_gpu_has_one_worker_that_sees_no_other_and_cpu_runs_see_none(mixed_
 
 
 def _told_to_its_view(work):
-    def with_pool(pool):
+    def with_pool(pool, *ends):
         pool._view.pool = pool
-        work(pool)
+        work(pool, *ends)
 
     return with_pool
 
