@@ -223,10 +223,10 @@ def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
     assert table.loc["25% of the steps (seed 0)", "synonyms of the colours"] == "–"
 
 
-def test_the_study_of_pretraining_compares_recipes_at_equal_temperature_only(tmp_path):
-    folder = tmp_path / "1.0.0-full-20260101-abcdef1"
+def crossed(folder: Path, seeds: int) -> Path:
+    """Two recipes at two temperatures, each in so many pretraining seeds, and one at its own temperature."""
     for name in ("", "-no-spatial"):
-        for seed, at in ((0, 1), (0, 2.1436), (1, 1), (1, 2.1436)):
+        for seed, at in ((seed, at) for seed in range(seeds) for at in (1, 2.1436)):
             model = {"model": f"quick-t5{name}-s{seed}", "temperature": at}
             variant = f"model/{model['model']}-{at}"
             read = {"sampled": 0.9, "sampled synonyms": at / 3}
@@ -234,7 +234,13 @@ def test_the_study_of_pretraining_compares_recipes_at_equal_temperature_only(tmp
             store(folder, "zero-shot", 0, {"sampled": 0.4, "first-finished": 0.3}, variant=variant, **model)
     alone = {"model": "quick-t5-quarter-s0", "temperature": "stored"}
     store(folder, "glam", 0, {"sampled": 0.5}, [0.2], variant="model/quarter", **alone)
-    drawn = pretraining_study.study(load(folder))
+    return folder
+
+
+def test_the_study_of_pretraining_compares_recipes_at_equal_temperature_only(tmp_path):
+    one = crossed(tmp_path / "1.0.0-full-20260101-abcdef1", seeds=1)
+    assert pretraining_study.study(load(one)) is None, "one pretraining seed says nothing of a recipe"
+    drawn = pretraining_study.study(load(crossed(tmp_path / "1.0.0-full-20260102-abcdef1", seeds=2)))
     learning, words = drawn.axes
     marks = [line.get_ydata()[0] for line in learning.lines if line.get_marker() in "o^"]
     assert sorted(marks) == pytest.approx([60] * 4 + [70] * 4), "two recipes, two seeds, two temperatures"

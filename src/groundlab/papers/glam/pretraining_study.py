@@ -50,18 +50,19 @@ def cells(records: Records) -> list[Cell]:
 def study(records: Records) -> Figure | None:
     """Success while models learn, by recipe, and under other words for the actions, by temperature.
 
-    A mark is one pretraining seed, its bar the 95 % interval over PPO seeds. None where no two recipes were tuned at
-    one temperature.
+    A mark is one pretraining seed, its bar the 95 % interval over PPO seeds. None where no two recipes were
+    tuned at one temperature in several pretraining seeds.
     """
     found, every = cells(records), glam_arms(records)
-    recipes = {at: {each.recipe for each in found if each.temperature == at} for at in _temperatures(found)}
-    shared = [at for at in recipes if len(recipes[at]) > 1]
+    crossed = {at: _crossed([each for each in found if each.temperature == at]) for at in _temperatures(found)}
+    shared = [at for at, recipes in crossed.items() if len(recipes) > 1]
     if not shared:
         return None
     tuned = [each for each in found if each.temperature in shared or each.recipe == _WHOLE]
     colours = dict(zip(_temperatures(tuned), PALETTE, strict=False))
     figure, axes = new_figure(10.4, 4.8, 1, 2, sharey=True)
-    _draw_recipes(axes[0, 0], [each for each in tuned if each.temperature in shared], every, colours)
+    compared = [each for each in tuned if each.temperature in shared and each.recipe in crossed[each.temperature]]
+    _draw_recipes(axes[0, 0], compared, every, colours)
     _draw_other_words(axes[0, 1], [each for each in tuned if each.recipe == _WHOLE], every, colours)
     entries = [
         *(Line2D([], [], color=colours[at], linewidth=3, label=f"temperature {at:g}") for at in colours),
@@ -77,6 +78,12 @@ def study(records: Records) -> Figure | None:
 
 def _entry(label: str, **look: Any) -> Line2D:
     return Line2D([], [], color="#666666", linestyle="none", label=label, **look)
+
+
+def _crossed(tuned: list[Cell]) -> list[str]:
+    """The recipes that were tuned from several pretraining seeds."""
+    recipes = dict.fromkeys(each.recipe for each in tuned)
+    return [recipe for recipe in recipes if len({each.seed for each in tuned if each.recipe == recipe}) > 1]
 
 
 def _temperatures(tuned: list[Cell]) -> list[float]:
