@@ -11,6 +11,7 @@ door is kept. What lies behind a locked door is looked for when nothing else is 
 code (choukrani/llm-babybench); where this bot differs from theirs is said in docs/papers/worlds-method.md#babybench.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -34,12 +35,12 @@ Step = tuple[str, Place | None]
 """A subgoal by its name in minigrid, and where: only GoNextToSubgoal has a place."""
 
 
-class _Lenient(Subgoal):
+class _Lenient(Subgoal, ABC):
     """Passed over where it makes no sense."""
 
+    @abstractmethod
     def makes_sense(self) -> bool:
         """Whether it can be carried out here and now."""
-        raise NotImplementedError
 
     def replan_before_action(self) -> Any:
         if self.makes_sense():
