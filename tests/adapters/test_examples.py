@@ -1,4 +1,4 @@
-"""The examples themselves, small: GRPO takes two steps, and a rule plays through OpenEnv. Run by `nox -s adapters`."""
+"""The examples themselves, small: GRPO takes two steps, and a rule plays by two trainers. Run by `nox -s adapters`."""
 
 import csv
 import re
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from groundlab.assets import resolve_model
+from groundlab.papers.worlds.reflex import reflex
+from groundlab.worlds import TextEnv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -39,17 +41,24 @@ def test_two_steps_of_grpo_change_every_weight_and_write_the_curve(tmp_path):
     assert after and not same
 
 
-def test_a_rule_plays_through_openenv_as_in_this_process():
-    pytest.importorskip("openenv", reason="nox -s adapters has it")
-    from groundlab.papers.worlds.reflex import reflex
-    from groundlab.worlds import TextEnv
-
+def wins(episodes: int) -> str:
+    """How often the rule wins the first levels in this process, as the examples print it."""
     env, won = TextEnv("BabyAI-GoToLocal-v0"), 0
-    for seed in range(4):
+    for seed in range(episodes):
         (_, info), past, over = env.reset(seed=seed), [], False
         while not over:
             past.append(reflex(info["mission"], info["descriptions"], past))
             _, _, terminated, truncated, info = env.step(past[-1])
             over = terminated or truncated
         won += info["success"]
-    assert f"success {won / 4:.0%}," in run("openenv_babyai.py", "--episodes", "4")
+    return f"success {won / episodes:.0%},"
+
+
+def test_a_rule_plays_through_openenv_as_in_this_process():
+    pytest.importorskip("openenv", reason="nox -s adapters has it")
+    assert wins(4) in run("openenv_babyai.py", "--episodes", "4")
+
+
+def test_verifiers_own_evaluation_of_a_rule_ends_as_in_this_process(tmp_path):
+    pytest.importorskip("verifiers", reason="nox -s adapters has it")
+    assert wins(4) in run("verifiers_babyai.py", "--episodes", "4", "--out", str(tmp_path))
