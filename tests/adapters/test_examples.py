@@ -1,9 +1,11 @@
-"""The examples themselves, small: GRPO takes two steps, and a rule plays by two trainers. Run by `nox -s adapters`."""
+"""The examples themselves, small: GRPO learns and goes on, a rule plays by two trainers. Run by `nox -s adapters`."""
 
 import csv
+import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,26 @@ def test_two_steps_of_grpo_change_every_weight_and_write_the_curve(tmp_path):
     after = load_file(tmp_path / "checkpoint-2" / "model.safetensors")
     same = [name for name, weight in after.items() if weight.float().equal(before[name].float())]
     assert after and not same
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_curve(tmp_path):
+    pytest.importorskip("trl", reason="nox -s adapters has it")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    small = ("--updates", "12", "--groups", "1", "--group", "4", "--replies", "2", "--tests", "4")
+    run("grpo_babyai.py", "--out", str(whole), *small)
+    process = subprocess.Popen([sys.executable, str(EXAMPLES / "grpo_babyai.py"), "--out", str(killed), *small])
+    state = killed / "checkpoint-10" / "trainer_state.json"
+    while not (state.is_file() and state.read_text().endswith("}\n")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    stored = json.loads(state.read_text())
+    stored["log_history"][0]["rewards/success/mean"] = -1  # a mark, which a run from the start would not have
+    state.write_text(json.dumps(stored))
+    run("grpo_babyai.py", "--out", str(killed), *small, "--resume")
+    resumed, once = ((folder / "curve.csv").read_text().splitlines()[2:] for folder in (killed, whole))
+    assert resumed[0].startswith("1,-1,") and resumed[1:] == once[1:]
 
 
 def wins(episodes: int) -> str:

@@ -1,9 +1,12 @@
-"""verifiers and GEM themselves, where they are installed: levels found and played by their own means."""
+"""verifiers and GEM themselves: levels found and played by their own means. Run by `nox -s adapters`."""
 
 import asyncio
 import copy
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -65,18 +68,19 @@ def test_gem_makes_plays_and_branches_a_world():
     assert env.spawn(same_state=True).step("go forward") == env.step("go forward")
 
 
-def test_gems_batch_with_its_wrappers_plays_episodes_as_in_this_process():
+def test_the_pages_batch_of_gem_plays_episodes_as_in_this_process():
     """As GEM's training collects them: a seed for each environment, a restart in the step that ends an episode."""
-    gem = pytest.importorskip("gem", reason="nox -s adapters has it")
-    from gem.wrappers.wrapper_factory import get_wrapper_fns
-
-    world, ended = "BabyAI-GoToObjS4-v0", 0  # so small that chance reaches the goal
-    wrappers = get_wrapper_fns("concat_with_action,episode_tracking")
-    envs = gem.make_vec([adapters.load("gem").register_world(world)] * 3, seed=5, wrappers=wrappers)
-    here = [TextEnv(world, prompt="plain") for _ in range(3)]
-    begun = [env.reset(seed=5 + number)[0] for number, env in enumerate(here)]
+    pytest.importorskip("gem", reason="nox -s adapters has it")
+    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page.partition("## GEM\n")[2], re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(blocks[1], "docs/adapters.md", "exec"), names)
+    envs, ended, here = names["envs"], 0, [TextEnv(WORLD, prompt="plain") for _ in range(4)]
+    for number, env in enumerate(here):
+        env.reset(seed=7 + number)
+    begun = [env.reset()[0] for env in here]
     assert [text.rstrip("\n") for text in envs.reset()[0]] == begun
-    while ended < 12:
+    while ended < 8:
         said = [env.unwrapped.sample_random_action() for env in envs.envs]
         branches = [copy.deepcopy(env).step(word) for env, word in zip(envs.envs, said, strict=True)]
         texts, rewards, terminated, truncated, infos = envs.step(said)

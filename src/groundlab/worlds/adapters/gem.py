@@ -17,20 +17,16 @@ except ImportError:
 
 
 class GridEnv(Base):  # type: ignore[misc, valid-type] - a class or object
-    """One environment in words; a reply may hold its action in a box, as GEM's prompts ask.
+    """One environment in words; a reply may hold its action in a box, as GEM's prompts ask."""
 
-    seed: of the first episode, where `reset` is given none, as GEM's training makes its environments.
-    """
-
-    def __init__(self, world: str = "BabyAI-GoToLocal-v0", seed: int | None = None, **options: Any):
+    def __init__(self, world: str = "BabyAI-GoToLocal-v0", **options: Any):
         super().__init__()
         self._options = {"prompt": "plain", **options}
-        self._env, self._seed = TextEnv(world, **self._options), seed
+        self._env = TextEnv(world, **self._options)
 
     def reset(self, seed: int | None = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Begin an episode; the seed is the level's alone, and seeds no global generator."""
-        first, self._seed = self._seed, None
-        return self._env.reset(seed=first if seed is None else seed)
+        return self._env.reset(seed=seed)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Do what a reply says."""
