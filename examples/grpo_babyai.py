@@ -1,7 +1,7 @@
 """GRPO of TRL on a world in words: a chat model learns to go where it is told, one action a reply, in plain words.
 
     python examples/grpo_babyai.py --out out/grpo       # our Llama of 0.9 million weights, one CPU core
-    python examples/grpo_babyai.py --out out/qwen --model Qwen/Qwen3-0.6B --lr 1e-6 --max-reply 8 \\
+    python examples/grpo_babyai.py --out out/qwen --model Qwen/Qwen3-0.6B --lr 1e-6 --max-reply 8 --parts 32 \\
       --prompt "Goal: {mission}. Answer with one action: turn left, turn right or go forward."         # a GPU
 
 A group is the episodes of one level; some replies of each are learnt, by the episode's return less the group's mean.
