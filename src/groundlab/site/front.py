@@ -30,7 +30,7 @@ def write(source: Path) -> None:
     papers = {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
     readme = links.Links(root, source).markdown((root / "README.md").read_text(), "README.md", "index")
     title, about, commands, *_ = readme.split("\n\n")
-    picture = re.search(r"^!\[.*?\n\n\*.*?\*$", readme, re.MULTILINE | re.DOTALL)
+    picture = re.search(r"^<img .*?\n\n\*.*?\*$", readme, re.MULTILINE | re.DOTALL)
     parts = [title, about, _doors(source, every), "## What came out", *map(_paper, papers.values())]
     parts += [picture[0] if picture else "", "## Run it", commands, "[What the commands do](readme.html)"]
     sections = _SIDEBAR | {"Papers": tuple(f"docs/papers/{paper}" for paper in papers)}

@@ -26,7 +26,6 @@ MODULES = {
     ),
     "Runs and results": (
         "groundlab.lab",
-        "groundlab.lab.plan",
         "groundlab.papers.method",
         "groundlab.papers.episodes",
         "groundlab.core.seeding",
