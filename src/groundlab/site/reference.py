@@ -13,7 +13,6 @@ MODULES = {
         "groundlab.worlds.text",
         "groundlab.worlds.text_env.prompts",
         "groundlab.worlds.facts",
-        "groundlab.worlds.family",
         "groundlab.worlds.adapters",
         "groundlab.worlds.adapters.replies",
     ),
@@ -31,7 +30,6 @@ MODULES = {
         "groundlab.core.seeding",
         "groundlab.report",
         "groundlab.report.statistics",
-        "groundlab.report.records",
         "groundlab.report.tables",
     ),
 }
