@@ -188,12 +188,10 @@ def review(session: nox.Session) -> None:
 
 
 @session
-def pages(session: nox.Session) -> None:
-    """HTML of the worlds and of the published executed notebooks, in site/; words after `--` name another folder."""
+def site(session: nox.Session) -> None:
+    """The static site of docs, claims, runs, worlds and notebooks, in site/; words after `--` name another folder."""
     install(session)
-    out = (session.posargs or ["site"])[0]
-    run(session, "python", "-m", "groundlab.pages.world_pages", f"{out}/worlds")
-    run(session, "python", "-m", "groundlab.report.html_pages", out)
+    run(session, "python", "-m", "groundlab.site", *(session.posargs or ["site"]))
 
 
 @session
