@@ -362,6 +362,7 @@ class Level:
     """One side of what a claim is judged by: the mean of each run, and that of all with its interval."""
 
     name: str
+    metric: str
     by_run: dict[str, float]
     mean: Estimate
     published: Decimal | None
@@ -372,16 +373,22 @@ def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
 
     Two sides are of the layouts that both played, as they are judged.
     """
-    found: dict[str, list[Level]] = {}
+    names, found = short_names(claim.paper), dict[str, list[Level]]()
+
+    def level(selector: Selector, metric: str, values: np.ndarray, mean: Estimate, published: Decimal | None) -> Level:
+        rows = select_rows(records, selector).drop_duplicates("seed").sort_values("seed")
+        by_run = dict(zip(rows["run"], map(float, values.mean(axis=1)), strict=True))
+        return Level(selector.short(names), metric, by_run, mean, published)
+
     if claim.select is not None:
         for metric in claim.expected or claim.range:
             values, mean = _values(records, claim.select, metric), estimate_for(claim, metric, records)
-            found[metric] = [_level(claim, claim.select, records, values, mean, claim.published.get(metric))]
+            found[metric] = [level(claim.select, metric, values, mean, claim.published.get(metric))]
     for each in claim.compare:
         sides = (each.of, each.than, *each.beside)
         played = [*_sides(each, records)[:2], *(_values(records, side, each.metric) for side in each.beside)]
         found[_name(claim, each)] = [
-            _level(claim, side, records, values, _mean_of(records, side, values, each.metric), side.published)
+            level(side, each.metric, values, _mean_of(records, side, values, each.metric), side.published)
             for side, values in zip(sides, played, strict=True)
         ]
     return found
@@ -389,14 +396,6 @@ def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
 
 def _mean_of(records: Records, selector: Selector, values: np.ndarray, metric: str, drawn: bool = True) -> Estimate:
     return mean_interval(values, trained=_trained(records, selector), drawn=drawn, bounds=bounds_of(metric))
-
-
-def _level(
-    claim: Claim, selector: Selector, records: Records, values: np.ndarray, mean: Estimate, published: Decimal | None
-) -> Level:
-    rows = select_rows(records, selector).drop_duplicates("seed").sort_values("seed")
-    by_run = dict(zip(rows["run"], map(float, values.mean(axis=1)), strict=True))
-    return Level(selector.short(short_names(claim.paper)), by_run, mean, published)
 
 
 def _conclude(
@@ -442,7 +441,7 @@ def _silent(claim: Claim, records: Records) -> dict[str, None]:
 
 
 def runs_behind(claim: Claim, records: Records) -> dict[str, float]:
-    """The finished runs that a claim is judged by, with their wall time in seconds: by its selectors and their seeds."""
+    """The finished runs that a claim is judged by, by selectors and seeds, with their wall time in seconds."""
     chosen: dict[str, float] = {}
     for each in claim.selectors:
         runs = select(records.runs, method=each.method, world=each.world, settings=each.settings).sort_values("seed")

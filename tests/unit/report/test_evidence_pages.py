@@ -2,8 +2,10 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,24 +24,16 @@ in_node = pytest.mark.skipif(NODE is None, reason="no node here")
 
 
 @pytest.fixture(scope="module")
-def results(reviewed) -> Path:
-    """A results folder with one version, published at quick."""
-    version = reviewed.page.parent
-    storage.write_json(version.parent / "reference.json", {"mediator": {"quick": version.name}})
-    return version.parent
-
-
-@pytest.fixture(scope="module")
-def site(results, tmp_path_factory) -> Path:
+def site(published_results, tmp_path_factory) -> Path:
     source = tmp_path_factory.mktemp("source")
-    claims.write(source, results)
-    runs.write(source, results)
+    claims.write(source, published_results)
+    runs.write(source, published_results)
     return source
 
 
 @pytest.fixture(scope="module")
-def everything(results) -> evidence.Evidence:
-    return evidence.collect(results)
+def everything(published_results) -> evidence.Evidence:
+    return evidence.collect(published_results)
 
 
 def judged(everything) -> list[evidence.Judged]:
@@ -84,10 +78,10 @@ def test_every_dot_and_run_of_a_claim_leads_to_the_page_of_that_run_and_back(eve
 def test_the_board_has_every_claim_once_and_those_that_missed_first(everything, site):
     page = (site / "claims" / "index.md").read_text()
     rows = re.findall(r'<tr><td><a href="([^"]+)\.html">.*?</tr>', page)
-    assert sorted(rows) == sorted(everything.claims) and len(rows) > 300
+    assert sorted(rows) == sorted(everything.claims)
     verdicts = [everything.claims[name][0].verdict for name in rows]
     missed = verdicts.count(MISSED)
-    assert 0 < missed and set(verdicts[:missed]) == {MISSED} and verdicts[-1] == NOT_RUN
+    assert missed > 0 and set(verdicts[:missed]) == {MISSED} and verdicts[-1] == NOT_RUN
 
 
 def test_no_block_of_html_is_cut_by_an_empty_line(site):
@@ -126,8 +120,9 @@ def test_a_long_curve_is_thinned_to_means_and_keeps_its_ends():
 
 def test_the_command_of_a_run_gives_its_settings(everything):
     for run in everything.runs.values():
-        words = re.findall(r"--set '?([^' ]+(?: [^']*)?)'?", runs.command(run))
-        given = registry.resolve_settings(run.facts["method"], run.facts["world"], parse_settings(words))
+        words = shlex.split(runs.command(run))
+        settings = parse_settings([word for before, word in pairwise(words) if before == "--set"])
+        given = registry.resolve_settings(run.facts["method"], run.facts["world"], settings)
         assert given | run.facts["settings"] == given
 
 
