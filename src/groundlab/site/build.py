@@ -15,13 +15,15 @@ from sphinx.search import languages
 
 from groundlab import __version__, assets
 from groundlab.core.errors import GroundlabError, clip
-from groundlab.site import documents, front, reference, set_sample, worlds
+from groundlab.site import claims, documents, front, reference, runs, set_sample, worlds
 from groundlab.site.words import Words
 
 # In this order: a page links those that parts before it have written.
 PARTS = (
     worlds.write,
     reference.write,
+    claims.write,
+    runs.write,
     documents.write,
     front.write,
 )
