@@ -15,13 +15,15 @@ from sphinx.search import languages
 
 from groundlab import __version__, assets
 from groundlab.core.errors import GroundlabError, clip
-from groundlab.site import documents, front, reference, set_sample, worlds
+from groundlab.site import claims, documents, front, reference, runs, set_sample, worlds
 from groundlab.site.words import Words
 
 # In this order: a page links those that parts before it have written.
 PARTS = (
     worlds.write,
     reference.write,
+    claims.write,
+    runs.write,
     documents.write,
     front.write,
 )
@@ -39,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "myst_all_links_external": True,
     "myst_disable_syntax": ["myst_line_comment"],
     "autodoc_member_order": "bysource",
+    "autodoc_inherit_docstrings": False,
     "autodoc_mock_imports": list(reference.NOT_INSTALLED),
     "autodoc_default_options": {"members": True, "no-value": True, "exclude-members": "model_config"},
     "maximum_signature_line_length": 88,
