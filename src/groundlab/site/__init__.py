@@ -3,8 +3,8 @@
     nox -s site                              # writes site/; open site/index.html
     python -m groundlab.site OUT --sample    # a few pages of each kind: what a test crawls
 
-`build.py` lists the parts. A part is a module with `write(source)`: it writes MyST Markdown and files of `_static/` into
-a folder, of which Sphinx makes the site. The rules of a part:
+`build.py` lists the parts. A part is a module with `write(source)`: it writes MyST Markdown and files of `_static/`
+into a folder, of which Sphinx makes the site. The rules of a part:
 
 - A page that index.html's sidebar does not list begins with `orphan: true` as its front matter; one that the search is
   to leave out has `nosearch: true` there, too.

@@ -45,6 +45,7 @@ SETTINGS: dict[str, Any] = {
     "autodoc_mock_imports": list(reference.NOT_INSTALLED),
     "autodoc_default_options": {"members": True, "no-value": True, "exclude-members": "model_config"},
     "maximum_signature_line_length": 88,
+    "templates_path": [str(ASSETS / "templates")],
     "html_theme": "furo",
     "html_title": "groundlab",
     "html_static_path": ["_static"],
@@ -71,14 +72,13 @@ def build(out: Path, sample: bool = False) -> int:
     languages["en"] = Words
     with tempfile.TemporaryDirectory(prefix="groundlab-site-") as folder:
         source, fresh, warned = Path(folder) / "source", Path(folder) / "site", io.StringIO()
-        shutil.copytree(ASSETS, source / "_static")
+        shutil.copytree(ASSETS, source / "_static", ignore=shutil.ignore_patterns("*.j2", "templates"))
         (source / "_extra").mkdir()
         for write in PARTS:
             write(source)
-        settings = SETTINGS | {"html_theme_options": {"top_of_page_buttons": []}}
         app = Sphinx(
             *(source, None, fresh, Path(folder) / "doctrees", "html"),
-            confoverrides=settings,
+            confoverrides=SETTINGS,
             status=None,
             warning=warned,
             parallel=os.cpu_count() or 1,

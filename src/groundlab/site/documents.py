@@ -74,4 +74,5 @@ def _relink(site: links.Links, page: Path) -> None:
         address = site.address(target.rstrip("/"), name, name)
         return f'href="{html.escape(address)}"' if address else ""
 
-    page.write_text(re.sub(r'href="([^"]*)"', linked, page.read_text()))
+    text = re.sub(r'href="([^"]*)"', linked, page.read_text())
+    page.write_text(notebooks.pictures_as_files(text, site.source / "_static", "../../_static"))

@@ -57,18 +57,23 @@ def _cells(cells: list[dict[str, Any]], static: Path) -> list[str]:
     return parts
 
 
-def _output(output: dict[str, Any], static: Path) -> str:
-    """An output as Markdown: its HTML with pictures as files, its Markdown, or its text."""
+def pictures_as_files(text: str, static: Path, address: str) -> str:
+    """HTML with its pictures as files of `static`, which has this address on the page: equal ones are one file."""
 
     def as_file(match: re.Match[str]) -> str:
         data = base64.b64decode(match[1])
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.png"
-        (static / "notebooks").mkdir(exist_ok=True)
-        (static / "notebooks" / name).write_bytes(data)
-        return f"../_static/notebooks/{name}"
+        (static / "pictures").mkdir(exist_ok=True)
+        (static / "pictures" / name).write_bytes(data)
+        return f"{address}/pictures/{name}"
 
+    return _PICTURE.sub(as_file, text)
+
+
+def _output(output: dict[str, Any], static: Path) -> str:
+    """An output as Markdown: its HTML with pictures as files, its Markdown, or its text."""
     data = {kind: "".join(text) for kind, text in output.get("data", {}).items() if kind.startswith("text/")}
     if "text/html" in data:
-        one_block = re.sub(r"\n\s*\n", "\n", _PICTURE.sub(as_file, data["text/html"]))
+        one_block = re.sub(r"\n\s*\n", "\n", pictures_as_files(data["text/html"], static, "../_static"))
         return f'<div class="output">{one_block}</div>'
     return data.get("text/markdown") or f"````none\n{data.get('text/plain', ''.join(output.get('text', '')))}\n````"

@@ -73,7 +73,8 @@ def _index(every: list[Facts]) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
     rows = "".join(_row(world, groups.index(world.group)) for world in every)
     return (
-        f"# The {len(every)} worlds\n\nChance and bot: percent of the episodes that succeed.\n\n<style>\n{hiding}</style>\n\n"
+        f"# The {len(every)} worlds\n\nChance and bot: percent of the episodes that succeed.\n\n"
+        f"<style>\n{hiding}</style>\n\n"
         f'<fieldset class="filter"><legend>Show</legend>{" ".join(choices)}</fieldset>\n'
         f'<div class="table-wrapper"><table class="docutils worlds"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>\n"
