@@ -80,7 +80,7 @@ COMPARISONS = (
         "mediator",
         "Mediator: when to ask the planner",
         "The picture is what the agent has seen so far. It decides whether to ask its planner now, and the bars say "
-        "how likely that was; each question stands under *says*, with the plan that came back.",
+        "how likely that was; each question is shown with the plan that came back.",
         "ColoredDoorKey",
         {"mediator": "learned when to ask"},
         {"always": "asks at every step", "hard-coded": "asks when a plan is done", "random": "asks by chance"},
@@ -231,7 +231,7 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
         for made in (each.get("made", {}) for each in data)
         if made.get("run")
     )
-    text = f"Layouts {LAYOUTS} of `{comparison.world}`, on which no agent was trained. {_KEYS}"
+    text = f"Test layouts {LAYOUTS} of `{comparison.world}`. {_KEYS}"
     notes = (
         f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
         f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.html)."
