@@ -198,10 +198,9 @@ def beside(comparison: Comparison) -> dict[str, Any]:
     for method, by in comparison.plays.items():
         with recording.recorded() as kept:
             if method == "rule":
-                player, distractors = ReflexPlayer(len(layouts)), comparison.settings.get("num_dists")
-                results = [
-                    players.summary(method, players.play_layouts(comparison.world, layouts, player, distractors))
-                ]
+                player = ReflexPlayer(len(layouts))
+                rows = players.play_layouts(comparison.world, layouts, player, **comparison.settings)
+                results = [players.summary(method, rows)]
             else:
                 spec = registry.resolve(method, comparison.world, 0, {"layouts": LAYOUTS, **comparison.settings})
                 results = registry.evaluate(Request(method, spec.world, spec.seed, spec.settings))
@@ -278,7 +277,9 @@ def _page(
 
 
 def _link(words: str, choice: str, episode: int) -> str:
-    return f'<a href="#choice={choice}&amp;episode={episode}">{escape(words)}</a>'
+    """A link to an episode of this page's player, which is where it leads where there are no scripts."""
+    where = f"choice={choice}&amp;episode={episode}"
+    return f'<a id="{where}" href="#{where}">{escape(words)}</a>'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

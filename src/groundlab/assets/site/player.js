@@ -230,17 +230,17 @@ class Player {
       this.read(event.dataTransfer.files[0]);
     });
     document.addEventListener("keydown", (event) => this.press(event));
-    window.addEventListener("hashchange", () => {
-      this.follow(window.location.hash);
-      this.root.scrollIntoView();
-    });
+    window.addEventListener("hashchange", () => this.follow(window.location.hash));
   }
 
   /** Go where an address points; without one, to the first episode. */
-  follow(hash) {
+  async follow(hash) {
     const { choice, episode, step } = readHash(hash);
     const known = this.settings.choices.map(({ name }) => name);
-    if (known.length > 0) this.open(known.includes(choice) ? choice : known[0], episode, step);
+    if (known.includes(choice)) {
+      await this.open(choice, episode, step);
+      this.root.scrollIntoView();
+    } else if (known.length > 0) await this.open(known[0], 0, 0);
   }
 
   /** Load the files of a choice and show one of its episodes. */
