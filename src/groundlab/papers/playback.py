@@ -43,7 +43,7 @@ GRID_TILES = (
     *product((codes.DOOR,), range(len(codes.COLOURS)), range(len(codes.DOOR_STATES))),
 )
 """(type, colour, state) of each tile of grid worlds; the first four are the agent by heading."""
-WORDS = dict(zip(codes.ACTIONS, text_actions(6), strict=False))
+WORDS: dict[str, str] = dict(zip(codes.ACTIONS, text_actions(6), strict=False))
 """What actions of grid worlds are called, by their names in the engine."""
 
 

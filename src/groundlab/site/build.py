@@ -15,7 +15,7 @@ from sphinx.search import languages
 
 from groundlab import __version__, assets
 from groundlab.core.errors import GroundlabError, clip
-from groundlab.site import claims, documents, front, reference, runs, set_sample, worlds
+from groundlab.site import claims, documents, episodes, front, reference, runs, set_sample, worlds
 from groundlab.site.words import Words
 
 # In this order: a page links those that parts before it have written.
@@ -24,6 +24,7 @@ PARTS = (
     reference.write,
     claims.write,
     runs.write,
+    episodes.write,
     documents.write,
     front.write,
 )

@@ -80,7 +80,7 @@ COMPARISONS = (
         "mediator",
         "Mediator: when to ask the planner",
         "The picture is what the agent has seen so far. It decides whether to ask its planner now, and the bars say "
-        "how likely that was; each question stands under *says*, with the plan that came back.",
+        "how likely that was; each question is shown with the plan that came back.",
         "ColoredDoorKey",
         {"mediator": "learned when to ask"},
         {"always": "asks at every step", "hard-coded": "asks when a plan is done", "random": "asks by chance"},
@@ -198,10 +198,9 @@ def beside(comparison: Comparison) -> dict[str, Any]:
     for method, by in comparison.plays.items():
         with recording.recorded() as kept:
             if method == "rule":
-                player, distractors = ReflexPlayer(len(layouts)), comparison.settings.get("num_dists")
-                results = [
-                    players.summary(method, players.play_layouts(comparison.world, layouts, player, distractors))
-                ]
+                player = ReflexPlayer(len(layouts))
+                rows = players.play_layouts(comparison.world, layouts, player, **comparison.settings)
+                results = [players.summary(method, rows)]
             else:
                 spec = registry.resolve(method, comparison.world, 0, {"layouts": LAYOUTS, **comparison.settings})
                 results = registry.evaluate(Request(method, spec.world, spec.seed, spec.settings))
@@ -231,7 +230,7 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
         for made in (each.get("made", {}) for each in data)
         if made.get("run")
     )
-    text = f"Layouts {LAYOUTS} of `{comparison.world}`, on which no agent was trained. {_KEYS}"
+    text = f"Test layouts {LAYOUTS} of `{comparison.world}`. {_KEYS}"
     notes = (
         f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
         f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.html)."
@@ -278,7 +277,9 @@ def _page(
 
 
 def _link(words: str, choice: str, episode: int) -> str:
-    return f'<a href="#choice={choice}&amp;episode={episode}">{escape(words)}</a>'
+    """A link to an episode of this page's player, which is where it leads where there are no scripts."""
+    where = f"choice={choice}&amp;episode={episode}"
+    return f'<a id="{where}" href="#{where}">{escape(words)}</a>'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ PLAYER = files("groundlab.assets").joinpath("site", "player.js")
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
-def node(script: str, *arguments: object) -> object:
+def node(script: str, *arguments: object) -> Any:
     """What a script prints as JSON; `player` is the player's pure half, `read` reads a JSON file."""
     head = f"const player = require({json.dumps(str(PLAYER))}), args = process.argv.slice(1);"
     head += "const read = (file) => JSON.parse(require('fs').readFileSync(file, 'utf8'));"

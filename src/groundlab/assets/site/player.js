@@ -74,12 +74,12 @@ function rowsOf(files) {
   return [...rows.values()];
 }
 
-/** What a list says of a row: layout, mission, and who did it. */
+/** What a list says of a row: its mission, and whether it was done or by how many. */
 function rowTitle(row) {
   const { episode } = row[0];
   const done = row.filter((each) => each.episode.success).length;
   const end = row.length > 1 ? `${done} of ${row.length} do it` : `${done ? "done" : "not done"} in ${episode.did.length}`;
-  return `${episode.layout}: ${episode.mission} (${end})`;
+  return `${episode.mission}, layout ${episode.layout} (${end})`;
 }
 
 /** "#choice=glam&episode=3&step=4" -> {choice, episode, step}; numbers are 0 where they are none. */
@@ -167,8 +167,8 @@ class Panel {
       ...part(frame.did ? "does" : "end", "episode-did", did),
       ...bars(frame.shares),
       ...part("carries", "episode-hand", frame.hand),
-      ...part("is about to", "episode-caption", frame.caption),
-      ...part("says", "episode-said", frame.said.trim()),
+      ...part("carries out", "episode-caption", frame.caption),
+      ...part(this.episode.prompt ? "asks the planner" : "says", "episode-said", frame.said.trim()),
       ...part("reads", "episode-read", frame.text),
     );
     return `${this.by}: ${did}`;
@@ -230,17 +230,17 @@ class Player {
       this.read(event.dataTransfer.files[0]);
     });
     document.addEventListener("keydown", (event) => this.press(event));
-    window.addEventListener("hashchange", () => {
-      this.follow(window.location.hash);
-      this.root.scrollIntoView();
-    });
+    window.addEventListener("hashchange", () => this.follow(window.location.hash));
   }
 
   /** Go where an address points; without one, to the first episode. */
-  follow(hash) {
+  async follow(hash) {
     const { choice, episode, step } = readHash(hash);
     const known = this.settings.choices.map(({ name }) => name);
-    if (known.length > 0) this.open(known.includes(choice) ? choice : known[0], episode, step);
+    if (known.includes(choice)) {
+      await this.open(choice, episode, step);
+      this.root.scrollIntoView();
+    } else if (known.length > 0) await this.open(known[0], 0, 0);
   }
 
   /** Load the files of a choice and show one of its episodes. */
@@ -301,7 +301,8 @@ class Player {
     this.stage.replaceChildren(...this.panels.map((panel) => panel.element));
     this.stage.classList.toggle("episode-alone", this.panels.length === 1);
     const { episode } = this.rows[number][0];
-    this.mission.textContent = `${episode.mission} (${episode.world}, layout ${episode.layout}, at most ${episode.limit} steps)`;
+    const where = `${episode.world}, layout ${episode.layout}, at most ${episode.limit} steps`;
+    this.mission.replaceChildren(episode.mission, " ", make("small", {}, where));
     this.prompt.hidden = !episode.prompt;
     this.prompt.replaceChildren(make("summary", {}, "what the planner is told"), make("pre", {}, episode.prompt));
     this.slider.max = this.last;
