@@ -114,8 +114,9 @@ def _read(results: Path, only: tuple[str, ...] | None) -> Evidence:
         records = load(folder, mine[0].paper if len(mine) == 1 else None)
         for each in mine:
             _add(found, each, records.of_paper(each.paper), only)
-    for judged in found.claims.values():
-        judged.reverse()  # the largest scale stands last in reference.json
+    order = [(each.paper, each.scale) for each in offered]
+    for judged in found.claims.values():  # the largest scale stands last in reference.json
+        judged.sort(key=lambda each: order.index((each.claim.paper, each.scale)), reverse=True)
     return found
 
 
