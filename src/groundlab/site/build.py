@@ -41,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "myst_all_links_external": True,
     "myst_disable_syntax": ["myst_line_comment"],
     "autodoc_member_order": "bysource",
+    "autodoc_inherit_docstrings": False,
     "autodoc_mock_imports": list(reference.NOT_INSTALLED),
     "autodoc_default_options": {"members": True, "no-value": True, "exclude-members": "model_config"},
     "maximum_signature_line_length": 88,

@@ -30,8 +30,8 @@ def write(source: Path) -> None:
     papers = {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
     readme = links.Links(root, source).markdown((root / "README.md").read_text(), "README.md", "index")
     title, about, commands, *_ = readme.split("\n\n")
-    picture = re.search(r"^!\[.*?\n\n\*.*?\*$", readme, re.MULTILINE | re.DOTALL)
-    parts = [title, about, _doors(source, every), "## What came out", *map(_paper, papers.values())]
+    picture = re.search(r"^<img .*?\n\n\*.*?\*$", readme, re.MULTILINE | re.DOTALL)
+    parts = [title, about, _doors(source, every), "## What came out", *(_paper(mine, source) for mine in papers.values())]
     parts += [picture[0] if picture else "", "## Run it", commands, "[What the commands do](readme.html)"]
     sections = _SIDEBAR | {"Papers": tuple(f"docs/papers/{paper}" for paper in papers)}
     for caption, names in sections.items():
@@ -68,7 +68,7 @@ def _doors(source: Path, every: Sequence[Published]) -> str:
     return f'<div class="doors">{"".join(parts)}</div>'
 
 
-def _paper(mine: Sequence[Published]) -> str:
+def _paper(mine: Sequence[Published], source: Path) -> str:
     """A paper's question, what came out in numbers, and how many of its claims at its best scale came out how."""
     paper, best = plugins.load(plugins.PAPERS)[mine[0].paper], front_page.best_scale(mine)
     judged = [claim for claim in best.claims if claim["verdict"] != NOT_RUN]
@@ -80,10 +80,11 @@ def _paper(mine: Sequence[Published]) -> str:
     )
     words = ", ".join(f"{counts[sign]} {word}" for sign, word in _OUTCOMES.items() if counts[sign])
     name = mine[0].paper
-    itself = f" · [the paper]({paper.url})" if paper.url else ""
+    ways = [f"[Results](docs/papers/{name}.html)"]
+    ways += [f"[claims](claims/index.html?paper={name})"] if (source / "claims" / "index.md").is_file() else []
+    ways += [f"[the paper]({paper.url})"] if paper.url else []
     return (
         f"### [{paper.title}](docs/papers/{name}.html)\n\n*{paper.question}* {front_page.finding(mine)}\n\n"
         f'<div class="bar" aria-hidden="true">{bar}</div>\n\n'
-        f"Of {len(judged)} claims judged at scale `{best.scale}`: {words}. [Results](docs/papers/{name}.html) · "
-        f"[claims](claims/index.html?paper={name}){itself}"
+        f"Of {len(judged)} claims judged at scale `{best.scale}`: {words}. {' · '.join(ways)}"
     )

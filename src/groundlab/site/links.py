@@ -1,5 +1,6 @@
 """Markdown of the repository as the site has it: where its links lead, and what only GitHub or a test reads."""
 
+import html
 import os
 import re
 import shutil
@@ -34,7 +35,9 @@ class Links:
             if target is None or target.startswith(("#", "http")):
                 return match[0]
             address = self.address(target, file, page)
-            return words if address is None else f"{picture}[{words}]({address})"
+            if picture and address:
+                return f'<img src="{address}" alt="{html.escape(words)}">'
+            return words if address is None else f"[{words}]({address})"
 
         return _CODE_OR_LINK.sub(linked, text)
 
@@ -56,8 +59,9 @@ class Links:
     def _found(self, path: str, page: str) -> str | None:
         here, parts = self.root / path, Path(path).parts
         if here.suffix == ".png" and here.is_file():
-            (self.source / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(here, self.source / path)
+            copy = self.source / "_extra" / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(here, copy)
             return path
         if here.name == "review.html":
             return path if (self.source / "_extra" / path).is_file() else None

@@ -13,7 +13,6 @@ MODULES = {
         "groundlab.worlds.text",
         "groundlab.worlds.text_env.prompts",
         "groundlab.worlds.facts",
-        "groundlab.worlds.family",
         "groundlab.worlds.adapters",
         "groundlab.worlds.adapters.replies",
     ),
@@ -26,13 +25,11 @@ MODULES = {
     ),
     "Runs and results": (
         "groundlab.lab",
-        "groundlab.lab.plan",
         "groundlab.papers.method",
         "groundlab.papers.episodes",
         "groundlab.core.seeding",
         "groundlab.report",
         "groundlab.report.statistics",
-        "groundlab.report.records",
         "groundlab.report.tables",
     ),
 }

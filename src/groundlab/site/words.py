@@ -12,7 +12,7 @@ class Words(SearchEnglish):
     """English with compounds. The script splits what is asked for as `split` splits the pages."""
 
     js_splitter_code = f"""
-const splitQuery = (query) =>
+var splitQuery = (query) =>
   query.toLowerCase().replace(/{_NUMBERED}/g, "$1$2").match(/{_WORD}/g) || [];
 """
 
