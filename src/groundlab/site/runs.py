@@ -116,11 +116,17 @@ def group_script(runs: list[StoredRun]) -> str:
         "counter": runs[0].counter,
         "each": runs[0].each,
         "runs": [
-            {"name": run.name, "seed": run.facts["seed"], "curves": run.curves, "policies": _episodes(run)}
-            for run in runs
+            {"name": run.name, "seed": run.facts["seed"], **_curves(run), "policies": _episodes(run)} for run in runs
         ],
     }
     return f"const groundlabRuns = {json.dumps(data, separators=(',', ':'), allow_nan=False)};\n"
+
+
+def _curves(run: StoredRun) -> dict[str, Any]:
+    """The counts of a run's first curve, and each curve: its values, and its counts where they are others."""
+    counts = next((counts for counts, _ in run.curves.values()), [])
+    curves = {name: [None if at == counts else at, values] for name, (at, values) in run.curves.items()}
+    return {"counts": counts, "curves": curves}
 
 
 def _episodes(run: StoredRun) -> dict[str, dict[str, Any]]:

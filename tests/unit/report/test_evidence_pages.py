@@ -101,7 +101,7 @@ def test_the_points_of_a_curve_are_the_metrics_of_its_run(everything, site):
     assert [each["seed"] for each in data["runs"]] == list(range(5))
     drawn = next(each for each in data["runs"] if each["name"] == run.name)
     counts, values = drawn["curves"]["interactions"]
-    assert counts == [record["timesteps"] for record in records]
+    assert (counts, drawn["counts"]) == (None, [record["timesteps"] for record in records])
     assert values == pytest.approx([record["interactions"] for record in records], rel=1e-3)
     rows = run.evaluations["sampled"]
     assert drawn["policies"]["sampled"]["steps"] == [row["steps"] for row in rows]
@@ -136,7 +136,7 @@ def node(script: str, file: str) -> str:
 def test_the_address_of_a_filter_restores_it_and_the_filter_picks_its_rows():
     filter_ = {"words": "Fig. 4 & 5", "paper": "glam", "verdict": "not reproduced", "scale": "full", "kind": ""}
     address = node(f"it.writeFilter({json.dumps(filter_)})", "board.js")
-    assert address == "#words=Fig.+4+%26+5&paper=glam&verdict=not+reproduced&scale=full"
+    assert address == "?words=Fig.+4+%26+5&paper=glam&verdict=not+reproduced&scale=full"
     assert node(f"it.readFilter({json.dumps(address)})", "board.js") == filter_
     row = {"paper": "glam", "kind": "paper", "text": "fig. 4 & 5", "verdicts": {"full": "not reproduced", "quick": ""}}
     no = dict.fromkeys(filter_, "")
