@@ -78,6 +78,11 @@ class StoredRun:
         return f"{self.facts['paper']}-{self.name}"
 
     @property
+    def home(self) -> Path:
+        """Where its records are."""
+        return self.folder / self.facts["paper"] / "runs" / self.name
+
+    @property
     def group(self) -> str:
         """The runs of its arm in its world at its scale, which differ by their seeds: a name for a file."""
         parts = (self.scale, self.facts["paper"], self.facts["arm"], self.facts["world"])

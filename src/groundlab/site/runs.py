@@ -8,7 +8,6 @@ without a server. Layout: assets/site/run.md.j2; curves.js draws.
 
 import json
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
             for policy, rows in run.evaluations.items()
         },
         shows_layouts="success" in metrics,
-        settings="\n".join(f"{key}: {json.dumps(value)}" for key, value in _flat(run.facts["settings"])),
+        config=(run.home / "config.yaml").read_text().rstrip(),
         command=command(run),
         wall=duration(run.facts["wall_seconds"]),
         cpu=duration(run.facts["cpu_seconds"]),
@@ -96,18 +95,9 @@ def command(run: StoredRun) -> str:
         changed = known.model_dump(mode="json", exclude_defaults=True)
     except GroundlabError:  # a setting that today's method does not know: all as they were
         changed = facts["settings"]
-    words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in _flat(changed)]
+    words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]
     start = f"groundlab run {facts['method']} --world {facts['world']} --seed {facts['seed']}"
     return " ".join([start, *words, f"--out out/{run.name}"])
-
-
-def _flat(settings: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted names."""
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def group_script(runs: list[StoredRun]) -> str:
