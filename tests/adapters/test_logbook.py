@@ -42,7 +42,10 @@ def test_trackio_reads_a_page_for_each_claim_with_its_command_result_and_figure(
     first = next(claim for claim in claims.values() if claim["verdict"] == "ordering holds")
     cell = next(cell for cell in pages[first["id"]]["cells"] if cell["type"] == "code")
     whole = trackio(logbook, "read", "cell", cell["id"], "--full")
-    assert f"groundlab reproduce --claim {first['id']} --scale full" in whole and first["readable"]["here"] in whole
+    assert (
+        f"groundlab reproduce --claim {first['id']} --scale full" in whole
+        and first["readable"]["here"].split("; ")[0] in whole
+    )
 
 
 def test_trackio_makes_its_page_of_it(logbook):

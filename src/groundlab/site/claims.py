@@ -108,6 +108,7 @@ def _scale(judged: Judged, evidence: Evidence) -> dict[str, Any]:
         "redo": judged.claim.redo(judged.scale),
         "time": duration(judged.stored["seconds"]),
         "strips": [(caption(name, sides), strip(sides, evidence)) for name, sides in judged.levels.items()],
+        "printed": any(side.published is not None for sides in judged.levels.values() for side in sides),
         "groups": groups,
     }
 
@@ -137,7 +138,7 @@ def strip(sides: list[Level], evidence: Evidence) -> dict[str, Any]:
             "ends": (at(side.mean.low), at(side.mean.high)) if side.mean.known else None,
             "paper": None if side.published is None else (at(float(side.published)), f"paper: {side.published}"),
             "dots": [
-                (at(value), 8 + 4 * (place % 3), run.page, f"{side.name}, {_seed(run)}: {number(value, metric)}")
+                (at(value), (12, 8, 16)[place % 3], run.page, f"{side.name}, {_seed(run)}: {number(value, metric)}")
                 for place, (run, value) in enumerate(
                     (evidence.runs[name], value) for name, value in side.by_run.items()
                 )

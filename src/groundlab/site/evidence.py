@@ -78,6 +78,11 @@ class StoredRun:
         return f"{self.facts['paper']}-{self.name}"
 
     @property
+    def home(self) -> Path:
+        """Where its records are."""
+        return self.folder / self.facts["paper"] / "runs" / self.name
+
+    @property
     def group(self) -> str:
         """The runs of its arm in its world at its scale, which differ by their seeds: a name for a file."""
         parts = (self.scale, self.facts["paper"], self.facts["arm"], self.facts["world"])
@@ -114,8 +119,9 @@ def _read(results: Path, only: tuple[str, ...] | None) -> Evidence:
         records = load(folder, mine[0].paper if len(mine) == 1 else None)
         for each in mine:
             _add(found, each, records.of_paper(each.paper), only)
-    for judged in found.claims.values():
-        judged.reverse()  # the largest scale stands last in reference.json
+    order = [(each.paper, each.scale) for each in offered]
+    for judged in found.claims.values():  # the largest scale stands last in reference.json
+        judged.sort(key=lambda each: order.index((each.claim.paper, each.scale)), reverse=True)
     return found
 
 
@@ -135,7 +141,7 @@ def _add(found: Evidence, each: Published, records: Records, only: Collection[st
     by_run = dict(iter(records.curves.groupby("run", sort=False)))
     for run in records.stored:
         if not only or run.facts["run"] in wanted:
-            counter, size, curves = thinned(by_run.get(run.facts["run"], records.curves[:0]), metrics)
+            counter, size, curves = thinned(by_run.get(run.facts["run"], records.curves.iloc[:0]), metrics)
             policies: dict[str, list[dict[str, Any]]] = {}
             for row in run.evaluations:
                 policies.setdefault(row["policy"], []).append(row)
@@ -151,14 +157,16 @@ def thinned(curve: pd.DataFrame, metrics: Collection[str]) -> tuple[str, int, di
     """
     if len(curve) < 2:
         return "", 1, {}
-    counter = next(name for name in _COUNTERS if name in curve and curve[name].notna().all())
-    each = -(-len(curve) // POINTS)
+    named = {*_COUNTERS, "episodes", *metrics}.intersection(curve.columns)
+    numbers = {name: curve[name].to_numpy(dtype=float) for name in named}
+    whole = {name for name in named if np.isfinite(numbers[name]).all()}
+    counter, each = next(name for name in _COUNTERS if name in whole), -(-len(curve) // POINTS)
     found: dict[str, Curve] = {}
     for metric in dict.fromkeys(metrics):
-        if metric not in curve or not curve[metric].notna().any():
+        if metric not in numbers or not np.isfinite(numbers[metric]).any():
             continue
-        counts, values = curve[counter].to_numpy(), curve[metric].to_numpy(dtype=float)
-        if metric == "success" and counter == "frames" and "episodes" in curve and curve["episodes"].notna().all():
+        counts, values = numbers[counter], numbers[metric]
+        if metric == "success" and counter == "frames" and "episodes" in whole:
             counts, values = running_success(curve)
         blocks = [slice(start, start + each) for start in range(0, len(values), each)]
         means = [_mean(values[block]) for block in blocks]

@@ -104,11 +104,11 @@ def _cell(claim: str, place: int, created: str, kind: str, title: str, body: str
 
 def _result(judged: Judged) -> str:
     row = judged.stored["readable"]
-    lines = [f"{name}: {row[name]}" for name in ("here", "paper", "original re-run") if row[name] != "–"]
-    lines += [f"judged by: {judged.stored['reason']} (class {judged.claim.tolerance})"]
-    lines += [f"{len(judged.runs)} runs, {duration(judged.stored['seconds'])}"]
-    command = _fenced("bash", f"$ {judged.claim.redo(judged.scale)}")
-    return f"{command}\n\n{_fenced('output', chr(10).join([judged.verdict, *lines]))}"
+    said = {name: row[name] for name in ("here", "paper", "original re-run") if row[name] != "–"}
+    said |= {"judged by": f"{judged.stored['reason']} (class {judged.claim.tolerance})"}
+    lines = [f"{name}: {text.replace('; ', f';{chr(10)}  ')}" for name, text in said.items()]
+    output = "\n".join([judged.verdict, *lines, f"{len(judged.runs)} runs, {duration(judged.stored['seconds'])}"])
+    return f"{_fenced('bash', f'$ {judged.claim.redo(judged.scale)}')}\n\n{_fenced('output', output)}"
 
 
 def _levels(judged: Judged, evidence: Evidence) -> str:

@@ -8,7 +8,6 @@ without a server. Layout: assets/site/run.md.j2; curves.js draws.
 
 import json
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
             for policy, rows in run.evaluations.items()
         },
         shows_layouts="success" in metrics,
-        settings="\n".join(f"{key}: {json.dumps(value)}" for key, value in _flat(run.facts["settings"])),
+        config=(run.home / "config.yaml").read_text().rstrip(),
         command=command(run),
         wall=duration(run.facts["wall_seconds"]),
         cpu=duration(run.facts["cpu_seconds"]),
@@ -96,18 +95,9 @@ def command(run: StoredRun) -> str:
         changed = known.model_dump(mode="json", exclude_defaults=True)
     except GroundlabError:  # a setting that today's method does not know: all as they were
         changed = facts["settings"]
-    words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in _flat(changed)]
+    words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]
     start = f"groundlab run {facts['method']} --world {facts['world']} --seed {facts['seed']}"
     return " ".join([start, *words, f"--out out/{run.name}"])
-
-
-def _flat(settings: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted names."""
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def group_script(runs: list[StoredRun]) -> str:
@@ -116,11 +106,17 @@ def group_script(runs: list[StoredRun]) -> str:
         "counter": runs[0].counter,
         "each": runs[0].each,
         "runs": [
-            {"name": run.name, "seed": run.facts["seed"], "curves": run.curves, "policies": _episodes(run)}
-            for run in runs
+            {"name": run.name, "seed": run.facts["seed"], **_curves(run), "policies": _episodes(run)} for run in runs
         ],
     }
     return f"const groundlabRuns = {json.dumps(data, separators=(',', ':'), allow_nan=False)};\n"
+
+
+def _curves(run: StoredRun) -> dict[str, Any]:
+    """The counts of a run's first curve, and each curve: its values, and its counts where they are others."""
+    counts = next((counts for counts, _ in run.curves.values()), [])
+    curves = {name: [None if at == counts else at, values] for name, (at, values) in run.curves.items()}
+    return {"counts": counts, "curves": curves}
 
 
 def _episodes(run: StoredRun) -> dict[str, dict[str, Any]]:

@@ -95,13 +95,13 @@ def test_no_block_of_html_is_cut_by_an_empty_line(site):
 
 def test_the_points_of_a_curve_are_the_metrics_of_its_run(everything, site):
     run = next(each for each in everything.runs.values() if each.curves)
-    records = storage.read_lines(run.folder / "mediator" / "runs" / run.name / "metrics.jsonl")
+    records = storage.read_lines(run.home / "metrics.jsonl")
     script = (site / "_static" / "runs" / f"{run.group}.js").read_text()
     data = json.loads(script.removeprefix("const groundlabRuns = ").removesuffix(";\n"))
     assert [each["seed"] for each in data["runs"]] == list(range(5))
     drawn = next(each for each in data["runs"] if each["name"] == run.name)
     counts, values = drawn["curves"]["interactions"]
-    assert counts == [record["timesteps"] for record in records]
+    assert (counts, drawn["counts"]) == (None, [record["timesteps"] for record in records])
     assert values == pytest.approx([record["interactions"] for record in records], rel=1e-3)
     rows = run.evaluations["sampled"]
     assert drawn["policies"]["sampled"]["steps"] == [row["steps"] for row in rows]
@@ -136,7 +136,7 @@ def node(script: str, file: str) -> str:
 def test_the_address_of_a_filter_restores_it_and_the_filter_picks_its_rows():
     filter_ = {"words": "Fig. 4 & 5", "paper": "glam", "verdict": "not reproduced", "scale": "full", "kind": ""}
     address = node(f"it.writeFilter({json.dumps(filter_)})", "board.js")
-    assert address == "#words=Fig.+4+%26+5&paper=glam&verdict=not+reproduced&scale=full"
+    assert address == "?words=Fig.+4+%26+5&paper=glam&verdict=not+reproduced&scale=full"
     assert node(f"it.readFilter({json.dumps(address)})", "board.js") == filter_
     row = {"paper": "glam", "kind": "paper", "text": "fig. 4 & 5", "verdicts": {"full": "not reproduced", "quick": ""}}
     no = dict.fromkeys(filter_, "")
@@ -153,10 +153,8 @@ def test_the_address_of_a_filter_restores_it_and_the_filter_picks_its_rows():
 
 @in_node
 def test_hovering_takes_the_nearest_point_of_any_seed():
-    runs_ = [
-        {"seed": 0, "curves": {"success": [[10, 20], [0, 50]]}},
-        {"seed": 1, "curves": {"success": [[10, 20], [90, None]]}},
-    ]
+    curves = [[[10, 20], [0, 50]], [[10, 20], [90, None]], [[10, 20], [40, 40]]]
+    runs_ = [{"seed": seed, "curves": {"success": curve}} for seed, curve in enumerate(curves)]
     point = node(f"it.nearest({json.dumps(runs_)}, 'success', {{x: 12, y: 80}}, x => x, y => y)", "curves.js")
     assert (point["run"]["seed"], point["index"]) == (1, 0)
     words = f"it.sentence({{counter: 'frames'}}, 'success', {json.dumps(point)})"

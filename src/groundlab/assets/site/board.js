@@ -1,16 +1,16 @@
-// The board of claims: what the form says filters the rows, and stands in the address behind its #.
+// The board of claims: what the form says filters the rows, and stands in the address behind its ?.
 
 const FIELDS = ["words", "paper", "verdict", "scale", "kind"];
 
-/** The filter in an address, `#paper=glam&verdict=not+reproduced`; what it does not name is empty. */
-function readFilter(hash) {
-  const named = new URLSearchParams(hash.replace(/^#/, ""));
+/** The filter in an address, `?paper=glam&verdict=not+reproduced`; what it does not name is empty. */
+function readFilter(search) {
+  const named = new URLSearchParams(search);
   return Object.fromEntries(FIELDS.map(field => [field, named.get(field) ?? ""]));
 }
 
 /** The part of an address that `readFilter` reads. */
 function writeFilter(filter) {
-  return "#" + new URLSearchParams(FIELDS.filter(field => filter[field]).map(field => [field, filter[field]]));
+  return "?" + new URLSearchParams(FIELDS.filter(field => filter[field]).map(field => [field, filter[field]]));
 }
 
 /** Whether a row {paper, kind, text, verdicts: {scale: verdict}} passes: a scale alone asks for a verdict there. */
@@ -36,22 +36,18 @@ function startBoard() {
     for (const row of rows) row.element.hidden = !fits(row, filter);
     status.textContent = `${rows.filter(row => !row.element.hidden).length} of ${rows.length} claims`;
   };
-  const restore = () => {
-    const filter = readFilter(location.hash);
-    for (const field of FIELDS) form.elements[field].value = filter[field];
-    show(filter);
-  };
   const changed = () => {
     const filter = Object.fromEntries(FIELDS.map(field => [field, form.elements[field].value]));
     history.replaceState(null, "", writeFilter(filter));
     show(filter);
   };
+  const filter = readFilter(location.search);
+  for (const field of FIELDS) form.elements[field].value = filter[field];
   form.addEventListener("input", changed);
   form.addEventListener("reset", () => setTimeout(changed));
   form.addEventListener("submit", event => event.preventDefault());
-  addEventListener("hashchange", restore);
   form.hidden = false;
-  restore();
+  show(filter);
 }
 
 if (typeof document === "undefined") module.exports = {readFilter, writeFilter, fits};

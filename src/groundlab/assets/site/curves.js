@@ -125,6 +125,8 @@ function drawLayouts(home, data) {
 
 if (typeof document === "undefined") module.exports = {ticks, nearest, sentence};
 else {
+  for (const run of groundlabRuns.runs)
+    for (const each of Object.values(run.curves)) each[0] ??= run.counts;
   const curve = document.getElementById("curve"), layouts = document.getElementById("layouts");
   if (curve) startCurves(curve, groundlabRuns);
   if (layouts) drawLayouts(layouts, groundlabRuns);
