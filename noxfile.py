@@ -115,12 +115,13 @@ TRAINERS = {  # extras of pyproject.toml; what two of them need in different ver
     "trl": (),
     "verifiers": ("mcp==2.0.0", "openai==2.54.0", "uv"),
     "gem": ("requests",),  # which its wrappers import and it does not ask for
+    "trackio": (),
 }
 
 
 @session
 def adapters(session: nox.Session) -> None:
-    """The trainers' own packages play and train on the worlds; `-- verifiers` one of them, other words go to pytest."""
+    """Trainers' own packages play and train on the worlds, Trackio reads logbooks; `-- verifiers` one of them alone."""
     names = [word for word in session.posargs if word in TRAINERS] or [*TRAINERS]
     words = [word for word in session.posargs if word not in TRAINERS]
     for name in names:
@@ -200,12 +201,10 @@ def review(session: nox.Session) -> None:
 
 
 @session
-def pages(session: nox.Session) -> None:
-    """HTML of the worlds and of the published executed notebooks, in site/; words after `--` name another folder."""
+def site(session: nox.Session) -> None:
+    """The static site of docs, claims, runs, worlds and notebooks, in site/; words after `--` name another folder."""
     install(session)
-    out = (session.posargs or ["site"])[0]
-    run(session, "python", "-m", "groundlab.pages.world_pages", f"{out}/worlds")
-    run(session, "python", "-m", "groundlab.report.html_pages", out)
+    run(session, "python", "-m", "groundlab.site", *(session.posargs or ["site"]))
 
 
 @session
