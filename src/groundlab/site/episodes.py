@@ -170,7 +170,7 @@ def _balrog_page(published: Episodes, submissions: Sequence[int]) -> str:
         cells = []
         for kind in range(len(published.kinds)):
             of_kind = np.flatnonzero(published.kind[mine] == kind)
-            said = f"{int(published.success[mine[of_kind]].sum())} of {len(of_kind)}"
+            said = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
             cells.append(_link(said, name, int(of_kind[0])))
         rows.append([escape(_model(published, number)), *cells])
     text = (
@@ -288,4 +288,4 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{each}</td>" for each in rest)}</tr>' for first, *rest in rows
     ]
     body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="table-wrapper"><table class="docutils episode-table">{body}</table></div>'
+    return f'<div class="table-wrapper container"><table class="docutils episode-table">{body}</table></div>'
