@@ -104,7 +104,7 @@ def write(source: Path) -> None:
     for name in ("grid", "crafter"):
         Image.fromarray(playback.sheet(name)).quantize(128).save(static / f"{name}.png", optimize=True)
     published = load_episodes()
-    numbers = chosen(_best_first(published))
+    numbers = chosen(_best_first(published), 1)
     for number in numbers:
         _write_data(static, _file(published, number), balrog(published, number))
     links.write(source, "episodes/balrog", _balrog_page(published, numbers), orphan=True)

@@ -116,9 +116,9 @@ def _read(results: Path, only: tuple[str, ...] | None) -> Evidence:
     offered = [each for each in published(results) if not only or set(only) & {row["id"] for row in each.claims}]
     for folder in dict.fromkeys(each.folder for each in offered):
         mine = [each for each in offered if each.folder == folder]
-        records = load(folder, mine[0].paper if len(mine) == 1 else None)
+        whole = None if only else load(folder)  # of some claims the papers alone that they are of
         for each in mine:
-            _add(found, each, records.of_paper(each.paper), only)
+            _add(found, each, whole.of_paper(each.paper) if whole else load(folder, each.paper), only)
     order = [(each.paper, each.scale) for each in offered]
     for judged in found.claims.values():  # the largest scale stands last in reference.json
         judged.sort(key=lambda each: order.index((each.claim.paper, each.scale)), reverse=True)
