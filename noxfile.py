@@ -114,7 +114,7 @@ ADAPTERS = "requirements/adapters.txt"
 
 @session
 def adapters(session: nox.Session) -> None:
-    """OpenEnv and TRL play and train on the worlds, Trackio reads logbooks: in an environment of their own, made once."""
+    """OpenEnv and TRL play and train on the worlds, Trackio reads logbooks: in an environment of their own."""
     home = ROOT / ".nox" / "adapters"
     python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
     index, wanted, stamp = _torch_index(), _digest_of_pins("pyproject.toml", ADAPTERS), home / "pins"
