@@ -138,10 +138,11 @@ def _add(found: Evidence, each: Published, records: Records, only: Collection[st
         found.claims.setdefault(claim.id, []).append(entry)
         wanted.update(runs)
     metrics = (*plugins.load(plugins.PAPERS)[each.paper].metrics, *_ALSO_DRAWN)
-    by_run = dict(iter(records.curves.groupby("run", sort=False)))
+    by_run = {run: curve for run, curve in records.curves.groupby("run", sort=False)}
+    nothing = pd.DataFrame()
     for run in records.stored:
         if not only or run.facts["run"] in wanted:
-            counter, size, curves = thinned(by_run.get(run.facts["run"], records.curves.iloc[:0]), metrics)
+            counter, size, curves = thinned(by_run.get(run.facts["run"], nothing), metrics)
             policies: dict[str, list[dict[str, Any]]] = {}
             for row in run.evaluations:
                 policies.setdefault(row["policy"], []).append(row)
