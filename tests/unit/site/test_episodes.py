@@ -39,7 +39,7 @@ def site(tmp_path_factory):
     """The pages and data of everything but the published episodes."""
     folder = tmp_path_factory.mktemp("source")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(episodes, "chosen", lambda submissions: [])
+        patch.setattr(episodes, "chosen", lambda submissions, count: [])
         episodes.write(folder)
     return folder
 
