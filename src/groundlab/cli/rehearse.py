@@ -62,13 +62,13 @@ def _list(rows: list[Any], size: Any) -> None:
     refused = 0
     for row in rows:
         spec, instead = rehearsal.small_spec(row, size)
-        sizes = [needs.needs(each, bool(size.toy)).get("total") for each in (row.run.spec, spec)]
+        sizes = [needs.needs(each, bool(size.toy)).get("total", 0) for each in (row.run.spec, spec)]
         try:
             rehearsal.check_room(spec, size)
             problem = ""
         except GroundlabError as error:
             problem, refused = str(error), refused + 1
-        told = ["small network" if sizes[0] is None else " and ".join(f"{each / 1e9:.2f} GB" for each in sizes)]
+        told = [" and ".join(f"{each / 1e9:.2f} GB" for each in sizes) if any(sizes) else "small network"]
         parts = [*told, *sorted(needs.models_of(row.settings)), *filter(None, (instead, problem))]
         print_text(f"{row.name}: {', '.join(parts)}")
     print_text(
@@ -85,7 +85,8 @@ def _told(measured: Any) -> str:
         parts[0] += f" (expected {figures['expected_gb']:.2f} and the program's own)"
     if "update_seconds" in figures:
         parts.append(f"an update of {figures['update_units']:g} takes {figures['update_seconds']:.2f} s")
-        parts.append(f"{figures['flop'] / 1e9:,.1f} GFLOP")
+        if figures["flop"]:  # compiled loops are not counted
+            parts.append(f"{figures['flop'] / 1e9:,.2f} GFLOP")
         if figures["tokens"]:
             rate = figures["flop"] / figures["tokens"] / 1e6
             parts.append(

@@ -25,11 +25,11 @@ from groundlab.lab.plan import Plan
 from groundlab.lab.rehearsal import costs, rows, stand_ins
 from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.rehearsal.rows import Row, Size
+from groundlab.lab.rehearsal.session import COUNTS
 from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD
 from groundlab.papers import registry
 
 _KILLED_IN = 2
-_COUNTS = "counts.json"
 
 
 def chosen(plan: Plan, arms: Sequence[str]) -> list[Row]:
@@ -55,9 +55,8 @@ def check_room(spec: RunSpec, size: Size) -> int:
     """The bytes that a rehearsed run needs, 0 without a language model. Raises GroundlabError where it does not fit."""
     expected, (free, where) = rows.needs(spec, bool(size.toy)).get("total", 0), rows.room(spec.settings)
     if free is not None and expected > free:
-        raise GroundlabError(
-            f"needs {expected / 1e9:.1f} GB, and {where} has {free / 1e9:.1f} GB free; not started (--prompts 4 needs less)"
-        )
+        here = f"needs {expected / 1e9:.1f} GB, and {where} has {free / 1e9:.1f} GB free"
+        raise GroundlabError(f"{here}; not started (fewer --prompts need less)")
     return expected
 
 
@@ -130,15 +129,13 @@ def _session(spec: RunSpec, folder: Path, killed_in: int) -> None:
             line = pipe.recv()
         except EOFError:
             code = process.wait()
-            if killed_in and code == -signal.SIGKILL and (folder / _COUNTS).is_file():
+            if killed_in and code == -signal.SIGKILL and (folder / COUNTS).is_file():
                 return
             line = f"its process died (exit code {code}; -9 is most often memory)"
     finally:
+        process.kill()  # what it had to do is on the disk
+        process.wait()
         pipe.close()
-        try:
-            process.wait(executor.SHUTDOWN_TIMEOUT)
-        finally:
-            process.kill()
     if line or killed_in:
         raise GroundlabError(line or f"it was over before its update {killed_in}")
 
@@ -179,7 +176,7 @@ def _learner_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:
     for part in sorted(folder.glob("*/timing.jsonl")):  # a teacher, trained first
         (_, taught, *_), (updates, needed, *_) = rows.work(row.settings["teacher"]), rows.work(spec.settings["teacher"])
         seconds += _updates(part.parent, False)[0] * updates / needed * taught
-    found = storage.read_json(folder / _COUNTS)
+    found = storage.read_json(folder / COUNTS)
     return {"update_seconds": each, "update_units": units, **found, "whole_seconds": round(seconds, 1)}
 
 
@@ -202,8 +199,8 @@ def _wall(folder: Path) -> float:
 def _whole_megabytes(row: Row, spec: RunSpec, folder: Path) -> float:
     """What the folder of the whole run will hold: checkpoints do not grow, records do."""
     small, whole = rows.work(spec.settings), rows.work(row.settings)
-    growth = dict.fromkeys(("metrics.jsonl", "timing.jsonl"), whole.updates / max(1, small.updates))
-    growth["evaluation.json"] = whole.episodes / max(1, small.episodes)
+    updates, episodes = whole.updates / max(1, small.updates), whole.episodes / max(1, small.episodes)
+    growth = {"metrics.jsonl": updates, "timing.jsonl": updates, "evaluation.json": episodes}
     more = sum(
         (times - 1) * (folder / name).stat().st_size for name, times in growth.items() if (folder / name).is_file()
     )

@@ -75,7 +75,7 @@ def distinct(plan: Plan) -> list[Row]:
 
 def smaller(settings: dict[str, Any], size: Size) -> dict[str, Any]:
     """Settings with amounts capped by name, those of a teacher inside too."""
-    envs, prompts = (size.envs, size.prompts) if size.prompts else (2**31, 2**31)
+    envs, prompts = (size.envs, size.prompts) if size.prompts else (2**20, 2**40)
     small = dict(settings)
     caps = {"num_envs": envs, "trajectories": envs, "batch_size": prompts, "minibatch_size": prompts, "steps": prompts}
     caps |= {"frames_per_env": max(1, prompts // envs), "states": 500, "transcripts": 1, "record_episodes": 1}

@@ -63,10 +63,11 @@ def build(name: str, toy: bool = False) -> Any:
     Flan-T5; so a fresh one gets its second table here.
     """
     import torch
-    from transformers import AutoModel
+    from transformers import AutoModel, logging
 
     from groundlab.language.models import KINDS
 
+    logging.disable_progress_bar()
     published, config = rows.architectures()[name], rows.configuration(name, toy)
     maker = AutoModel if config.model_type == "bert" else KINDS["seq2seq" if config.is_encoder_decoder else "causal"]
     model = maker.from_config(config, dtype=getattr(torch, published["stored"]))
