@@ -74,8 +74,9 @@ def distinct(plan: Plan) -> list[Row]:
 
 
 def smaller(settings: dict[str, Any], size: Size) -> dict[str, Any]:
-    """Settings with amounts capped by name, those of a teacher inside too."""
-    envs, prompts = (size.envs, size.prompts) if size.prompts else (2**20, 2**40)
+    """Settings with amounts capped by name, those of a teacher inside too; whole updates without a language model."""
+    few = size.prompts and (size.toy or "model" in settings)
+    envs, prompts = (size.envs, size.prompts) if few else (2**20, 2**40)
     small = dict(settings)
     caps = {"num_envs": envs, "trajectories": envs, "batch_size": prompts, "minibatch_size": prompts, "steps": prompts}
     caps |= {"frames_per_env": max(1, prompts // envs), "states": 500, "transcripts": 1, "record_episodes": 1}
@@ -89,6 +90,8 @@ def smaller(settings: dict[str, Any], size: Size) -> dict[str, Any]:
         small["group_size"] = math.gcd(settings["group_size"], small["num_envs"])
     if "recurrence" in small:
         small["recurrence"] = math.gcd(settings["recurrence"], small["frames_per_env"])
+    if "minibatches" in small:  # one sample has no deviation
+        small["minibatches"] = min(settings["minibatches"], max(1, _frames_per_update(small) // 4))
     if settings.get("iterations") is not None:
         small["iterations"] = size.updates
     if "frames" in settings:
