@@ -177,6 +177,8 @@ def _learner_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:
         (_, taught, *_), (updates, needed, *_) = rows.work(row.settings["teacher"]), rows.work(spec.settings["teacher"])
         seconds += _updates(part.parent, False)[0] * updates / needed * taught
     found = storage.read_json(folder / COUNTS)
+    if not spec.settings.get("model"):
+        found["tokens"] = 0  # other networks have tables, too
     return {"update_seconds": each, "update_units": units, **found, "whole_seconds": round(seconds, 1)}
 
 

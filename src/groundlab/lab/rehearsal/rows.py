@@ -75,7 +75,7 @@ def distinct(plan: Plan) -> list[Row]:
 
 def smaller(settings: dict[str, Any], size: Size) -> dict[str, Any]:
     """Settings with amounts capped by name, those of a teacher inside too; whole updates without a language model."""
-    few = size.prompts and (size.toy or "model" in settings)
+    few = size.prompts and (size.toy or settings.get("model"))
     envs, prompts = (size.envs, size.prompts) if few else (2**20, 2**40)
     small = dict(settings)
     caps = {"num_envs": envs, "trajectories": envs, "batch_size": prompts, "minibatch_size": prompts, "steps": prompts}
