@@ -110,25 +110,38 @@ def tests(session: nox.Session) -> None:
 
 
 ADAPTERS = "requirements/adapters.txt"
+TRAINERS = {  # extras of pyproject.toml; what two of them need in different versions, and what tests start
+    "openenv": ("mcp==1.30.0", "openai==3.54.0"),
+    "trl": (),
+    "verifiers": ("mcp==2.0.0", "openai==2.54.0", "uv"),
+    "gem": ("requests",),  # which its wrappers import and it does not ask for
+    "trackio": (),
+}
 
 
 @session
 def adapters(session: nox.Session) -> None:
-    """OpenEnv and TRL themselves play and train on the worlds, in an environment of their own, installed once."""
-    home = ROOT / ".nox" / "adapters"
+    """Trainers' own packages play and train on the worlds, Trackio reads logbooks; `-- verifiers` one of them alone."""
+    names = [word for word in session.posargs if word in TRAINERS] or [*TRAINERS]
+    words = [word for word in session.posargs if word not in TRAINERS]
+    for name in names:
+        tests = words or ["tests/adapters", "tests/unit/worlds/test_adapters.py"]
+        session.run(_trainer(session, name), "-m", "pytest", *tests, env={"HF_HUB_OFFLINE": "1"}, external=True)
+
+
+def _trainer(session: nox.Session, name: str) -> str:
+    """Python of .nox/adapters/NAME, where one trainer is installed, once, by the versions of ADAPTERS."""
+    home = ROOT / ".nox" / "adapters" / name
     python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
     index, wanted, stamp = _torch_index(), _digest_of_pins("pyproject.toml", ADAPTERS), home / "pins"
     if not stamp.is_file() or stamp.read_text() != wanted:
-        session.log(f"installing {ADAPTERS} into {home} (once; some minutes)")
+        session.log(f"installing {name} by {ADAPTERS} into {home} (once; some minutes)")
         session.run(sys.executable, "-m", "venv", "--clear", str(home))
-        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ADAPTERS)
         extra = ("--extra-index-url", index) if index else ()
-        session.run(*pip, "setuptools", "wheel", external=True)
-        session.run(*pip, *extra, "-r", ADAPTERS, external=True)
-        session.run(*pip, "--no-build-isolation", "--no-deps", "-e", ".", external=True)
+        session.run(*pip, *extra, "-e", f".[{name}]", "pytest", "pytest-timeout", *TRAINERS[name], external=True)
         stamp.write_text(wanted)
-    words = session.posargs or ["tests/adapters", "tests/unit/worlds/test_adapters.py"]
-    session.run(python, "-m", "pytest", *words, env={"HF_HUB_OFFLINE": "1"}, external=True)
+    return python
 
 
 MUTMUT = ("mutmut==3.3.1", "libcst==1.7.0")
@@ -188,12 +201,10 @@ def review(session: nox.Session) -> None:
 
 
 @session
-def pages(session: nox.Session) -> None:
-    """HTML of the worlds and of the published executed notebooks, in site/; words after `--` name another folder."""
+def site(session: nox.Session) -> None:
+    """The static site of docs, claims, runs, worlds and notebooks, in site/; words after `--` name another folder."""
     install(session)
-    out = (session.posargs or ["site"])[0]
-    run(session, "python", "-m", "groundlab.pages.world_pages", f"{out}/worlds")
-    run(session, "python", "-m", "groundlab.report.html_pages", out)
+    run(session, "python", "-m", "groundlab.site", *(session.posargs or ["site"]))
 
 
 @session

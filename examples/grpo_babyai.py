@@ -1,7 +1,7 @@
 """GRPO of TRL on a world in words: a chat model learns to go where it is told, one action a reply, in plain words.
 
     python examples/grpo_babyai.py --out out/grpo       # our Llama of 0.9 million weights, one CPU core
-    python examples/grpo_babyai.py --out out/qwen --model Qwen/Qwen3-0.6B --lr 1e-6 --max-reply 8 \\
+    python examples/grpo_babyai.py --out out/qwen --model Qwen/Qwen3-0.6B --lr 1e-6 --max-reply 8 --parts 32 \\
       --prompt "Goal: {mission}. Answer with one action: turn left, turn right or go forward."         # a GPU
 
 A group is the episodes of one level; some replies of each are learnt, by the episode's return less the group's mean.
@@ -25,7 +25,8 @@ from groundlab.worlds import TextVectorEnv
 from groundlab.worlds.adapters.replies import find_action
 
 TRAINED = 1_000_000  # the first level that is trained on; those below are tests
-SAMPLING: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}  # as GRPO assumes
+# as GRPO assumes, whatever the model brings along (Qwen: other sampling, a penalty, a second end token)
+SAMPLING: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
 
 
 class Episode(NamedTuple):
@@ -72,8 +73,9 @@ class Player:
     def _reply(self, model: Any, contexts: list[list[int]]) -> list[list[int]]:
         """A reply to each context, sampled, up to its end token."""
         batch = self._tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt").to(model.device)
-        tokens = model.generate(**batch, max_new_tokens=self._words.max_reply, **SAMPLING)
-        end = self._tokenizer.eos_token_id
+        end, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
+        options = {"eos_token_id": end, "pad_token_id": pad, "max_new_tokens": self._words.max_reply}
+        tokens = model.generate(**batch, **options, **SAMPLING)
         rows = tokens[:, batch["input_ids"].shape[1] :].tolist()
         return [row[: row.index(end) + 1] if end in row else row for row in rows]
 
@@ -112,14 +114,16 @@ def main(words: argparse.Namespace) -> None:
     levels = [{"prompt": str(TRAINED + words.seed * count + k)} for k in range(count)]
     config = GRPOConfig(
         output_dir=words.out, max_steps=words.updates, seed=words.seed, learning_rate=words.lr,
-        lr_scheduler_type="constant", num_generations=size, per_device_train_batch_size=size * words.groups,
+        lr_scheduler_type="constant", num_generations=size,
+        per_device_train_batch_size=size * words.groups // words.parts, gradient_accumulation_steps=words.parts,
         reward_weights=[1.0, 0.0], logging_steps=1, save_steps=10, save_total_limit=1, report_to="none",
         use_cpu=not torch.cuda.is_available(), bf16=torch.cuda.is_available(), gradient_checkpointing=False,
     )  # fmt: skip
     rows = Dataset.from_list(levels)
     trainer = GRPOTrainer(model, [paid, success], config, rows, processing_class=tokenizer, rollout_func=rollout)
     before = np.mean([episode.won for episode in player.play(trainer.model, tests)])
-    trainer.train(resume_from_checkpoint=words.resume)
+    begun = any(Path(words.out).glob("checkpoint-*"))
+    trainer.train(resume_from_checkpoint=words.resume and begun)
     after = np.mean([episode.won for episode in player.play(trainer.model, tests)])
     logged = [row for row in trainer.state.log_history if "rewards/success/mean" in row]
     with Path(words.out, "curve.csv").open("w", newline="") as file:
@@ -142,8 +146,9 @@ if __name__ == "__main__":
     parser.add_argument("--groups", type=int, default=8, help="levels an update")
     parser.add_argument("--group", type=int, default=8, help="episodes of a level")
     parser.add_argument("--replies", type=int, default=4, help="learnt of an episode")
+    parser.add_argument("--parts", type=int, default=1, help="an update in so many, for less memory")
     parser.add_argument("--tests", type=int, default=128, help="levels of the test")
     parser.add_argument("--lr", type=float, default=3e-4, help="constant")
     parser.add_argument("--seed", type=int, default=0, help="of levels, replies and what is learnt of them")
-    parser.add_argument("--resume", action="store_true", help="from OUT's last checkpoint, with the same options")
+    parser.add_argument("--resume", action="store_true", help="from OUT's last checkpoint, if any; same options")
     main(parser.parse_args())

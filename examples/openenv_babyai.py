@@ -3,7 +3,7 @@
     python examples/openenv_babyai.py                                 # starts a server of its own
     python examples/openenv_babyai.py --url http://127.0.0.1:8000     # plays on one that runs
 
-Put your own agent in place of `reflex`. The packages are those of requirements/adapters.txt.
+Put your own agent in place of `reflex`. Needs `pip install ".[openenv]"`.
 """
 # pyright: reportMissingImports=false
 

@@ -6,7 +6,11 @@ learns in seconds to answer with a call. So what it does is random, and each cal
 # ruff: noqa: E402
 
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +19,15 @@ trl = pytest.importorskip("trl", reason="nox -s adapters has it")
 import torch
 from datasets import Dataset
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from groundlab.worlds import adapters
 
@@ -26,17 +38,16 @@ ANSWERS = "assistant\n"
 GROUP, GROUPS = 8, 2
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes, the marks of Qwen's chat template, and one token for each tool call."""
+def make_tokenizer(*words: str, template: str = "qwen2_5") -> PreTrainedTokenizerFast:
+    """Bytes, the marks of Qwen's chat template, and one token for each of the words."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in ("<|im_start|>", "<|im_end|>", "<|pad|>")])
-    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in (*CALLS, ANSWERS)])
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|pad|>")
-    template = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
-    fast.chat_template = template.read_text()
+    fast.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja").read_text()
     return fast
 
 
@@ -66,7 +77,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
 def folder(tmp_path_factory):
     """The model and its tokenizer as any other: in a folder, by save_pretrained."""
     folder = tmp_path_factory.mktemp("tiny")
-    tokenizer = make_tokenizer()
+    tokenizer = make_tokenizer(*CALLS, ANSWERS)
     make_model(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -128,3 +139,31 @@ def test_the_pages_code_trains(folder, tmp_path, monkeypatch):
     names: dict = {}
     exec(compile(code, "docs/adapters.md", "exec"), names)
     assert names["trainer"].state.global_step == 2
+
+
+def test_the_example_tunes_a_qwen_and_samples_as_grpo_assumes(tmp_path):
+    """Random weights; template and settings as Qwen's: two tokens end a reply, one of them padding, and a penalty."""
+    example = Path(__file__).parents[2] / "examples" / "grpo_babyai.py"
+    actions = [f"<action>{name.replace('_', ' ')}</action>" for name in TOOLS]
+    tokenizer = make_tokenizer(*actions, template="qwen3")
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    model = Qwen2ForCausalLM(config)
+    ends = [tokenizer.eos_token_id, tokenizer.pad_token_id]
+    model.generation_config.update(eos_token_id=ends, do_sample=True, top_k=1, repetition_penalty=1.5)
+    model.save_pretrained(tmp_path / "qwen")
+    tokenizer.save_pretrained(tmp_path / "qwen")
+    small = ("--updates", "1", "--groups", "2", "--group", "4", "--replies", "2", "--parts", "2", "--tests", "1")
+    words = ("--model", str(tmp_path / "qwen"), "--max-reply", "3", "--lr", "1e-2", "--out", str(tmp_path / "out"))
+    subprocess.run([sys.executable, str(example), *words, *small], check=True)
+    tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "checkpoint-1").state_dict()
+    assert all(not torch.equal(weight, tuned[name]) for name, weight in model.state_dict().items())
+    module = runpy.run_path(str(example))
+    options = SimpleNamespace(world=WORLD, prompt="{mission}", max_reply=3)
+    episodes = module["Player"](options, tokenizer).play(model, list(range(16)))
+    replies = [reply for episode in episodes for reply in episode.replies]
+    assert len(set(map(tuple, replies))) > len(replies) / 2, "sampled, not the likeliest"
+    assert not any(reply[-2:] == [tokenizer.pad_token_id] * 2 for reply in replies), "padding is no part of a reply"

@@ -63,6 +63,26 @@ def test_recording_changes_no_figure(recorded, groundlab, tmp_path):
     assert json.loads((tmp_path / "plain.json").read_text())["rows"] == recorded[2]
 
 
+def test_a_recording_holds_what_the_sites_player_shows(recorded):
+    folder, _, rows = recorded
+    data = json.loads((folder / "episodes.json").read_text())
+    assert [(each["layout"], len(each["did"]), each["success"]) for each in data["episodes"]] == [
+        (row["layout"], row["steps"], row["success"]) for row in rows
+    ]
+    assert all(len(each["read"]) == len(each["changes"]) + 1 for each in data["episodes"])
+    assert (data["made"]["method"], data["made"]["run"]) == ("random", None)
+
+
+def test_a_recording_of_a_trained_agent_says_how_likely_its_choices_were(asking, groundlab, tmp_path):
+    world, layouts = ("--world", "SimpleDoorKey"), ("--layouts", "0-1")
+    code, _, _ = groundlab("evaluate", "mediator", *world, *layouts, "--checkpoint", asking, "--record", tmp_path)
+    data = json.loads((tmp_path / "episodes.json").read_text())
+    assert code == 0 and data["made"]["run"] == json.loads((asking / "manifest.json").read_text())["hash"]
+    for each in data["episodes"]:
+        assert each["decisions"] == ["go on", "ask"] and len(each["shares"]) == len(each["did"])
+        assert all(abs(sum(shares) - 1000) <= 1 for shares in each["shares"])
+
+
 def test_a_recording_is_stepped_through_forth_and_back(recorded, groundlab):
     folder, _, rows = recorded
     file = folder / f"{rows[0]['layout']}-random.json"

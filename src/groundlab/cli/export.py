@@ -1,7 +1,8 @@
-"""`groundlab export demonstrations`: episodes of an agent as files for other packages.
+"""What other packages read: episodes of an agent as files, and the published claims as logbooks.
 
 groundlab export demonstrations --world BabyAI-GoToLocal-v0 --episodes 1000 --out out/demonstrations
 groundlab export demonstrations --world BabyAI-GoToLocal-v0 --agent glam --checkpoint out/glam --out DIR
+groundlab export logbook out/logbooks --only glam
 """
 
 from pathlib import Path
@@ -55,3 +56,18 @@ def demonstrations(
     print_text(
         f"{agent} in {world}: {succeeded}, {card['steps']:,} steps, mean return {card['return']:.3f}; wrote {out}"
     )
+
+
+@app.command()
+def logbook(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder in which each paper gets one of its own.")],
+    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+) -> None:
+    """Write the published claims as Trackio logbooks, a page a claim: command, result, figure."""
+    laboratory.require("groundlab export logbook")
+    from groundlab.site import logbook as logbooks
+
+    for folder in logbooks.write(out, only):
+        print_text(
+            f"wrote {folder}; to make and see its pages: cd {folder}; trackio logbook sync; trackio logbook open"
+        )

@@ -156,7 +156,10 @@ def evaluate(
         bool, typer.Option("--show", help="Print what was read and done, or the dialogue with the planner.")
     ] = False,
     record: Annotated[
-        Path | None, typer.Option("--record", help="Folder for GIFs, transcripts and episodes (`play --replay`).")
+        Path | None,
+        typer.Option(
+            "--record", help="Folder for GIFs, transcripts and episodes (`play --replay`, the site's player)."
+        ),
     ] = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
@@ -176,7 +179,7 @@ def evaluate(
         settings = overlay(trained.spec.settings, settings)
     spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
     check_devices([spec])
-    results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record)
+    results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record, checkpoint)
     for row in results[0]["rows"]:
         _print_conversation(row)
     for result in results:
@@ -186,9 +189,9 @@ def evaluate(
         print_text(f"wrote {json_file}")
 
 
-def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, Any]]:
+def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | None) -> list[dict[str, Any]]:
     """The evaluations of a request, its episodes shown and recorded where that is wanted."""
-    from groundlab.papers import recording, registry
+    from groundlab.papers import playback, recording, registry
 
     if not show and record is None:
         return registry.evaluate(request)
@@ -199,7 +202,31 @@ def _watched(request: Any, show: bool, record: Path | None) -> list[dict[str, An
         print_text("\n".join(recording.transcript(episodes)))
     for gif in recording.write(record, episodes) if record else []:
         print_text(f"recorded {gif}")
+    if record:
+        data = playback.of(episodes, _player(request, checkpoint), made=_made(request, checkpoint))
+        storage.write_json(record / "episodes.json", data)
+        print_text(f"recorded {record / 'episodes.json'}: all of them, for the player of the site")
     return results
+
+
+def _player(request: Any, checkpoint: Path | None) -> Any:
+    """The trained agent of a request, to say how likely its choices were; None where a method does not tell."""
+    from groundlab.papers import registry
+
+    if checkpoint is None:
+        return None
+    try:
+        return registry.watched(checkpoint, request.seed)[1]
+    except GroundlabError:
+        return None
+
+
+def _made(request: Any, checkpoint: Path | None) -> dict[str, Any]:
+    """What made a recording, for whoever opens it later: the request, and the run whose agent played."""
+    file = checkpoint / "manifest.json" if checkpoint else None
+    run = storage.read_json(file) if file and file.is_file() else {}
+    named = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}
+    return {**named, "run": run.get("hash"), "commit": run.get("git", {}).get("commit")}
 
 
 def _print_conversation(row: dict[str, Any]) -> None:

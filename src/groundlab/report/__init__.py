@@ -9,7 +9,7 @@ In a notebook:
 
 In the order of the data: records.py reads frames, arms.py groups runs, statistics.py makes intervals.
 tables.py, curves.py and style.py draw, exhibits.py names what is drawn. claims.py and judging.py give verdicts,
-review.py a page of them, front_page.py what README and docs show, html_pages.py the executed notebooks.
+review.py a page of them, front_page.py what README and docs show.
 """
 
 from groundlab.report import prose

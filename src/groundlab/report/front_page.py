@@ -134,13 +134,18 @@ def papers_table(every: Sequence[Published]) -> str:
     offered = plugins.load(plugins.PAPERS)
     for paper in dict.fromkeys(each.paper for each in every):
         mine = [each for each in every if each.paper == paper]
-        best, latest = best_scale(mine), {name: judged[-1][1] for name, judged in _by_claim(mine).items()}
-        came_out = filled(headline(paper), latest) or "–"
+        best = best_scale(mine)
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
         judged = [f"{whose} {counts}" for kind, whose in _WHOSE.items() if (counts := best.counts(kind)) != "–"]
-        rows.append(f"| {title} | {came_out} | at `{best.scale}`, {'; '.join(judged)} | {links} |")
+        rows.append(f"| {title} | {finding(mine)} | at `{best.scale}`, {'; '.join(judged)} | {links} |")
     return "\n".join(rows)
+
+
+def finding(mine: Sequence[Published]) -> str:
+    """What came out of one paper in a sentence or two, with the numbers of its published results."""
+    latest = {name: judged[-1][1] for name, judged in _by_claim(mine).items()}
+    return filled(headline(mine[0].paper), latest) or "–"
 
 
 def best_scale(every: Sequence[Published]) -> Published:

@@ -10,7 +10,7 @@ trained with fewer than five seeds show an ordering at best, and only where the 
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -178,8 +178,7 @@ def _too_wide(claim: Claim, metric: str, fresh: Estimate) -> str:
 
 def estimate(selector: Selector, metric: str, records: Records, drawn: bool = True) -> Estimate:
     """The mean of a metric with its interval; drawn: whether its layouts stand for all layouts of the world."""
-    values, trained = _values(records, selector, metric), _trained(records, selector)
-    return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric))
+    return _mean_of(records, selector, _values(records, selector, metric), metric, drawn)
 
 
 def estimate_for(claim: Claim, metric: str, records: Records) -> Estimate:
@@ -249,12 +248,18 @@ def _listed(layouts: list[int]) -> str:
     return ", ".join(map(str, layouts)) or "none"
 
 
+def _name(claim: Claim, comparison: Comparison) -> str:
+    """What a comparison is called where its numbers are kept."""
+    sides = (side.short(short_names(claim.paper)) for side in (comparison.of, comparison.than))
+    return f"{metric_name(comparison)}{claim.where(comparison)}: {' - '.join(sides)}"
+
+
 def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
     fresh, parts, reasons, levels = {}, {}, [], {}
     names = short_names(claim.paper)
     for each in claim.compare:
-        sides = [(side.short(names), side) for side in (each.of, each.than)]
-        name = f"{metric_name(each)}{claim.where(each)}: {' - '.join(label for label, _ in sides)}"
+        sides = [each.of.short(names), each.than.short(names)]
+        name = _name(claim, each)
         ours, theirs, paired = _sides(each, records)
         if each.measure == "permutation":
             fresh[name], word = _permuted(each, ours, theirs, 1 - confidence)
@@ -262,7 +267,7 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
             fresh[name] = _difference(each, records, ours, theirs, paired, confidence)
             word = outcome(each, fresh[name], claim.margin_of(each))
         beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}
-        shown = {sides[0][0]: ours.mean(), sides[1][0]: theirs.mean(), **beside}
+        shown = {sides[0]: ours.mean(), sides[1]: theirs.mean(), **beside}
         levels[name] = {label: float(level) for label, level in shown.items()}
         few = _few_seeds(records, each.of, each.than)
         verdict = _WORD[claim.tolerance] if word == EQUIVALENT else word
@@ -352,6 +357,47 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None)
     return HOLDS if low > 0 and low >= by else NOT_TOLD
 
 
+@dataclass(frozen=True)
+class Level:
+    """One side of what a claim is judged by: the mean of each run, and that of all with its interval."""
+
+    name: str
+    metric: str
+    by_run: dict[str, float]
+    mean: Estimate
+    published: Decimal | None
+
+
+def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
+    """What a claim that was judged rests on: the sides of its comparisons by their names, or its values by metric.
+
+    Two sides are of the layouts that both played, as they are judged.
+    """
+    names, found = short_names(claim.paper), dict[str, list[Level]]()
+
+    def level(selector: Selector, metric: str, values: np.ndarray, mean: Estimate, published: Decimal | None) -> Level:
+        rows = select_rows(records, selector).drop_duplicates("seed").sort_values("seed")
+        by_run = dict(zip(rows["run"], map(float, values.mean(axis=1)), strict=True))
+        return Level(selector.short(names), metric, by_run, mean, published)
+
+    if claim.select is not None:
+        for metric in claim.expected or claim.range:
+            values, mean = _values(records, claim.select, metric), estimate_for(claim, metric, records)
+            found[metric] = [level(claim.select, metric, values, mean, claim.published.get(metric))]
+    for each in claim.compare:
+        sides = (each.of, each.than, *each.beside)
+        played = [*_sides(each, records)[:2], *(_values(records, side, each.metric) for side in each.beside)]
+        found[_name(claim, each)] = [
+            level(side, each.metric, values, _mean_of(records, side, values, each.metric), side.published)
+            for side, values in zip(sides, played, strict=True)
+        ]
+    return found
+
+
+def _mean_of(records: Records, selector: Selector, values: np.ndarray, metric: str, drawn: bool = True) -> Estimate:
+    return mean_interval(values, trained=_trained(records, selector), drawn=drawn, bounds=bounds_of(metric))
+
+
 def _conclude(
     claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
 ) -> Verdict:
@@ -363,7 +409,7 @@ def _conclude(
         )
     if silent := _silent(claim, records):
         reasons.append(f"no training episode of {', '.join(silent)} ever ended: its mean is taken as 0")
-    runs = _runs_behind(claim, records)
+    runs = runs_behind(claim, records)
     return Verdict(
         claim,
         verdict,
@@ -394,11 +440,11 @@ def _silent(claim: Claim, records: Records) -> dict[str, None]:
     return found
 
 
-def _runs_behind(claim: Claim, records: Records) -> dict[str, float]:
-    """The finished runs that a claim is judged by, with their wall time in seconds."""
+def runs_behind(claim: Claim, records: Records) -> dict[str, float]:
+    """The finished runs that a claim is judged by, by selectors and seeds, with their wall time in seconds."""
     chosen: dict[str, float] = {}
     for each in claim.selectors:
-        runs = select(records.runs, method=each.method, world=each.world, settings=each.settings)
+        runs = select(records.runs, method=each.method, world=each.world, settings=each.settings).sort_values("seed")
         chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
     return chosen
 

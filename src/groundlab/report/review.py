@@ -23,12 +23,13 @@ from groundlab.core import git, plugins, storage
 from groundlab.core.manifests import find_published, seal_pages
 from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
-from groundlab.report.judging import judge
-from groundlab.report.records import Records, load, select
+from groundlab.report.judging import judge, runs_behind
+from groundlab.report.records import Records, load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
 from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts, readable_row
 
-_CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
+CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
+"""How a verdict is coloured: good, bad, open or none."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,14 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
 
 def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
-    home.filters["linked"] = _linked
+    home.filters["linked"] = linked
     template = home.get_template("review.html.j2")
     references = {paper: _reference(records, paper) for paper in records.papers}
     return template.render(
         version=records.version,
         scale=records.scale,
-        counts=[(SIGNS[word], _CLASSES[word], word, count) for word, count in verdicts.counts().items()],
-        meanings=[(SIGNS[word], _CLASSES[word], word, MEANINGS[word]) for word in verdicts.counts()],
+        counts=[(SIGNS[word], CLASSES[word], word, count) for word, count in verdicts.counts().items()],
+        meanings=[(SIGNS[word], CLASSES[word], word, MEANINGS[word]) for word in verdicts.counts()],
         missed=_missed(verdicts, records),
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
@@ -154,11 +155,16 @@ def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str],
     return list(found.items())
 
 
-def _linked(text: str) -> str:
-    """HTML of a text in which `names` stand as code, and sections of docs/papers are links."""
+def linked(text: str, papers: str = "../../docs/papers", kind: str = "md") -> str:
+    """HTML of a text in which `names` stand as code, and sections of docs/papers are links, as pages of a kind."""
     marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-    link = r'<a href="../../docs/papers/\1">\1</a>'
-    return do_mark_safe(re.sub(r"docs/papers/([\w-]+\.md(?:#[\w-]+)?)", link, marked))
+    link = rf'<a href="{papers}/\1.{kind}\2">\1.md\2</a>'
+    return do_mark_safe(re.sub(r"docs/papers/([\w-]+)\.md((?:#[\w-]+)?)", link, marked))
+
+
+def duration(seconds: float | None) -> str:
+    """`31.4 min`; a dash for none."""
+    return "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
 
 def _paper(
@@ -188,13 +194,13 @@ def _pages(folder: Path, paper: str) -> list[tuple[str, str]]:
 
 
 def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
-    seconds = verdict.seconds
+    runs = runs_behind(verdict.claim, records) if verdict.judged else {}
     return {
         **readable_row(verdict),
         "id": verdict.claim.id,
         "kind": verdict.claim.kind,
         "figure": verdict.claim.exhibit if verdict.claim.exhibit in drawn else None,
-        "runs": _run_links(verdict, records) if verdict.judged else [],
+        "runs": [(f"{verdict.claim.paper}/runs/{name}/", name) for name in runs],
         "tolerance": verdict.claim.tolerance,
         "source": verdict.claim.source,
         "command": verdict.claim.redo(records.scale),
@@ -204,18 +210,9 @@ def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any
         "reason": verdict.reason,
         "word": verdict.verdict,
         "sign": SIGNS[verdict.verdict],
-        "class": _CLASSES[verdict.verdict],
-        "time": "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min",
+        "class": CLASSES[verdict.verdict],
+        "time": duration(verdict.seconds),
     }
-
-
-def _run_links(verdict: Verdict, records: Records) -> list[tuple[str, str]]:
-    """(link, label) of the run folders whose rows a claim was judged by, in the order of its selectors and seeds."""
-    names: dict[str, None] = {}
-    for selector in verdict.claim.selectors:
-        chosen = select(records.runs, method=selector.method, world=selector.world, settings=selector.settings)
-        names |= dict.fromkeys(chosen.sort_values("seed")["run"])
-    return [(f"{verdict.claim.paper}/runs/{name}/", name) for name in names]
 
 
 def _figure(drawn: Drawn, fresh: Path, reference: Path | None) -> dict[str, Any]:

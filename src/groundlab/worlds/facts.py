@@ -5,7 +5,7 @@
     [each.name for each in facts.every() if each.bot is None]
 
 They were measured once and are stored in `assets/worlds.json` (`pages/world_facts.py` says how), so nothing is compiled
-or played here. `groundlab worlds NAME` prints them, and `nox -s pages` draws a page of each.
+or played here. `groundlab worlds NAME` prints them, and `nox -s site` draws a page of each.
 """
 
 import json

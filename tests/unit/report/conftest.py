@@ -6,8 +6,9 @@ import made_up
 import numpy as np
 import pytest
 
+from groundlab.core import storage
 from groundlab.papers.mediator.settings import Fidelity
-from groundlab.report import Review, review, style
+from groundlab.report import Review, judge, review, style
 
 HEAD = {"plans": "head", "ask_lambda": 0.01, "epsilon": 0.0, "fidelity": Fidelity().model_dump(mode="json")}
 TRAINED = {**HEAD, "anneal_from": 0.75}
@@ -92,6 +93,15 @@ def results(tmp_path: Path) -> Path:
 def reviewed(tmp_path_factory) -> Review:
     """The review of such a folder, made once, for tests that only read it."""
     return review(write_results(tmp_path_factory.mktemp("reviewed")))
+
+
+@pytest.fixture(scope="module")
+def published_results(tmp_path_factory) -> Path:
+    """A results folder with one such version, judged and published at quick, without its pages."""
+    version = write_results(tmp_path_factory.mktemp("published"))
+    storage.write_json(version / "claims.json", [each.as_json() for each in judge(version, "mediator")])
+    storage.write_json(version.parent / "reference.json", {"mediator": {"quick": version.name}})
+    return version.parent
 
 
 @pytest.fixture(scope="module")

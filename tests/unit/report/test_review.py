@@ -19,7 +19,7 @@ from groundlab.report.front_page import (
     publish,
     results_block,
 )
-from groundlab.report.review import _linked
+from groundlab.report.review import linked
 from groundlab.report.tables import cells
 
 
@@ -117,7 +117,7 @@ def test_what_holds_of_several_misses_is_said_once_before_all_claims(reviewed):
 
 
 def test_names_of_code_and_sections_of_pages_are_no_plain_text_and_nothing_else_is_markup():
-    told = _linked("as `glam-<words>`, docs/papers/glam-reference.md#env-5-3; <b>")
+    told = linked("as `glam-<words>`, docs/papers/glam-reference.md#env-5-3; <b>")
     link = '<a href="../../docs/papers/glam-reference.md#env-5-3">glam-reference.md#env-5-3</a>'
     assert told == f"as <code>glam-&lt;words&gt;</code>, {link}; &lt;b&gt;"
 

@@ -1,11 +1,9 @@
-"""The pages of worlds: what they say was measured and is measured alike again; HTML without scripts, and a terminal."""
+"""The pages of worlds: what they say was measured and is measured alike again; a terminal prints them."""
 
-import io
 import json
 import random
 
 import pytest
-from PIL import Image
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -37,22 +35,6 @@ def test_one_world_is_measured_anew_and_the_others_stay(tmp_path):
     stored = json.loads(file.read_text())
     assert stored["SimpleDoorKey"]["chance"]["success"] == facts.of("SimpleDoorKey").chance.success
     assert stored["BabyAI-GoToObjS4-v0"]["summary"] == "no object"
-
-
-def test_each_world_has_a_page_and_a_picture_and_the_index_filters_them(tmp_path):
-    names = ("SimpleDoorKey", "BabyAI-MixedTrainLocal-v0/putnext", CRAFTER)
-    index = world_pages.write_pages(tmp_path / "worlds", names).read_text()
-    page = (index_folder := tmp_path / "worlds") / "BabyAI-MixedTrainLocal-v0-putnext.html"
-    text = page.read_text()
-    best = facts.of(names[1]).published
-    assert best.agent in text and f"{best.success:.1f} %" in text and "<script" not in text + index
-    assert "worlds.make(&quot;BabyAI-MixedTrainLocal-v0/putnext&quot;" in text
-    assert all(f'href="{world_pages.page_name(name)}"' in index for name in names)
-    assert index.count('class="world g') == 3 and index.count('type="radio"') == 4
-    assert "tr.world:not(.g2) { display: none }" in index
-    for name in names:
-        picture = Image.open(io.BytesIO((index_folder / world_pages.page_name(name)).with_suffix(".png").read_bytes()))
-        assert min(picture.size) >= 150
 
 
 def test_a_page_says_what_a_world_does_not_have():

@@ -1,6 +1,6 @@
 """Every adapter keeps its trainer's contract: names, signatures, what is returned, and one level a group.
 
-The packages themselves are not installed here; tests/adapters runs OpenEnv and TRL for real (nox -s adapters).
+The packages themselves are not installed here; tests/adapters runs four of them for real (nox -s adapters).
 """
 
 import inspect

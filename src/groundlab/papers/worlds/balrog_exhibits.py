@@ -58,6 +58,13 @@ _NAMES = {
 }
 
 
+def submission_name(submission: str, distractors: int) -> str:
+    """What a page calls a submission ("VLM/DATE_NAME"); what it was shown or played among is said."""
+    group, _, name = submission.partition("/")
+    pictures = " + pictures" if group == "VLM" else ""
+    return _NAMES.get(name, submission) + pictures + (f" ({distractors} distractors)" if distractors else "")
+
+
 @dataclass(frozen=True)
 class Agent:
     """One agent of the run: its rows by kind, in the order of KINDS."""
@@ -75,10 +82,7 @@ class Agent:
         """As the page calls it; what it was shown or played among is said."""
         if not self.group:
             return OURS[self.policy]
-        short = _NAMES.get(self.policy.partition("/")[2], self.policy)
-        pictures = " + pictures" if self.group == "VLM" else ""
-        distractors = int(self.rows["num_dists"].iloc[0])
-        return short + pictures + (f" ({distractors} distractors)" if distractors else "")
+        return submission_name(self.policy, int(self.rows["num_dists"].iloc[0]))
 
     def success(self, kind: str | None = None) -> Estimate:
         """Percent of the episodes of a kind, or of all, with its 95 % interval."""

@@ -1,0 +1,18 @@
+"""`python -m groundlab.site OUT [--sample]`: what `nox -s site` calls."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from groundlab.core.errors import GroundlabError
+from groundlab.site.build import build
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser("python -m groundlab.site", description="Make the site of this clone.")
+    parser.add_argument("out", type=Path, help="the folder of the site")
+    parser.add_argument("--sample", action="store_true", help="a few pages of each kind")
+    words = parser.parse_args()
+    try:
+        print(f"{build(words.out, words.sample)} pages: {words.out / 'index.html'}")
+    except GroundlabError as error:
+        sys.exit(str(error))

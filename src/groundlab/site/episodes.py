@@ -1,0 +1,291 @@
+"""Episodes that play in the browser: those that others published, and each paper's agent beside bot, rule and chance.
+
+    episodes.write(source)      # episodes/*.md, and _static/episodes/: tiles and data
+
+Data comes from seeds and actions: the engine plays every episode once more (papers/playback.py). What trained agents
+did ships as recordings (assets/episodes/README.md); the others play here. assets/site/player.js shows all of them.
+"""
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from groundlab import assets
+from groundlab.core.schema import parse_layouts
+from groundlab.papers import episodes as players
+from groundlab.papers import playback, recording, registry
+from groundlab.papers.method import Request
+from groundlab.papers.playback import Playback
+from groundlab.papers.recording import Episode
+from groundlab.papers.worlds.balrog_exhibits import KIND_NAMES, submission_name
+from groundlab.papers.worlds.published import TRAIN, Episodes, load_episodes, observation_text
+from groundlab.papers.worlds.reflex import ReflexPlayer
+from groundlab.site import chosen, links
+from groundlab.worlds.codes import ACTIONS
+
+ASSETS = Path(assets.__file__).parent / "episodes"
+LAYOUTS = "0-9"
+_DATA = "../_static/episodes/"
+_KEYS = (
+    "The arrows left and right step, space plays and pauses. The address names episode and step, so that a moment can "
+    "be shared."
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same ten layouts played by several agents: a page."""
+
+    paper: str
+    title: str
+    text: str
+    world: str
+    recordings: dict[str, str]
+    """Files of assets/episodes, and what readers are told of the agent of each."""
+    plays: dict[str, str]
+    """Methods that play when the site is made, and what readers are told; "rule" is the stated rule."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of those methods."""
+
+
+_BESIDE = {"rule": "a stated rule", "bot": "minigrid's bot", "random": "random actions"}
+COMPARISONS = (
+    Comparison(
+        "glam",
+        "GLAM: a language model as the policy",
+        "The agent reads what stands under *reads* inside a [prompt](../docs/papers/glam-method.html#env), and the "
+        "bars are its probabilities of the six actions. Untuned is the same model before it has met the task.",
+        "BabyAI-GoToLocalS8N4-v0",
+        {"glam": "GLAM, tuned by PPO", "glam-untuned": "the same model, untuned"},
+        _BESIDE,
+    ),
+    Comparison(
+        "reasoning",
+        "Reasoning: to think before acting",
+        "Both agents are the same small chat model, tuned alike. One answers with an action, the other thinks first; "
+        "what they said stands under *says*.",
+        "Reasoning-GoTo-v0",
+        {"reasoning": "thinks, then acts", "direct": "acts at once"},
+        _BESIDE,
+        {"num_dists": 0},
+    ),
+    Comparison(
+        "mediator",
+        "Mediator: when to ask the planner",
+        "The picture is what the agent has seen so far. It decides whether to ask its planner now, and the bars say "
+        "how likely that was; each question is shown with the plan that came back.",
+        "ColoredDoorKey",
+        {"mediator": "learned when to ask"},
+        {"always": "asks at every step", "hard-coded": "asks when a plan is done", "random": "asks by chance"},
+    ),
+    Comparison(
+        "knowledge",
+        "Background knowledge: shaped rewards",
+        "The first two agents are the same network after as many steps of PPO; one was also paid for progress that a "
+        "program of written knowledge sees. They read the codes of the view, which the words under *reads* tell.",
+        "BabyAI-Text-GoToLocal-RedBall-S10",
+        {"knowledge": "shaped by knowledge", "knowledge-plain": "plain PPO"},
+        _BESIDE,
+    ),
+)
+
+
+def write(source: Path) -> None:
+    """Write the pages, the sheets of tiles, and the data."""
+    static = source / "_static" / "episodes"
+    static.mkdir(parents=True)
+    for name in ("grid", "crafter"):
+        Image.fromarray(playback.sheet(name)).quantize(128).save(static / f"{name}.png", optimize=True)
+    published = load_episodes()
+    numbers = chosen(_best_first(published), 1)
+    for number in numbers:
+        _write_data(static, _file(published, number), balrog(published, number))
+    links.write(source, "episodes/balrog", _balrog_page(published, numbers), orphan=True)
+    for comparison in COMPARISONS:
+        data = [*(shipped(*each) for each in comparison.recordings.items()), beside(comparison)]
+        for name, each in zip(_files(comparison), data, strict=True):
+            _write_data(static, name, each)
+        links.write(source, f"episodes/{comparison.paper}", _comparison_page(comparison, data), orphan=True)
+    links.write(source, "episodes/index", _index_page(published))
+
+
+def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
+    """A script that hands data to the page: one opened from a disk may not fetch."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    start = "window.groundlabEpisodes = window.groundlabEpisodes || {};\nwindow.groundlabEpisodes"
+    (folder / f"{name}.js").write_text(f"{start}[{json.dumps(name)}] = {text};\n")
+
+
+# --- Episodes that others published
+
+
+def balrog(published: Episodes, submission: int) -> dict[str, Any]:
+    """The data of a submission; a text is to the letter what its model read."""
+    told = Playback(view=lambda sentence: observation_text([sentence]))
+    for each in published.of(submission).tolist():
+        told.add(_published_episode(published, each), by=_model(published, submission))
+    return told.data()
+
+
+def _best_first(published: Episodes) -> list[int]:
+    """The submissions by how many of their episodes succeed."""
+    wins = [int(published.success[published.of(number)].sum()) for number in range(len(published.submissions))]
+    return sorted(range(len(wins)), key=lambda number: -wins[number])
+
+
+def _published_episode(published: Episodes, number: int) -> Episode:
+    actions = published.actions[published.steps(number)].tolist()
+    return Episode.model_construct(  # its seeds are larger than those that a recording may have
+        world=f"{TRAIN}/{published.kinds[published.kind[number]]}",
+        layout=int(published.seed[number]),
+        num_dists=int(published.num_dists[published.submission[number]]),
+        actions=[ACTIONS[action] for action in actions],
+        method="balrog",
+        steps=len(actions),
+        success=bool(published.success[number]),
+    )
+
+
+def _model(published: Episodes, submission: int) -> str:
+    return submission_name(published.submissions[submission], int(published.num_dists[submission]))
+
+
+def _file(published: Episodes, submission: int) -> str:
+    return published.submissions[submission].replace("/", "-")
+
+
+def _balrog_page(published: Episodes, submissions: Sequence[int]) -> str:
+    """A row a submission: what it reached of each kind of task, a link to the first episode of each."""
+    choices, rows = [], []
+    for number in submissions:
+        name, mine = _file(published, number), published.of(number)
+        choices.append({"name": name, "label": _model(published, number), "files": [name]})
+        cells = []
+        for kind in range(len(published.kinds)):
+            of_kind = np.flatnonzero(published.kind[mine] == kind)
+            said = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
+            cells.append(_link(said, name, int(of_kind[0])))
+        rows.append([escape(_model(published, number)), *cells])
+    text = (
+        f"{len(published.seed)} episodes of {len(published.submissions)} language models, {len(published.actions):,} "
+        "steps, which were sent to [BALROG's leaderboard](../docs/papers/worlds-method.html#balrog). Seeds and actions "
+        "are what is stored: the engine makes level and words anew, and each text is to the letter what the model read "
+        "(what it said is not here). A step that *changes nothing* was of no use. Watch for it in the tasks *put next "
+        "to*, where most models carry the right thing and drop it onto an occupied cell."
+    )
+    return _page("What published language models do", [text, _KEYS], choices, ["model", *KIND_NAMES], rows)
+
+
+# --- Each paper's agent beside others
+
+
+def shipped(name: str, by: str) -> dict[str, Any]:
+    """What `groundlab evaluate --record` left of an agent, in assets/episodes: the episodes of its sampled policy."""
+    data = json.loads(gzip.decompress((ASSETS / f"{name}.json.gz").read_bytes()))
+    return data | {"episodes": [each | {"by": by} for each in data["episodes"] if each["policy"] == "sampled"]}
+
+
+def beside(comparison: Comparison) -> dict[str, Any]:
+    """The same layouts played now."""
+    told, layouts = Playback(), parse_layouts(LAYOUTS)
+    for method, by in comparison.plays.items():
+        with recording.recorded() as kept:
+            if method == "rule":
+                player = ReflexPlayer(len(layouts))
+                rows = players.play_layouts(comparison.world, layouts, player, **comparison.settings)
+                results = [players.summary(method, rows)]
+            else:
+                spec = registry.resolve(method, comparison.world, 0, {"layouts": LAYOUTS, **comparison.settings})
+                results = registry.evaluate(Request(method, spec.world, spec.seed, spec.settings))
+        for episode in recording.by_policy(kept, results, method):
+            told.add(episode, by=by)
+    return told.data()
+
+
+def _files(comparison: Comparison) -> list[str]:
+    return [*comparison.recordings, f"{comparison.paper}-beside"]
+
+
+def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> str:
+    """A row a layout: what each agent made of it."""
+    agents = [*comparison.recordings.values(), *comparison.plays.values()]
+    ends: dict[str, dict[str, str]] = {}
+    for episode in (episode for each in data for episode in each["episodes"]):
+        end = f"{'done' if episode['success'] else 'not done'} in {len(episode['did'])}"
+        ends.setdefault(f"{episode['layout']}: {episode['mission']}", {})[episode["by"]] = end
+    rows = [
+        [_link(layout, comparison.paper, number), *(mine[agent] for agent in agents)]
+        for number, (layout, mine) in enumerate(ends.items())
+    ]
+    choice = {"name": comparison.paper, "label": comparison.title, "files": _files(comparison)}
+    runs = "; ".join(
+        f"`{made['method']}`, seed {made['seed']}, run `{made['run']}` of commit `{made['commit'][:8]}`"
+        for made in (each.get("made", {}) for each in data)
+        if made.get("run")
+    )
+    text = f"Test layouts {LAYOUTS} of `{comparison.world}`. {_KEYS}"
+    notes = (
+        f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
+        f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.html)."
+    )
+    head = ["layout", *map(escape, agents)]
+    return _page(comparison.title, [comparison.text, text], [choice], head, rows) + f"\n{notes}\n"
+
+
+# --- Pages
+
+
+def _index_page(published: Episodes) -> str:
+    pages = [f"- [What published language models do](balrog.html): {len(published.seed)} episodes, step by step"]
+    pages += [
+        f"- [{each.title}]({each.paper}.html): ten layouts, {len(each.recordings | each.plays)} agents side by side"
+        for each in COMPARISONS
+    ]
+    own = (
+        "`groundlab evaluate METHOD --world WORLD --record FOLDER` leaves `episodes.json`, which plays here "
+        "([commands](../docs/commands.html)). It stays on your machine."
+    )
+    about = "Agents at work: what was shown, read, said and done at every step, as the engine plays it again."
+    parts = [about, "\n".join(pages), "## A recording of your own", own]
+    return _page("Episodes that play", parts, [])
+
+
+def _page(
+    title: str,
+    text: Sequence[str],
+    choices: Sequence[dict[str, Any]],
+    head: Sequence[str] = (),
+    rows: Sequence[Sequence[str]] = (),
+) -> str:
+    """A page of Markdown with a player, and below it a table whose links lead to its episodes."""
+    config = json.dumps({"root": _DATA, "choices": choices}, ensure_ascii=False).replace("</", "<\\/")
+    names = [name for choice in choices for name in choice["files"]]
+    data = ", ".join(f'<a href="{_DATA}{name}.js">{name}</a>' for name in names) or "a file of yours"
+    player = (
+        f'<div class="episode-player"><script type="application/json">{config}</script>\n'
+        f"<noscript><p>Playing takes JavaScript. What would play: {data}.</p></noscript></div>\n"
+        '<script defer src="../_static/player.js"></script>'
+    )
+    return "\n\n".join([f"# {title}", *text, player, _table(head, rows) if rows else ""]) + "\n"
+
+
+def _link(words: str, choice: str, episode: int) -> str:
+    """A link to an episode of this page's player, which is where it leads where there are no scripts."""
+    where = f"choice={choice}&amp;episode={episode}"
+    return f'<a id="{where}" href="#{where}">{escape(words)}</a>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    top = "".join(f'<th scope="col">{each}</th>' for each in head)
+    lines = [
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{each}</td>" for each in rest)}</tr>' for first, *rest in rows
+    ]
+    body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="table-wrapper container"><table class="docutils episode-table">{body}</table></div>'

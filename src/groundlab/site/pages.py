@@ -1,0 +1,33 @@
+"""Pages of claims and runs from their layouts in assets/site."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from groundlab import assets
+from groundlab.report.review import linked
+
+LAYOUTS = Path(assets.__file__).parent / "site"
+PAPERS = "../docs/papers"
+"""Where the pages of papers lie from those of claims and runs."""
+
+
+@cache
+def _home() -> Environment:
+    options = {"undefined": StrictUndefined, "autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    home = Environment(loader=FileSystemLoader(LAYOUTS), **options)
+    home.filters["linked"] = lambda text: linked(text, PAPERS, "html")
+    home.globals["papers_at"] = PAPERS
+    return home
+
+
+def render(layout: str, **values: Any) -> str:
+    """The text of a page."""
+    return _home().get_template(layout).render(**values)
+
+
+def levels_figure(name: str, strip: dict[str, Any]) -> str:
+    """The HTML of a claim's levels alone, without links."""
+    return _home().get_template("levels.html.j2").module.levels(name, strip, "")  # type: ignore[attr-defined]

@@ -1,0 +1,71 @@
+"""The reference of what other programs import, from docstrings; Sphinx's autodoc reads them."""
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+from groundlab.site import chosen, links
+
+MODULES = {
+    "Worlds": (
+        "groundlab.worlds",
+        "groundlab.worlds.text",
+        "groundlab.worlds.text_env.prompts",
+        "groundlab.worlds.facts",
+        "groundlab.worlds.adapters",
+        "groundlab.worlds.adapters.replies",
+    ),
+    "Language models and learning": (
+        "groundlab.learning.returns",
+        "groundlab.learning.credit",
+        "groundlab.learning.shaping",
+        "groundlab.language.scoring",
+        "groundlab.language.chat",
+    ),
+    "Runs and results": (
+        "groundlab.core.seeding",
+        "groundlab.lab",
+        "groundlab.papers.method",
+        "groundlab.papers.episodes",
+        "groundlab.report",
+        "groundlab.report.statistics",
+        "groundlab.report.tables",
+    ),
+}
+NOT_INSTALLED = ("openenv", "trl", "verifiers", "gem", "vllm")
+"""What adapters import, and the site is made without."""
+
+
+def write(source: Path) -> None:
+    """Write a page for each module, and their index."""
+    parts = ["# Python reference"]
+    for heading, modules in MODULES.items():
+        named = chosen(modules, 1)
+        for module in named:
+            text = f"# {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n```\n"
+            links.write(source, f"reference/{module}", text)
+        rows = "\n".join(f"- [`{module}`]({module}.html): {_about(module)}" for module in named)
+        toctree = "\n".join(["```{toctree}", ":hidden:", "", *named, "```"])
+        parts.append(f"## {heading}\n\n{rows}\n\n{toctree}")
+    links.write(source, "reference/index", "\n\n".join(parts) + "\n")
+
+
+def _about(module: str) -> str:
+    """The first line of its docstring."""
+    return (importlib.import_module(module).__doc__ or "").partition("\n")[0]
+
+
+def as_text(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings as Sphinx reads them: in ours, only code in backticks and indented code are markup."""
+    text, code = list[str](), False
+    for line in lines:
+        if line.strip() and line.startswith("    ") != code:
+            code = not code
+            text += ["", "::", ""] if code else [""]
+        text.append(line if code else re.sub(r"(`[^`]*`)|([*|\\]|_(?!\w))", _escaped, line))
+    lines[:] = text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[1] or f"\\{match[2]}"

@@ -1,0 +1,133 @@
+"""The pages of runs: what each published run was, its curve beside those of the other seeds, its episodes by layout.
+
+    write(source)      # writes <source>/runs/index.md, a page a run, and <source>/_static/runs/<group>.js
+
+What is drawn comes from one data file for all seeds of an arm in a world, a script that assigns a global: it works
+without a server. Layout: assets/site/run.md.j2; curves.js draws.
+"""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from groundlab.core import storage
+from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
+from groundlab.papers import registry
+from groundlab.report.records import FIRST_FINISHED
+from groundlab.report.review import CLASSES, duration
+from groundlab.report.tables import number
+from groundlab.report.verdicts import SIGNS
+from groundlab.site.evidence import Evidence, Judged, StoredRun, collect
+from groundlab.site.pages import render
+
+_NAMED = ("torch", "numpy", "numba", "transformers", "gymnasium", "minigrid")  # packages that a page names
+
+
+def write(source: Path, results: Path | None = None) -> None:
+    """Write the pages of the runs below a results folder, their data and their list."""
+    evidence = collect(results or repository_root() / "results")
+    groups: dict[str, list[StoredRun]] = {}
+    for run in evidence.runs.values():
+        groups.setdefault(run.group, []).append(run)
+    served = _served(evidence)
+    for name, runs in groups.items():
+        runs.sort(key=lambda run: run.facts["seed"])
+        storage.write_atomic(source / "_static" / "runs" / f"{name}.js", group_script(runs))
+        for run in runs:
+            storage.write_atomic(source / "runs" / f"{run.page}.md", run_page(run, runs, served.get(run.name, [])))
+    storage.write_atomic(source / "runs" / "index.md", render("runs.md.j2", papers=_by_paper(groups)))
+
+
+def _served(evidence: Evidence) -> dict[str, list[Judged]]:
+    """The claims that each run is behind, by its name."""
+    found: dict[str, list[Judged]] = {}
+    for judged in (each for one in evidence.claims.values() for each in one):
+        for run in judged.runs:
+            found.setdefault(run, []).append(judged)
+    return found
+
+
+def _by_paper(groups: dict[str, list[StoredRun]]) -> dict[str, list[list[StoredRun]]]:
+    """The groups under `paper, scale full`."""
+    found: dict[str, list[list[StoredRun]]] = {}
+    for runs in groups.values():
+        found.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].scale}", []).append(runs)
+    return dict(sorted(found.items()))
+
+
+def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> str:
+    """The page of a run; seeds: those of its group, itself among them."""
+    manifest = run.facts["manifest"]
+    metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in _first_row(run)]
+    return render(
+        "run.md.j2",
+        run=run,
+        manifest=manifest,
+        seeds=seeds,
+        claims=claims,
+        signs=SIGNS,
+        classes=CLASSES,
+        metrics=metrics,
+        means={
+            policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]
+            for policy, rows in run.evaluations.items()
+        },
+        shows_layouts="success" in metrics,
+        config=(run.home / "config.yaml").read_text().rstrip(),
+        command=command(run),
+        wall=duration(run.facts["wall_seconds"]),
+        cpu=duration(run.facts["cpu_seconds"]),
+        packages=[f"{name} {manifest['packages'][name]}" for name in _NAMED if name in manifest["packages"]],
+    )
+
+
+def _first_row(run: StoredRun) -> dict[str, Any]:
+    return next((row for rows in run.evaluations.values() for row in rows), {})
+
+
+def command(run: StoredRun) -> str:
+    """What makes a run again: its method with the settings that are not the method's own."""
+    facts = run.facts
+    try:
+        known = registry.settings_of(facts["method"], facts["world"], facts["settings"])
+        changed = known.model_dump(mode="json", exclude_defaults=True)
+    except GroundlabError:  # a setting that today's method does not know: all as they were
+        changed = facts["settings"]
+    words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]
+    start = f"groundlab run {facts['method']} --world {facts['world']} --seed {facts['seed']}"
+    return " ".join([start, *words, f"--out out/{run.name}"])
+
+
+def group_script(runs: list[StoredRun]) -> str:
+    """The data of some seeds as a script: curves, and of each episode whether it succeeded and how long it was."""
+    data = {
+        "counter": runs[0].counter,
+        "each": runs[0].each,
+        "runs": [
+            {"name": run.name, "seed": run.facts["seed"], **_curves(run), "policies": _episodes(run)} for run in runs
+        ],
+    }
+    return f"const groundlabRuns = {json.dumps(data, separators=(',', ':'), allow_nan=False)};\n"
+
+
+def _curves(run: StoredRun) -> dict[str, Any]:
+    """The counts of a run's first curve, and each curve: its values, and its counts where they are others."""
+    counts = next((counts for counts, _ in run.curves.values()), [])
+    curves = {name: [None if at == counts else at, values] for name, (at, values) in run.curves.items()}
+    return {"counts": counts, "curves": curves}
+
+
+def _episodes(run: StoredRun) -> dict[str, dict[str, Any]]:
+    found = {}
+    for policy, rows in run.evaluations.items():
+        if all("success" in row for row in rows):
+            layouts = [row["layout"] for row in rows] if policy != FIRST_FINISHED else list(range(len(rows)))
+            found[policy] = {
+                "what": "episode" if policy == FIRST_FINISHED else "layout",
+                "layouts": layouts if layouts != list(range(len(rows))) else None,
+                "success": "".join("1" if row["success"] > 0 else "0" for row in rows),
+                "steps": [row.get("steps", row.get("length")) for row in rows],
+            }
+    return found

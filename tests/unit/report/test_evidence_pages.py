@@ -1,0 +1,162 @@
+"""Pages of claims and runs on the site: their numbers are the store's, and every link between them leads somewhere."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from groundlab.cli.options import parse_settings
+from groundlab.core import storage
+from groundlab.papers import registry
+from groundlab.report.tables import number
+from groundlab.report.verdicts import MISSED, NOT_RUN
+from groundlab.site import claims, evidence, pages, runs
+
+NODE = shutil.which("node")
+in_node = pytest.mark.skipif(NODE is None, reason="no node here")
+
+
+@pytest.fixture(scope="module")
+def site(published_results, tmp_path_factory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    claims.write(source, published_results)
+    runs.write(source, published_results)
+    return source
+
+
+@pytest.fixture(scope="module")
+def everything(published_results) -> evidence.Evidence:
+    return evidence.collect(published_results)
+
+
+def judged(everything) -> list[evidence.Judged]:
+    return [each for one in everything.claims.values() for each in one if each.runs]
+
+
+def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(everything, site):
+    seen = 0
+    for each in judged(everything):
+        page = (site / "claims" / f"{each.claim.id}.md").read_text()
+        for name, sides in each.levels.items():
+            stored = each.stored["levels"].get(name) or {sides[0].name: each.stored["fresh"][name]["value"]}
+            assert {side.name: side.mean.value for side in sides} == pytest.approx(stored)
+            for side in sides:
+                assert np.mean(list(side.by_run.values())) == pytest.approx(side.mean.value)
+                assert number(side.mean.value, name.partition(" ")[0].rstrip(":")) in page
+                seen += 1
+    assert seen > 40
+
+
+def test_a_claim_says_its_verdict_why_it_missed_and_how_to_measure_it_again(everything, site):
+    for each in judged(everything):
+        page = (site / "claims" / f"{each.claim.id}.md").read_text()
+        assert (
+            f"## Scale quick: {each.verdict}" in page and f'<code class="command">{each.claim.redo("quick")}<' in page
+        )
+        assert ("Why it missed" in page) == bool(each.verdict == MISSED and each.claim.why)
+    assert any(each.verdict == MISSED and each.claim.why for each in judged(everything))
+
+
+def test_every_dot_and_run_of_a_claim_leads_to_the_page_of_that_run_and_back(everything, site):
+    for each in judged(everything):
+        page = (site / "claims" / f"{each.claim.id}.md").read_text()
+        linked = set(re.findall(r'href="\.\./runs/([^"]+)\.html"', page))
+        assert linked == {everything.runs[run].page for run in each.runs}
+        for run in linked:
+            assert f"../claims/{each.claim.id}.html" in (site / "runs" / f"{run}.md").read_text()
+    listed = re.findall(r'href="([^"]+)\.html"', (site / "runs" / "index.md").read_text())
+    assert sorted(listed) == sorted(run.page for run in everything.runs.values())
+
+
+def test_the_board_has_every_claim_once_and_those_that_missed_first(everything, site):
+    page = (site / "claims" / "index.md").read_text()
+    rows = re.findall(r'<tr><td><a href="([^"]+)\.html">.*?</tr>', page)
+    assert sorted(rows) == sorted(everything.claims)
+    verdicts = [everything.claims[name][0].verdict for name in rows]
+    missed = verdicts.count(MISSED)
+    assert missed > 0 and set(verdicts[:missed]) == {MISSED} and verdicts[-1] == NOT_RUN
+
+
+def test_no_block_of_html_is_cut_by_an_empty_line(site):
+    """Markdown would take the rest for text or code."""
+    for page in [*(site / "claims").glob("*.md"), *(site / "runs").glob("*.md")]:
+        for block in page.read_text().split("\n\n"):
+            if block.lstrip().startswith("<"):
+                for tag in ("div", "table", "figure", "ul"):
+                    assert len(re.findall(f"<{tag}[ >]", block)) == block.count(f"</{tag}>"), (page.name, block[:200])
+
+
+def test_the_points_of_a_curve_are_the_metrics_of_its_run(everything, site):
+    run = next(each for each in everything.runs.values() if each.curves)
+    records = storage.read_lines(run.home / "metrics.jsonl")
+    script = (site / "_static" / "runs" / f"{run.group}.js").read_text()
+    data = json.loads(script.removeprefix("const groundlabRuns = ").removesuffix(";\n"))
+    assert [each["seed"] for each in data["runs"]] == list(range(5))
+    drawn = next(each for each in data["runs"] if each["name"] == run.name)
+    counts, values = drawn["curves"]["interactions"]
+    assert (counts, drawn["counts"]) == (None, [record["timesteps"] for record in records])
+    assert values == pytest.approx([record["interactions"] for record in records], rel=1e-3)
+    rows = run.evaluations["sampled"]
+    assert drawn["policies"]["sampled"]["steps"] == [row["steps"] for row in rows]
+    assert drawn["policies"]["argmax"]["success"] == "".join(str(int(layout % 3 > 0)) for layout in range(100))
+
+
+def test_a_long_curve_is_thinned_to_means_and_keeps_its_ends():
+    curve = pd.DataFrame(
+        {"iteration": range(1, 1001), "timesteps": range(300, 300300, 300), "return": np.arange(1000.0)}
+    )
+    counter, each, found = evidence.thinned(curve, ["return", "success"])
+    counts, values = found["return"]
+    assert (counter, each, len(counts), list(found)) == ("timesteps", 5, evidence.POINTS, ["return"])
+    assert counts[-1] == 300_000 and values[0] == 2.0 and values[-1] == 997.0
+
+
+def test_the_command_of_a_run_gives_its_settings(everything):
+    for run in everything.runs.values():
+        words = shlex.split(runs.command(run))
+        settings = parse_settings([word for before, word in pairwise(words) if before == "--set"])
+        given = registry.resolve_settings(run.facts["method"], run.facts["world"], settings)
+        assert given | run.facts["settings"] == given
+
+
+def node(script: str, file: str) -> str:
+    """What an expression of a script's own functions is, as JSON."""
+    code = f"const it = require({str(pages.LAYOUTS / file)!r}); process.stdout.write(JSON.stringify({script}))"
+    return json.loads(subprocess.run([NODE, "-e", code], capture_output=True, text=True, check=True).stdout)
+
+
+@in_node
+def test_the_address_of_a_filter_restores_it_and_the_filter_picks_its_rows():
+    filter_ = {"words": "Fig. 4 & 5", "paper": "glam", "verdict": "not reproduced", "scale": "full", "kind": ""}
+    address = node(f"it.writeFilter({json.dumps(filter_)})", "board.js")
+    assert address == "?words=Fig.+4+%26+5&paper=glam&verdict=not+reproduced&scale=full"
+    assert node(f"it.readFilter({json.dumps(address)})", "board.js") == filter_
+    row = {"paper": "glam", "kind": "paper", "text": "fig. 4 & 5", "verdicts": {"full": "not reproduced", "quick": ""}}
+    no = dict.fromkeys(filter_, "")
+    cases = [
+        filter_,
+        no,
+        no | {"scale": "quick"},
+        no | {"verdict": "not reproduced", "scale": "quick"},
+        no | {"words": "fig. 5"},
+    ]
+    found = node(f"{json.dumps(cases)}.map(each => it.fits({json.dumps(row)}, each))", "board.js")
+    assert found == [True, True, False, False, False]
+
+
+@in_node
+def test_hovering_takes_the_nearest_point_of_any_seed():
+    curves = [[[10, 20], [0, 50]], [[10, 20], [90, None]], [[10, 20], [40, 40]]]
+    runs_ = [{"seed": seed, "curves": {"success": curve}} for seed, curve in enumerate(curves)]
+    point = node(f"it.nearest({json.dumps(runs_)}, 'success', {{x: 12, y: 80}}, x => x, y => y)", "curves.js")
+    assert (point["run"]["seed"], point["index"]) == (1, 0)
+    words = f"it.sentence({{counter: 'frames'}}, 'success', {json.dumps(point)})"
+    assert node(words, "curves.js") == "seed 1 after 10 frames: success 90 %"
+    assert node("it.ticks(0, 100)", "curves.js") == [0, 20, 40, 60, 80, 100]
