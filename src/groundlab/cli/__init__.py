@@ -22,7 +22,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
-from groundlab.cli import export, methods, model, play, runs
+from groundlab.cli import export, methods, model, play, rehearse, runs
 from groundlab.cli.laboratory import is_installed, with_laboratory
 from groundlab.core.errors import (
     LONGEST_LINE,
@@ -73,7 +73,7 @@ for command in (
         runs.bench,
         runs.fingerprint,
     ),
-    *(methods.methods, model.pretrain, model.label, model.ledger),
+    *(methods.methods, model.pretrain, model.label, model.ledger, rehearse.rehearse),
 ):
     app.command()(with_laboratory(command))
 for command in (play.worlds, play.play):

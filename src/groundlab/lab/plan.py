@@ -9,6 +9,7 @@ Each run is named by its hash and knows whether the store already holds it.
 import html
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +27,8 @@ from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.machine import needs_gpu
+from groundlab.lab.rehearsal import costs
+from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
 from groundlab.papers import registry
 
@@ -45,6 +48,8 @@ class PlannedRun:
     hash: str
     estimate: Estimate
     status: run_folder.Status
+    rehearsed: str = ""
+    """Where its estimate was measured, if by a rehearsal: `by rehearsal on AMD EPYC, 2026-11-24`."""
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
@@ -130,7 +135,9 @@ class Plan:
 
     def __rich__(self) -> RenderableType:
         left_out = f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"
-        return Group(_summary(self), *_note_on_gpus(self), *([left_out] if self.notes else []))
+        return Group(
+            _summary(self), *_note_on_gpus(self), *_note_on_rehearsals(self), *([left_out] if self.notes else [])
+        )
 
     @property
     def detailed(self) -> RenderableType:
@@ -157,7 +164,7 @@ class Plan:
         blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
         shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
         left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
-        return [*shared, *_note_on_gpus(self), *left_out]
+        return [*shared, *_note_on_gpus(self), *_note_on_rehearsals(self), *left_out]
 
 
 def results_folder(given: str | Path | None = None) -> Path:
@@ -188,9 +195,9 @@ def plan(
     methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
     device = device or os.environ.get(DEVICE_VARIABLE) or None
-    measured, code = run_folder.measured_costs(folder), cache(digest_of_modules)
+    measured, rehearsed, code = run_folder.measured_costs(folder), costs.load(folder), cache(digest_of_modules)
     planned = [
-        _planned_run(file, entry, spec, folder, measured, code(modules_of(spec.method, spec.world)))
+        _planned_run(file, entry, spec, folder, measured, rehearsed, code(modules_of(spec.method, spec.world)))
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
@@ -213,6 +220,8 @@ def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
     """
     known = registry.schema_of(registry.get(entry.method, world)).model_fields
     settings = {**entry.settings, "device": device} if device and "device" in known else entry.settings
+    inner = {key: value for key, value in settings.items() if isinstance(value, dict) and "device" in value}
+    settings = {**settings, **{key: {**value, "device": device or value["device"]} for key, value in inner.items()}}
     for each in machine.devices_of(settings):
         if machine.gpu_number(each) is not None and each != "cuda":
             raise GroundlabError(f"{entry.method} names {each}; write device: cuda, and choose by --device {each}")
@@ -261,8 +270,16 @@ def _check_known(kind: str, asked: list[str], known: set[str]) -> None:
 
 
 def _planned_run(
-    file: Experiment, entry: Entry, spec: RunSpec, results: Path, measured: dict[str, Estimate], code: str
+    file: Experiment,
+    entry: Entry,
+    spec: RunSpec,
+    results: Path,
+    measured: dict[str, Estimate],
+    rehearsed: dict[str, Measured],
+    code: str,
 ) -> PlannedRun:
+    key = run_folder.cost_key(spec.model_dump())
+    rehearsal = next((each for each in [rehearsed.get(key)] if each and each.counts and key not in measured), None)
     run_hash = hash_run(spec, code)
     shared = [item for block in file.shared.values() for item in block.items()]
     own_settings = {key: value for key, value in entry.settings.items() if (key, value) not in shared}
@@ -270,8 +287,9 @@ def _planned_run(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
-        estimate=measured.get(run_folder.cost_key(spec.model_dump()), entry.estimate),
+        estimate=rehearsal.estimate if rehearsal else measured.get(key, entry.estimate),
         status=run_folder.status_of(run_folder.path_of(results, run_hash)),
+        rehearsed=rehearsal.source if rehearsal else "",
         given=_named_settings(own_settings),
         note=entry.note,
         experiments=tuple(entry.experiments),
@@ -331,6 +349,16 @@ def _note_on_gpus(the_plan: Plan) -> list[str]:
         f"{len(asking)} runs want a GPU, which this machine does not have ({', '.join(sorted(methods))}); "
         f"their {hours} are for one GPU elsewhere"
     ]
+
+
+def _note_on_rehearsals(the_plan: Plan) -> list[str]:
+    """Which estimates were measured by a rehearsal, and which are the configs' own."""
+    left = [run for run in the_plan.runs if run.status != "finished"]
+    sources = Counter(run.rehearsed for run in left if run.rehearsed)
+    if not sources:
+        return []
+    told = "; ".join(f"{count} measured {source}" for source, count in sources.items())
+    return [f"estimates of {len(left)} runs: {told}; the others are the configs' or of finished runs"]
 
 
 def _table(the_plan: Plan) -> Table:

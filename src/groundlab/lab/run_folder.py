@@ -127,7 +127,7 @@ class ManifestWriter:
     """The manifest of a run while the run is going on."""
 
     def __init__(
-        self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1, named: dict[str, str] | None = None
+        self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1, named: dict[str, Any] | None = None
     ):
         """Open the manifest of a run, written by the first of its processes; named: its arm (`PlannedRun.named`).
 
@@ -151,7 +151,7 @@ class ManifestWriter:
         self._warned: Counter[str] = Counter()
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash, named or {})
 
-    def _opening(self, spec: RunSpec, run_hash: str, named: dict[str, str]) -> Manifest:
+    def _opening(self, spec: RunSpec, run_hash: str, named: dict[str, Any]) -> Manifest:
         return {
             "hash": run_hash,
             "label": spec.label,

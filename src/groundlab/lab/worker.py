@@ -56,7 +56,7 @@ def execute_run(
     folder: Path,
     *,
     expected_hash: str | None = None,
-    named: dict[str, str] | None = None,
+    named: dict[str, Any] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = 60.0,
@@ -64,8 +64,8 @@ def execute_run(
 ) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
-    expected_hash: the plan's; named: its arm (`PlannedRun.named`), for the manifest; stop: asked after each step, by
-    default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
+    expected_hash: the plan's; named: its arm (`PlannedRun.named`) or a mark, for the manifest; stop: asked after each
+    step, by default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected_hash)

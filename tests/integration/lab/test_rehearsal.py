@@ -1,0 +1,154 @@
+"""Rehearsals at toy width, killed once as those of true networks are, and what plans make of what was measured."""
+
+import json
+from importlib import import_module
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from groundlab import cli, lab
+from groundlab.core import manifests
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import RunSpec
+from groundlab.core.storage import digest_json, read_json
+from groundlab.core.yaml_files import read_yaml
+from groundlab.lab.config import Estimate
+from groundlab.lab.rehearsal import costs, rehearsal, rows, stand_ins
+from groundlab.lab.rehearsal.costs import Measured
+from groundlab.lab.rehearsal.rows import Size
+from groundlab.lab.run_copy import copy_records
+from groundlab.language import models
+
+TOY = Size(envs=2, prompts=4, episodes=1, toy=1)
+SAMPLE = {
+    "glam": ("glam/model/flan-t5-small", "BabyAI-GoToLocal-v0"),
+    "reasoning": ("direct/estimator/bandit", "Reasoning-GoToPickup-v0"),
+    "mediator": ("mediator/rate/constant", "SimpleDoorKey"),
+    "knowledge": ("preference", "BabyAI-Text-GoToLocal-RedBall-S20"),
+    "worlds": ("random", "BabyAI-GoToLocal-v0"),
+}
+
+
+@pytest.fixture(autouse=True)
+def quick_plans(monkeypatch):
+    """Plans without the digests of code."""
+    module = import_module("groundlab.lab.plan")
+    monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
+    monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump())[:16])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder that all rehearsals here share."""
+    return tmp_path_factory.mktemp("results")
+
+
+def row_of(paper, results):
+    arm, world = SAMPLE[paper]
+    plan = lab.plan(paper, scale="paper", device="cpu", results=results)
+    return next(row for row in rehearsal.chosen(plan, [arm]) if row.run.spec.world == world)
+
+
+def records_of(folder):
+    return [(folder / name).read_bytes() for name in ("metrics.jsonl", "evaluation.json")]
+
+
+@pytest.mark.parametrize("paper", SAMPLE)
+def test_a_row_of_each_paper_is_rehearsed_to_its_end_and_is_no_result(paper, results, tmp_path):
+    row = row_of(paper, results)
+    measured = rehearsal.rehearse(row, results, TOY)
+    folder = costs.home(results) / "runs" / row.run.hash
+    manifest = manifests.read_run(folder)
+    assert manifest and (manifest["status"], manifest["rehearsal"]) == ("finished", True)
+    assert measured.row == f"{paper} {SAMPLE[paper][0]} {SAMPLE[paper][1]}"
+    assert measured.estimate.seconds > manifest["wall_seconds"] or paper in ("mediator", "worlds")
+    with pytest.raises(GroundlabError, match="is a rehearsal and no result"):
+        copy_records(folder, tmp_path / "collected")
+    if paper == "worlds":
+        return
+    assert len(manifest["history"]) == 2
+    assert "resumed at iteration 1" in (folder / "log.txt").read_text()
+    assert measured.figures["update_seconds"] > 0
+    assert (measured.figures["flop"] > 0) == (paper != "mediator")  # whose network is compiled, not of torch
+    assert (measured.figures["tokens"] > 0) == (paper in ("glam", "reasoning"))
+    assert bool(measured.instead) == (paper == "reasoning")  # vllm is not here
+
+
+def test_what_was_killed_and_resumed_has_the_bytes_of_what_was_not(results, tmp_path):
+    folder = costs.home(results) / "runs" / row_of("glam", results).run.hash
+    stand_ins.random_model("google/flan-t5-small", costs.home(results) / "models", toy=True)  # dropped by later rows
+    lab.execute_run(RunSpec(**read_yaml(folder / "config.yaml")), tmp_path / "uninterrupted")
+    assert records_of(folder) == records_of(tmp_path / "uninterrupted")
+    assert not (folder / "checkpoint").exists()  # a hundred of them would fill the disk
+
+
+def test_the_dry_run_names_every_row_of_a_plan_and_what_it_needs(tmp_path):
+    told = CliRunner().invoke(cli.app, ["rehearse", "--device", "cpu", "--dry-run", "--results", str(tmp_path)])
+    assert told.exit_code == 0, told.output
+    plan = lab.plan(scale="paper", device="cpu", results=tmp_path)
+    names = {f"{run.paper} {run.arm} {run.spec.world}: " for run in plan.runs}
+    assert all(any(line.startswith(name) for line in told.output.splitlines()) for name in names)
+    assert f"of {len(plan.runs)} runs;" in told.output
+    assert "not vllm" in told.output
+    assert not (tmp_path / ".rehearsal").exists()
+
+
+def test_a_row_that_does_not_fit_is_refused_before_it_starts(results, monkeypatch):
+    monkeypatch.setattr(rows, "room", lambda settings: (10**9, "memory"))
+    with pytest.raises(GroundlabError, match=r"needs \d\.\d GB, and memory has 1\.0 GB free; not started"):
+        rehearsal.rehearse(row_of("glam", results), results, Size())
+
+
+def test_a_row_that_fails_says_why(results, monkeypatch):
+    monkeypatch.setattr(stand_ins, "replaced", lambda settings, *given: {**settings, "model": "no/such-model"})
+    with pytest.raises(GroundlabError, match="no/such-model is not on this machine"):
+        rehearsal.rehearse(row_of("glam", results), results, TOY)
+
+
+def test_a_rehearsal_keeps_what_a_row_is_and_lowers_amounts(results):
+    before = row_of("glam", results).settings
+    after = rows.smaller(before, Size())
+    assert {name for name in before if before[name] != after[name]} == {
+        *("num_envs", "frames_per_env", "frames", "batch_size", "layouts", "first_finished"),
+    }
+    assert rows.work(after)[:2] == (4, 64)
+    assert rows.work(before)[:2] == (313, 313 * 32 * 40)
+    whole = rows.smaller(before, Size(prompts=0))
+    assert (whole["num_envs"], whole["batch_size"], whole["frames"]) == (32, 64, 4 * 32 * 40)
+
+
+def test_plans_take_what_was_measured_and_say_so(tmp_path):
+    row = row_of("mediator", tmp_path)
+    facts = {"row": row.name, "hash": "", "machine": "a GPU", "date": "2026-11-24", "figures": {}}
+    real = Measured(**facts, size=vars(Size()), estimate=Estimate(seconds=7777, megabytes=5))
+    for other in ({"instead": "backend embedded"}, {"size": vars(TOY)}):
+        costs.add(tmp_path, row.key, real.model_copy(update=other))
+        assert row_of("mediator", tmp_path).run.estimate.seconds != 7777
+    costs.add(tmp_path, row.key, real)
+    plan = lab.plan("mediator", scale="paper", device="cpu", results=tmp_path)
+    assert [run.estimate.seconds for run in plan.runs].count(7777) == row.seeds == 5
+    assert "5 measured by rehearsal on a GPU, 2026-11-24" in str(plan)
+    (costs.home(tmp_path) / "costs.json").write_text(json.dumps({"key": {"row": 1}}))
+    with pytest.raises(GroundlabError, match="is not what a rehearsal writes; delete it"):
+        lab.plan("mediator", scale="paper", results=tmp_path)
+
+
+@pytest.mark.parametrize("name", rows.architectures())
+def test_an_architecture_has_the_published_number_of_parameters(name):
+    with torch.device("meta"):
+        network = stand_ins.build(name)
+    assert sum(weights.numel() for weights in network.parameters()) == rows.architectures()[name]["parameters"]
+
+
+@pytest.mark.parametrize("name", ["google/flan-t5-large", "meta-llama/Llama-3.2-3B-Instruct"])
+def test_a_model_of_random_weights_is_loaded_as_a_published_one(name, tmp_path):
+    network, tokenizer = models.load(stand_ins.random_model(name, tmp_path, toy=True))
+    assert len(tokenizer) == network.config.vocab_size == 2000
+    tied = network.get_input_embeddings().weight is network.get_output_embeddings().weight
+    assert tied == (name != "google/flan-t5-large")
+    words = tokenizer("go to the red ball", add_special_tokens=False)["input_ids"]
+    assert len(words) == 5
+    made_up = tokenizer.decode([1999])
+    assert tokenizer(made_up, add_special_tokens=False)["input_ids"] == [1999]
+    assert read_json(tmp_path / f"{name.replace('/', '--')}-toy" / "config.json")["vocab_size"] == 2000
