@@ -18,7 +18,7 @@ def rehearse(
     arm: Annotated[
         list[str], typer.Option("--arm", metavar="ARM", help="Only these arms, as the list names them.")
     ] = [],  # noqa: B006
-    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda, in place of the configs' own.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda, in place of the configs' own.")] = None,
     prompts: Annotated[
         int, typer.Option("--prompts", min=0, help="Prompts an update; 0: as many, and environments, as the row has.")
     ] = 16,
@@ -29,10 +29,13 @@ def rehearse(
     """Run every distinct row of a plan for a few updates, with the true architecture and random weights."""
     from groundlab import lab
     from groundlab.core.errors import GroundlabError
+    from groundlab.core.storage import check_writable
     from groundlab.lab.rehearsal import costs, rehearsal
     from groundlab.lab.rehearsal.rows import Size
+    from groundlab.lab.reproduce import chosen_device
 
-    plan = lab.plan(*only, scale=scale, device=device, results=results)
+    plan = lab.plan(*only, scale=scale, device=chosen_device(device, "local", dry_run)[0], results=results)
+    check_writable(plan.results)
     size, rows = Size(prompts=prompts, toy=int(toy)), rehearsal.chosen(plan, arm)
     if dry_run:
         return _list(rows, size)

@@ -145,7 +145,7 @@ def reproduce(
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
     cluster = _cluster(executor, slurm_file, hours)
-    device, gpus = _chosen_device(device, executor, dry_run)
+    device, gpus = chosen_device(device, executor, dry_run)
     until = None if hours is None else time.monotonic() + 3600 * hours
     request = _Request(list(papers), scale, seeds, methods, experiments, device)
     the_plan = _plan(request, results_folder(results), continue_from, dry_run)
@@ -198,7 +198,7 @@ def reproduce_claims(
         if claim.not_run is not None or scale not in claim.scales:
             other = claim.not_run or f"give --scale {' or '.join(claim.scales)}"
             raise GroundlabError(f"{claim.id} is not judged at scale {scale}: {other}")
-    device, gpus = _chosen_device(device, "local", dry_run)
+    device, gpus = chosen_device(device, "local", dry_run)
     selectors = [(claim.paper, each) for claim in claims for each in claim.selectors]
     the_plan = plan(
         *dict.fromkeys(claim.paper for claim in claims),
@@ -259,7 +259,7 @@ def _plan(request: _Request, results: Path, continue_from: str | Path | None, dr
     return request.make_plan(results)
 
 
-def _chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
+def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
     """What a plan calls the device (`cpu`, `cuda`, or None for the configs' own), and the GPUs that its workers may
     have, None for all. Raises GroundlabError for an unknown device and for one that is not here."""
     if device is None:

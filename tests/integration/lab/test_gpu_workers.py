@@ -15,7 +15,7 @@ import torch
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import executor, machine, run_folder
-from groundlab.lab.reproduce import _chosen_device
+from groundlab.lab.reproduce import chosen_device
 
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
@@ -130,7 +130,7 @@ def test_a_manifest_names_the_driver_and_what_torch_was_built_for(three_gpus, mo
 
 def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus, monkeypatch):
     monkeypatch.setattr(executor, "check_devices", lambda specs: None)
-    device, gpus = _chosen_device("cuda:2", "local", dry_run=False)
+    device, gpus = chosen_device("cuda:2", "local", dry_run=False)
     assert (device, gpus) == ("cuda", ["2"])
     on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=4, gpus=gpus))
     assert set(on_gpu) == {"2"} and on_cpu == ["", ""]
@@ -148,11 +148,11 @@ def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus,
 )
 def test_a_device_that_is_unknown_or_not_here_is_one_line_before_planning(device, executor_name, said, three_gpus):
     with pytest.raises(GroundlabError, match=re.escape(said)):
-        _chosen_device(device, executor_name, dry_run=False)
+        chosen_device(device, executor_name, dry_run=False)
 
 
 def test_auto_is_the_gpu_where_there_is_one_and_all_methods_that_can_take_it(three_gpus, tmp_path, monkeypatch):
-    assert _chosen_device("auto", "local", dry_run=False) == ("cuda", None)
+    assert chosen_device("auto", "local", dry_run=False) == ("cuda", None)
     plans = [lab.plan("glam", scale="smoke", results=tmp_path, device=device) for device in (None, "cpu", "cuda")]
     own, cpu = ([run.hash for run in plan.runs] for plan in plans[:2])
     assert own == cpu, "a run on the CPU keeps its name"
@@ -162,7 +162,7 @@ def test_auto_is_the_gpu_where_there_is_one_and_all_methods_that_can_take_it(thr
     assert changed == with_one
     monkeypatch.setenv(machine.VISIBLE, "")
     machine.gpus.cache_clear()
-    assert _chosen_device("auto", "local", dry_run=False) == ("cpu", None)
+    assert chosen_device("auto", "local", dry_run=False) == ("cpu", None)
 
 
 def test_the_dry_run_says_which_methods_this_machine_cannot_run(tmp_path, monkeypatch):
