@@ -18,7 +18,9 @@ def rehearse(
     arm: Annotated[
         list[str], typer.Option("--arm", metavar="ARM", help="Only these arms, as the list names them.")
     ] = [],  # noqa: B006
-    device: Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda, in place of the configs' own.")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="auto, cpu or cuda, in place of the configs' own.")
+    ] = None,
     prompts: Annotated[
         int, typer.Option("--prompts", min=0, help="Prompts an update; 0: as many, and environments, as the row has.")
     ] = 16,

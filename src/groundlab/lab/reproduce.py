@@ -152,6 +152,10 @@ def reproduce(
     _console.print(the_plan.detailed if verbose else the_plan)
     ready = find_version(the_plan)
     if dry_run:
+        if cluster and not ready:
+            from groundlab.lab.slurm.executor import preview
+
+            print(preview(the_plan, cluster))
         _console.print(_what_would_be_done(the_plan, ready), soft_wrap=True)
         return 0
     if ready:

@@ -166,7 +166,10 @@ def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_
     laboratory.write_config([training_entry])
     plan = lab.plan("mediator", scale="smoke")
     settings = SlurmSettings(partition="cpu", account="mine", minutes=30, memory_gb=2.5, at_once=1, pack_minutes=0)
+    before = executor.preview(plan, settings)
     script = _submitted(plan, stand_ins, settings)
+    assert script in before and before.startswith("2 tasks with 2 runs,")
+    assert "each task: 30 minutes at a time, 2.5 GB, 1 cores, 0 GPUs\n" in before
     for line in ("array=0-1%1", "partition=cpu", "account=mine", "time=30", "mem=2560M", "requeue"):
         assert f"#SBATCH --{line}\n" in script
     assert "gpu" not in script

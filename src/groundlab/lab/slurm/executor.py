@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -32,6 +32,7 @@ from groundlab.lab.slurm.settings import SlurmSettings, pack
 from groundlab.lab.slurm.task import PROGRESS_FILE, PagesTask, Task
 from groundlab.lab.worker import ONE_THREAD, stop_on_signals
 
+_Pack = list[PlannedRun]  # the runs of a task
 _ARRAY_SIZE = 1000  # Slurm's MaxArraySize is 1001 unless a site says otherwise
 _LOOK_SECONDS = 5.0  # between two looks at the run folders, which cost the controller nothing
 _SHARED_DISK_SECONDS = 30.0  # how long a network disk may take to show what a task on another node has written
@@ -161,13 +162,10 @@ class Jobs:
         tasks = pack(self.waiting, self._settings)[: max(0, self._settings.submit_at_most - active)]
         if tasks and self._settings.image is None:
             executor.compile_worlds()
-        tasks.sort(key=lambda task: task[0].model_dump_json())  # stable: of one kind still the longest first
-        for _, alike in groupby(tasks, key=lambda task: task[0].model_dump_json()):
-            kind = list(alike)
-            for start in range(0, len(kind), _ARRAY_SIZE):
-                self._submit_array(kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]])
+        for asks, packs in _arrays(tasks):
+            self._submit_array(asks, packs)
 
-    def _submit_array(self, asks: SlurmSettings, packs: list[list[PlannedRun]]) -> None:
+    def _submit_array(self, asks: SlurmSettings, packs: list[_Pack]) -> None:
         """Submit one array, and note in each run's folder which job has it and where that job's log is."""
         folder_of = self._plan.folder_of
         tasks = [
@@ -183,6 +181,33 @@ class Jobs:
         self.waiting = [each for each in self.waiting if each.hash not in self.queued]
         name, count = jobs[0].job_id.partition("_")[0], sum(map(len, packs))
         say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
+
+
+def _arrays(tasks: list[tuple[SlurmSettings, _Pack]]) -> Iterator[tuple[SlurmSettings, list[_Pack]]]:
+    """Tasks that ask for the same, as arrays of no more than a site allows; within one the longest first."""
+    for _, alike in groupby(sorted(tasks, key=_asked), key=_asked):
+        kind = list(alike)
+        for start in range(0, len(kind), _ARRAY_SIZE):
+            yield kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]]
+
+
+def _asked(task: tuple[SlurmSettings, _Pack]) -> str:
+    return task[0].model_dump_json()
+
+
+def preview(plan: Plan, settings: SlurmSettings) -> str:
+    """What `run` would submit now if nothing were queued: each array in a line, and its batch script."""
+    home, parts = run_folder.path_of(plan.results, ".slurm"), []
+    tasks = pack(plan.pending(), settings)
+    for asks, packs in _arrays(tasks[: settings.submit_at_most]):
+        runs, memory = sum(map(len, packs)), f"{asks.memory_gb:g} GB" if asks.memory_gb else "the partition's memory"
+        hours = sum(each.estimate.seconds for runs in packs for each in runs) / 3600
+        what = f"{len(packs)} tasks with {runs} runs, about {hours:,.1f} hours in all"
+        each = f"{asks.minutes} minutes at a time, {memory}, {asks.cpus} cores, {asks.gpus} GPUs"
+        script = queue.script(home, len(packs), python_command(asks, plan.results), sbatch_parameters(asks))
+        parts.append(f"{what}; each task: {each}\n\n{script}")
+    total = f"{len(tasks)} tasks in all" + ("; the rest follows" if len(tasks) > settings.submit_at_most else "")
+    return "\n".join([*parts, f"{total}; then a job for the pages"])
 
 
 def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wait: bool = True) -> int:

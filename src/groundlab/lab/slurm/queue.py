@@ -5,10 +5,12 @@ asked at most once a minute, since it costs the controller of a whole site (`Pol
 """
 
 import getpass
+import shlex
 import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,10 @@ def sbatch(home: Path, tasks: Sequence[Any], python: str, parameters: dict[str, 
 
     Raises GroundlabError when submitit or Slurm is missing, or Slurm refuses, in Slurm's words.
     """
-    try:
-        from submitit import SlurmExecutor  # an extra: laptops do without
-        from submitit.core.utils import FailedJobError
-    except ImportError:
-        raise GroundlabError("submitit is not installed; run pip install -e '.[slurm]'") from None
+    _check_submitit()
+    from submitit import SlurmExecutor
+    from submitit.core.utils import FailedJobError
+
     try:
         submitter = SlurmExecutor(home, python=python)
         submitter.update_parameters(**parameters)
@@ -52,6 +53,20 @@ def sbatch(home: Path, tasks: Sequence[Any], python: str, parameters: dict[str, 
         raise GroundlabError(f"Slurm refused the jobs: {why}; {fix} the settings file") from None
     except RuntimeError:  # submitit's word for no srun
         raise GroundlabError("srun was not found; run this on a login node of a Slurm cluster") from None
+
+
+def script(home: Path, tasks: int, python: str, parameters: dict[str, Any]) -> str:
+    """The batch script that `sbatch` would send, without asking Slurm. Raises GroundlabError without submitit."""
+    _check_submitit()
+    from submitit.slurm.slurm import _make_sbatch_string  # its own class refuses to be made where there is no srun
+
+    command = shlex.join([*shlex.split(python), "-u", "-m", "submitit.core._submit", str(home)])
+    return _make_sbatch_string(command, home, map_count=tasks if tasks > 1 else None, **parameters)
+
+
+def _check_submitit() -> None:
+    if not find_spec("submitit"):  # an extra: laptops do without
+        raise GroundlabError("submitit is not installed; run pip install -e '.[slurm]'")
 
 
 def submitted(home: Path, job: str) -> Any:
