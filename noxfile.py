@@ -36,6 +36,12 @@ LOCK, PYLOCK = "requirements/container.lock", "pylock.toml"
 session = nox.session(venv_backend="none")  # the environment is ours: nox would build one for each session
 
 
+IN_IMAGE = "GROUNDLAB_COMMIT" in os.environ
+"""Whether this is a container's repository: its own Python has the locked packages, and no network is needed."""
+if IN_IMAGE:
+    PROGRAMS = Path(sys.executable).parent
+
+
 def run(session: nox.Session, program: str, *arguments: str) -> None:
     """Run a program of the shared environment, offline: nothing is fetched once it is installed."""
     paths = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
@@ -44,6 +50,8 @@ def run(session: nox.Session, program: str, *arguments: str) -> None:
 
 def install(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
+    if IN_IMAGE:
+        return
     index, wanted = _torch_index(), _digest_of_pins("pyproject.toml", CONSTRAINTS, PYLOCK)
     stamp = ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -257,7 +265,7 @@ def lock(session: nox.Session) -> None:
     run(session, "python", "-m", "pip", "install", "--quiet", "uv")
     target = ("--python-platform", "x86_64-manylinux_2_28", "--no-config", "--index-url", "https://pypi.org/simple")
     compile_ = ("uv", "pip", "compile", "pyproject.toml", *target, "-c", CONSTRAINTS)
-    run(session, *compile_, "--generate-hashes", "--python-version", "3.11.14", "--extra", "slurm", "-o", LOCK)
+    run(session, *compile_, "--generate-hashes", "--python-version", "3.11.14", "--extra", "slurm", "--extra", "test", "-o", LOCK)
     run(session, *compile_, "--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", PYLOCK)
 
 

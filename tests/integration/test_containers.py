@@ -32,13 +32,26 @@ def test_every_package_of_the_images_has_hashes_and_the_version_that_the_tests_u
     assert unpinned == ["setuptools"], "which pip freeze leaves out, and constraints.txt with it"
 
 
-def test_the_lock_holds_all_that_groundlab_and_its_slurm_extra_ask_for():
+def test_the_lock_holds_all_that_groundlab_and_its_extras_for_clusters_and_tests_ask_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["lab"], *extras["slurm"]]
+    wanted = [*project["dependencies"], *extras["lab"], *extras["slurm"], *extras["test"]]
     asked = {re.split(r"[\[<>=]", each)[0] for each in wanted} - {"groundlab"}
-    assert {"torch", "submitit", "numba"} < asked
+    assert {"torch", "submitit", "numba", "nox", "pytest"} < asked
     assert {*asked, "setuptools"} <= _versions(LOCK).keys()
+
+
+def test_sessions_in_an_image_install_nothing():
+    answer = subprocess.run(
+        [sys.executable, "-m", "nox", "-s", "tests", "--", "--version"],
+        cwd=ROOT,
+        env={**os.environ, "GROUNDLAB_COMMIT": "0" * 40},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"{Path(sys.executable).parent}/pytest -n 2" in answer.stderr
+    assert "install" not in answer.stderr
 
 
 def test_the_lock_holds_torch_for_cuda_from_the_public_index_only():
