@@ -5,6 +5,7 @@ Sphinx with Furo: Farama's projects have their like, and the search is a script,
 
 import io
 import os
+import posixpath
 import shutil
 import tempfile
 from pathlib import Path
@@ -62,6 +63,22 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+class _Sidebars:
+    """Pages that stand in no sidebar share one with all of their folder; made for each, it is half of the work."""
+
+    def __init__(self) -> None:
+        self._of_folder: dict[str, str] = {}
+
+    def share(self, app: Sphinx, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+        """Sphinx's event html-page-context."""
+        if "orphan" not in (context.get("meta") or {}):
+            return
+        folder, ask = posixpath.dirname(name), context["toctree"]
+        if folder not in self._of_folder:
+            self._of_folder[folder] = ask(collapse=True, titles_only=True, maxdepth=1, includehidden=True)
+        context["toctree"] = lambda **_: self._of_folder[folder]
+
+
 def build(out: Path, sample: bool = False) -> int:
     """Write the site into a folder, in the place of one that was there; returns how many pages it has.
 
@@ -85,6 +102,7 @@ def build(out: Path, sample: bool = False) -> int:
             parallel=os.cpu_count() or 1,
         )
         app.connect("autodoc-process-docstring", reference.as_text)
+        app.connect("html-page-context", _Sidebars().share, priority=400)  # before Furo's, which asks for it
         app.build()
         if lines := warned.getvalue().replace(f"{source}/", "").splitlines():
             raise GroundlabError(f"Sphinx warns {len(lines)} times, first: {clip(lines[0], 400)}")
