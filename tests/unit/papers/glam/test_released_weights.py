@@ -166,19 +166,16 @@ def test_a_checkpoint_of_something_else_is_one_line(save, tmp_path, name):
     assert not list(tmp_path.glob(".out*"))
 
 
-@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04" + b"\x00" * 90, b"\x80\x02]q\x00."])
+NO_CHECKPOINTS = (b"", b"not a checkpoint", b"PK\x03\x04" + b"\x00" * 90, b"\x80\x02]q\x00.", None)
+
+
+@pytest.mark.parametrize("content", NO_CHECKPOINTS, ids=["empty", "words", "archive", "pickle", "half"])
 def test_a_file_that_is_no_checkpoint_is_one_line(save, tmp_path, content):
     folder = save(state())
-    (folder / "model.checkpoint").write_bytes(content)
-    with pytest.raises(GroundlabError, match=r"is no whole checkpoint|is no state dict"):
+    file = folder / "model.checkpoint"
+    file.write_bytes(file.read_bytes()[:-5000] if content is None else content)
+    with pytest.raises(GroundlabError, match=r"is no whole checkpoint \(.*; fetch it again|is no state dict"):
         import_weights(folder, tmp_path / "out", str(BASE))
-
-
-def test_half_a_checkpoint_is_one_line(save, tmp_path):
-    file = save(state()) / "model.checkpoint"
-    file.write_bytes(file.read_bytes()[:-5000])
-    with pytest.raises(GroundlabError, match=r"is no whole checkpoint \(.*; fetch it again"):
-        import_weights(file, tmp_path / "out", str(BASE))
 
 
 @pytest.mark.parametrize("by", [torch.save, lambda value, file: file.write_bytes(pickle.dumps(value))])
