@@ -2,20 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
 from groundlab.assets import MODELS
 from groundlab.core.errors import GroundlabError
-from groundlab.language.sentence_embedding import Embedder, load_encoder, pooled
+from groundlab.language.sentence_embedding import Embedder, load_encoder
 
 OURS = MODELS / "quick-t5-s0"
 TEXTS = ["go to the red ball", "you see a wall 2 steps left", "go to the red ball", "look"]
-
-
-def test_padding_does_not_enter_the_mean():
-    states = torch.tensor([[[3.0, 0.0], [0.0, 3.0], [99.0, -99.0]]])
-    mask = torch.tensor([[1, 1, 0]])
-    np.testing.assert_allclose(pooled(states, mask), [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
 
 
 def test_a_vector_does_not_depend_on_the_texts_beside_it():

@@ -1,6 +1,5 @@
 """Shaping leaves optimal policies alone, and the original's deviations are what its code did."""
 
-import json
 import math
 from pathlib import Path
 
@@ -155,17 +154,6 @@ def test_with_all_quirks_the_terms_rewards_and_advantages_are_the_originals():
             advantages, returns = gae((earned + terms).float(), values, ends, after, 0.99, 0.95)
             np.testing.assert_allclose(advantages, rollout["ext_advantages"], atol=1e-5)
             np.testing.assert_allclose(returns, rollout["ext_returns"], atol=1e-5)
-
-
-def test_a_shaper_goes_on_from_its_state():
-    cases = list(original_rollouts())
-    straight, stopped = (Shaper(2, 0.99, quirks=ORIGINAL) for _ in range(2))
-    ends, rows = cases[0][2], torch.cat([cases[0][1], torch.zeros(1, 2)])
-    straight.terms(rows, ends)
-    stopped.terms(rows, ends)
-    resumed = Shaper(2, 0.99, quirks=ORIGINAL)
-    resumed.load_state(json.loads(json.dumps(stopped.state())))
-    assert torch.equal(straight.terms(rows, ends), resumed.terms(rows, ends))
 
 
 def test_the_scale_is_the_deviation_of_discounted_sums():

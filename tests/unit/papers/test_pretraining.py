@@ -61,13 +61,6 @@ def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one
     assert whole["probes"] == parts["probes"] and whole["temperature"] == parts["temperature"]
 
 
-@pytest.mark.slow
-def test_another_seed_gives_another_model_and_another_hash(pretrained, tmp_path):
-    (home, first), second = pretrained("t5"), pretrain(tiny(seed=1), tmp_path)
-    assert first["hash"] != second["hash"]
-    assert not torch.equal(weights(home)["shared.weight"], weights(tmp_path)["shared.weight"])
-
-
 @pytest.mark.parametrize("family", ["t5", "llama"])
 def test_a_stored_model_says_what_the_trained_one_said(family, pretrained):
     home, _ = pretrained(family)
@@ -210,7 +203,8 @@ def test_shipped_weights_are_under_sixteen_megabytes_in_all():
 def test_shipped_weights_belong_to_the_shipped_recipe(folder):
     stored = json.loads((folder / "recipe.json").read_text())
     recipe = load_recipe(stored["recipe"]["name"], seed=stored["recipe"]["seed"])
-    assert stored["hash"] == recipe.hash and stored["recipe"] == recipe.model_dump()
+    assert stored["hash"] == recipe.hash != load_recipe(recipe.name, seed=99).hash
+    assert stored["recipe"] == recipe.model_dump()
     assert stored["corpus"] == pretraining.fingerprint(recipe)
     assert folder.name == f"{recipe.name}-s{recipe.seed}"
 

@@ -36,16 +36,6 @@ def test_observations_are_as_the_original_draws_them(mediator_golden):
     np.testing.assert_array_equal(image.transpose(2, 0, 1), episode["initial_obs_channels_first_xy"])
 
 
-def test_an_integer_seed_counts_up_and_reset_without_seed_goes_on():
-    env = worlds.make("RandomBoxKey", 3, seed=5)
-    first = env.reset()[0]["image"]
-    np.testing.assert_array_equal(first, env.reset(seed=[5, 6, 7])[0]["image"])
-    second = env.reset()[0]["image"]
-    assert not np.array_equal(first, second)
-    env.reset(seed=5)
-    np.testing.assert_array_equal(second, env.reset()[0]["image"])
-
-
 def test_what_was_seen_stays_in_the_picture():
     env = worlds.make("SimpleDoorKey", 32, seed=0)
     seen = env.reset()[0]["image"][..., 0] > 0

@@ -16,7 +16,7 @@ from reference import Target, reference
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.worlds import text
-from groundlab.worlds.codes import COLOURS, DONE, DROP, TYPES
+from groundlab.worlds.codes import COLOURS, DONE, TYPES
 from groundlab.worlds.rules import Rules
 from groundlab.worlds.state import empty_grids
 
@@ -119,12 +119,6 @@ def test_the_reference_plays_the_originals_episodes(case):
 
 def test_most_recorded_levels_are_our_own():
     assert sum(world_of(case) in worlds.WORLDS for case in level_cases()) >= 38
-
-
-def test_an_episode_that_never_succeeds_ends_at_its_limit_without_reward():
-    states = by_engine("BabyAI-MixedTrainLocal-v0/goto", 9, [DROP] * 64)
-    assert [state.done for state in states[1:]] == [False] * 63 + [True]
-    assert states[-1].truncated and not states[-1].terminated and states[-1].reward == 0
 
 
 # World, seed, first pose, missions of three episodes of one stream (docs/papers/glam-reference.md#env-11-5).

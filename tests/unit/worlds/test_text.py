@@ -160,10 +160,6 @@ def test_every_type_colour_and_state_has_its_french():
     assert describe(walls, None, "french") == [f"Tu vois un mur à {place}" for place in places]
 
 
-def test_no_views_have_no_descriptions():
-    assert describe_batch(np.zeros((0, 7, 7, 3), np.uint8)) == []
-
-
 def test_a_changed_list_does_not_change_what_is_said_next():
     view = empty_view((3, 2, 6, 0, 0))[None]
     said = describe_batch(view)

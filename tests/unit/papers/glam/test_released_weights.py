@@ -11,7 +11,6 @@ from recorded_heads import recorded_heads
 from safetensors.torch import load_file
 
 from groundlab.core.errors import GroundlabError
-from groundlab.papers import registry
 from groundlab.papers.glam.policy import VARIANTS, build_scorer
 from groundlab.papers.glam.released_weights import import_weights
 from groundlab.papers.glam.settings import ModelSettings
@@ -153,7 +152,6 @@ WRONG = {
         "is not the shared embedding",
     ),
     "no dictionary": (lambda: [1, 2], "is no state dict"),
-    "numbers": (lambda: {"a": 1}, "is no state dict"),
 }
 
 
@@ -201,9 +199,3 @@ def test_what_is_not_there_is_named(save, tmp_path):
     (folder.parent / "seed_2" / "model.checkpoint").touch()
     with pytest.raises(GroundlabError, match=r"holds several agents \(seed_1, seed_2\)"):
         import_weights(folder.parent, tmp_path / "out", str(BASE))
-
-
-def test_agents_that_learn_here_are_played_from_runs_only(resolved):
-    request = registry.Request("glam", "BabyAI-GoToObjS4-v0", 0, resolved())
-    with pytest.raises(GroundlabError, match="glam needs a trained agent"):
-        registry.evaluate(request)

@@ -169,13 +169,6 @@ def test_a_shared_clock_changes_what_the_papers_preference_network_pays_and_the_
         assert (paid[0] == paid[1]) == (size == "small")
 
 
-def test_time_is_told_by_what_it_went_into():
-    learner = PPO(WORLD, 0, small(), Constant())
-    learner.train_step(1)
-    assert set(learner.seconds) == {"policy", "worlds", "potential", "update"}
-    assert min(learner.seconds.values()) > 0
-
-
 def test_a_collection_records_episodes_of_its_first_and_its_last_agent(tmp_path):
     given = {**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3, "layouts": "0-1"}
     runs.executed(tmp_path, "rnd", WORLD, **given)

@@ -1,7 +1,5 @@
 """Windows hold the last steps of the running episode, as the original's did, and nothing from after their last view."""
 
-import json
-
 import numpy as np
 
 from groundlab.learning.options import ORIGINAL
@@ -61,19 +59,6 @@ def test_the_view_that_a_time_limit_cuts_off_ends_a_window_of_its_own_episode():
     history.observe(np.array([9.0]), np.array([True]))
     assert cut.views.tolist() == [[1.0, 1.0, 5.0]] and cut.actions.tolist() == [[6, 2]] and cut.times[0, -1] == 1
     assert history.windows().views.tolist() == [[9.0, 9.0, 9.0]]
-
-
-def test_a_history_goes_on_from_its_state():
-    straight = History(2, 2)
-    for _ in play(straight, 7):
-        pass
-    resumed = History(2, 2)
-    resumed.load_state(json.loads(json.dumps(straight.state())))
-    for history in (straight, resumed):
-        history.act(np.array([1, 2]))
-        history.observe(np.array([7.0, 8.0]), np.array([False, True]))
-    for one, other in zip(straight.windows(), resumed.windows(), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_the_policys_view_is_divided_by_channel(golden):

@@ -45,13 +45,6 @@ def test_each_update_leaves_a_record(resolved, tmp_path):
     assert coefficients[0] == 0.2 and len(set(coefficients)) == 4, "adaptive by default"
 
 
-def test_only_an_agent_that_thinks_has_words_of_thought(resolved, tmp_path):
-    for method in ("reasoning", "direct"):
-        registry.execute(Run(tmp_path / method, spec(resolved, method, iterations=2)))
-    assert any("thought_words" in record for record in records(tmp_path / "reasoning"))
-    assert not any("thought_words" in record for record in records(tmp_path / "direct"))
-
-
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
     given = {"estimator": estimator, "num_envs": 4, "group_size": 2, "steps": 8, "lr": 1e-3}

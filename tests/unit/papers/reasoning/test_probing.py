@@ -121,6 +121,7 @@ def test_training_is_tested_on_the_way_and_thoughts_are_swapped_at_the_end(resol
     assert [record["iteration"] for record in thinking if "test_success" in record] == [0, 2, 4]
     assert {"mi_retrieval", "swap_other"} <= thinking[0].keys() or thinking[0]["probed"] < 2
     assert "test_return" in silent[0] and "probed" not in silent[0]
+    assert [any("thought_words" in record for record in told) for told in (thinking, silent)] == [True, False]
     thinkers, others = ({each["policy"]: each["rows"] for each in runs.evaluations(folder)} for folder in folders)
     assert set(others) == {"sampled", "Reasoning-Pickup-v0"}
     assert set(thinkers) == {"sampled", "Reasoning-Pickup-v0", "thought emptied", "another's thought"}
