@@ -43,7 +43,7 @@ def goes_on(make_learner: Callable[[], Any], updates: int = 2) -> None:
 
 def learns_the_smallest_room(make_learner: Callable[..., Any], updates: int, **settings: object) -> None:
     """Check that in a room of 2 x 2 cells episodes get shorter by a quarter, and more of them succeed."""
-    small = {"num_envs": 16, "layouts": "0-49", "fixed_mission": "", **settings}
+    small = {"num_envs": 16, "layouts": "0-99", "fixed_mission": "", **settings}
     learner = make_learner("BabyAI-GoToObjS4-v0", **small)
     before = learner.evaluate()[0]["mean"]
     for number in range(1, updates + 1):

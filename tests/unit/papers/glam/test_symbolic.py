@@ -208,4 +208,4 @@ def test_it_learns_to_face_the_only_object_of_a_small_room():
 def test_settings_that_contradict_each_other_are_told(tmp_path):
     for given, line in (({"recurrence": 4}, "recurrence 4 does not divide"), ({"tests": ["synonyms"]}, "no prompt")):
         with pytest.raises(GroundlabError, match=line):
-            runs.executed(tmp_path, "symbolic", WORLD, **SMALL | given)
+            runs.executed(tmp_path / line, "symbolic", WORLD, **SMALL | given)

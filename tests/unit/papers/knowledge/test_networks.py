@@ -202,7 +202,7 @@ def test_views_in_pieces_are_read_as_whole_views_are():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("size", "side", "cells"), [("7", 1, (7, 7)), ("64", 7, (7, 9))])
+@pytest.mark.parametrize(("size", "side", "cells"), [("7", 1, (7, 7)), ("64", 7, (9, 9))])
 def test_the_small_agent_sees_every_cell_of_the_view(size, side, cells):
     torch.manual_seed(0)
     shape, actions = SIZES[size]
