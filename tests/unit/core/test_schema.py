@@ -19,6 +19,7 @@ REFUSED = [
     ("reasoning", GOTO, {"lora_targets": ["nope"]}, "lora_rank=0 tunes all weights"),
     ("always", "SimpleDoorKey", {"chat": {"model": "m"}}, "planner=scripted does not ask"),
     ("always", "SimpleDoorKey", {"layouts": "٣-٤"}, "is no range"),
+    ("bot", ROOM, {"layouts": "7-3"}, "is no range"),
     ("always", "SimpleDoorKey", {"layouts": "0-99999999"}, "give at most 100,000"),
     ("always", "SimpleDoorKey", {"layouts": "3000000000"}, "beyond the last layout"),
     ("always", "SimpleDoorKey", {"layouts": "9" * 5000}, "is no range"),

@@ -46,6 +46,8 @@ OK = ok()
 HALF = len(OK) - 60
 DEEP = b"[" * 100_000
 NO_COMPLETION = "the answer is no chat completion"
+TOO_LONG = "too long, more than 1,048,576 bytes"
+KIND = "application/json"
 
 
 def body(data: bytes, kind: str | None = "application/json") -> bytes:
@@ -96,9 +98,7 @@ STATUS = {
     "103, then an answer": fine("{explore}", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 50 + OK),
     "100, then nothing": again("connection was cut", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "100 for ever": timed(slowly(b"HTTP/1.1 100 Continue\r\n\r\n", 0.2, step=25, repeat=True)),
-    "100 for ever, fast": again(
-        "too long, more than 1,048,576 bytes", flood(b"", b"HTTP/1.1 100 Go\r\nX: %b\r\n\r\n" % (b"x" * 5000))
-    ),
+    "100 for ever, fast": again(TOO_LONG, flood(b"", b"HTTP/1.1 100 Go\r\nX: %b\r\n\r\n" % (b"x" * 5000))),
     **{
         f"redirect {code}": refused(rf"status {code}, a redirect to .*--base-url", redirect(f"{code} Gone There"))
         for code in (300, 301, 302, 303, 307, 308)
@@ -125,13 +125,11 @@ SLOW = {
 
 CUT = {
     "closed at once": again("connection was cut", b""),
-    "closed in the status": again("connection was cut", b"HTTP/1.1 20"),
     "closed in the headers": again("connection was cut", b"HTTP/1.1 200 OK\r\nContent-Ty"),
     "closed in the body": again("connection was cut", OK[:HALF]),
     "closed in a chunk": again("connection was cut", chunked(chunk(completion(), "fff"), end=b"")),
     "closed before the last chunk": again("connection was cut", chunked(chunk(completion()), end=b"")),
     "reset at once": again("connection was cut", reset()),
-    "reset in the headers": again("connection was cut", reset(b"HTTP/1.1 200 OK\r\nContent-Ty")),
     "reset in the body": again("connection was cut", reset(OK[:HALF])),
 }
 
@@ -143,56 +141,42 @@ HTTP = {
     "TLS instead of HTTP": again("connection was cut", b"\x15\x03\x01\x00\x02\x02\x46"),
     "random bytes": again("connection was cut", bytes(range(256)) * 20),
     "a status of words": again("connection was cut", OK.replace(b"200 OK", b"good OK")),
-    "a status of two digits": again("connection was cut", OK.replace(b"200 OK", b"20 OK")),
-    "a negative length": again("connection was cut", http(completion(), length=-5)),
     "a length in words": again("connection was cut", http(completion(), length="many")),
-    "a length of 20 digits": again("connection was cut", http(completion(), length="9" * 20)),
     "a length of 5,000 digits": again("connection was cut", http(completion(), length="9" * 5000)),
     "a length too short": again(NO_COMPLETION, http(completion(), length=20)),
     "a length too long": again("connection was cut", http(completion(), length=5000)),
     "two lengths": again("connection was cut", ok("{explore}", None, "Content-Length: 7")),
     "a length and chunks": fine(
         "{explore}",
-        http(chunk(completion()) + b"0\r\n\r\n", "200 OK", "application/json", "Transfer-Encoding: chunked"),
+        http(chunk(completion()) + b"0\r\n\r\n", "200 OK", KIND, "Transfer-Encoding: chunked"),
     ),
     "a transfer of its own": again("connection was cut", ok("{explore}", None, "Transfer-Encoding: pigeon")),
     "chunks": fine("{explore}", chunked(*[chunk(bytes([byte])) for byte in completion()])),
     "chunks with extensions": fine("{explore}", chunked(chunk(completion(), f"{len(completion()):x};x={'y' * 900}"))),
     "a trailer": fine("{explore}", chunked(chunk(completion()), end=b"0\r\nX-Last: 1\r\n\r\n")),
     "a chunk of size zz": again("connection was cut", chunked(chunk(completion(), "zz"))),
-    "a chunk of size -1": again("connection was cut", chunked(chunk(completion(), "-1"))),
-    "a chunk of 20 hex digits": again("connection was cut|no answer", chunked(chunk(completion(), "f" * 20))),
     "a chunk of 5,000 hex digits": again("connection was cut", chunked(chunk(completion(), "f" * 5000))),
     "a chunk longer than it says": again("connection was cut", chunked(chunk(completion(), "5"))),
     "a header of 200 kB": again("connection was cut", ok("{explore}", None, "X-Long: " + "x" * 200_000)),
     "20,000 headers": again("connection was cut", ok("{explore}", None, *["X-More: yes"] * 20_000)),
     "a header without a colon": again("connection was cut", ok("{explore}", None, "X-None")),
-    "a header without a name": again("connection was cut", ok("{explore}", None, ": value")),
     "a header with a NUL": again("connection was cut", ok("{explore}", None, "X-Nul: \x00")),
     "a header in Latin-1": fine("{explore}", ok("{explore}", None, "X-Name: \xe9\xff")),
     "a folded header": fine("{explore}", ok("{explore}", None, "X-Fold: one\r\n two")),
     "more bytes than the length": fine("{explore}", OK + OK),
-    "an endless body": again(
-        "too long, more than 1,048,576 bytes", flood(http(b"", length=None).replace(b"1.1", b"1.0"), b" " * 9999)
-    ),
-    "a body of ten megabytes": again("too long, more than 1,048,576 bytes", body(completion("go " * 3_500_000))),
+    "an endless body": again(TOO_LONG, flood(http(b"", length=None).replace(b"1.1", b"1.0"), b" " * 9999)),
+    "a body of ten megabytes": again(TOO_LONG, body(completion("go " * 3_500_000))),
 }
 
 CODINGS = {
     "gzip": refused(r"compressed \(gzip\).*; have the server", packed(gzip.compress(completion()), "gzip")),
     "gzip in gzip": refused(r"compressed \(gzip, gzip\)", packed(deflated(64), "gzip", "gzip")),
-    "two headers of gzip": refused(
-        "compressed", http(deflated(1), "200 OK", "application/json", *["Content-Encoding: gzip"] * 2)
-    ),
-    "deflate": refused(r"compressed \(deflate\)", packed(zlib.compress(completion()), "deflate")),
+    "two headers of gzip": refused("compressed", http(deflated(1), "200 OK", KIND, *["Content-Encoding: gzip"] * 2)),
     "br": refused(r"compressed \(br\)", packed(b"\x0b\x02\x80no\x03", "br")),
-    "zstd": refused(r"compressed \(zstd\)", packed(b"\x28\xb5\x2f\xfd\x00", "zstd")),
     "a coding of its own": refused(r"compressed \(own\)", packed(completion(), "own")),
     "plain under gzip's name": refused(r"compressed \(gzip\)", packed(completion(), "GZIP")),
     "identity": fine("{explore}", packed(completion(), "identity")),
-    "a refusal in gzip": again(
-        r"status 503 \(", http(deflated(8), "503 Busy", "application/json", "Content-Encoding: gzip, gzip")
-    ),
+    "a refusal in gzip": again(r"status 503 \(", http(deflated(8), "503 Busy", KIND, "Content-Encoding: gzip, gzip")),
     "a charset that is no charset": fine("{explore}", body(completion(), "application/json; charset=hex")),
     **{
         f"a refusal in {name}": again("status 500", http(b"\xff%", "500 No", f"application/json; charset={name}"))
@@ -201,10 +185,7 @@ CODINGS = {
     "HTML": again("text/html, not JSON", body(b"<html>please log in</html>", "text/html; charset=utf-8")),
     "no content type": again("of no content type, not JSON", body(completion(), None)),
     "a stream of events": again("text/event-stream, not JSON", body(b"data: {}\n\n", "text/event-stream")),
-    "a content type of 50 kB": again("not JSON|xxx", body(completion(), "x" * 50_000)),
-    "two content types": again(
-        "not JSON", http(completion(), "200 OK", "application/json", "Content-Type: text/html", length=None)
-    ),
+    "two content types": again("not JSON", http(completion(), "200 OK", KIND, "Content-Type: text/html", length=None)),
 }
 
 JSON = {
@@ -213,7 +194,6 @@ JSON = {
         for text in ("", "null", "[]", "42", '"text"', "true", "NaN", "{}", "{{}}", "go!", '{"choices": [')
     },
     "half JSON": again(NO_COMPLETION, body(completion()[:40])),
-    "JSON and more": again(NO_COMPLETION, body(completion() + b"x")),
     "JSON twice": again(NO_COMPLETION, body(completion() * 2)),
     "100,000 brackets": again(NO_COMPLETION, body(DEEP)),
     "100,000 brackets in a field": again(NO_COMPLETION, body(completion()[:-1] + b', "x": ' + DEEP + b"}")),
@@ -224,6 +204,7 @@ JSON = {
     "NULs": again(NO_COMPLETION, body(b"\x00" * 1000)),
     "half a surrogate": again(NO_COMPLETION, body(completion("HERE").replace(b"HERE", b"\\ud800"))),
     "an error under 200": again(NO_COMPLETION, body(b'{"error": {"message": "overloaded"}}')),
+    "an error beside a text": again("the answer holds an error", body(completion(error={"message": "overloaded"}))),
     "a key twice": fine("{explore}", body(b'{"choices": 3, ' + completion()[1:])),
     **{
         f"choices {json.dumps(value)}": again(NO_COMPLETION, choices(value))
@@ -242,22 +223,11 @@ JSON = {
     "a reply of 500 kB": fine("go " * 160_000, ok("go " * 160_000)),
 }
 
+NO_NUMBERS = ("null", "{}", "[]", "true")
 USAGE = {
     **{
         f"tokens {text[:20]}": fine("{explore}", counts(text), counted=False)
-        for text in (
-            "-5000000",
-            "1e400",
-            "1" + "0" * 400,
-            "1000000001",
-            "2.5",
-            '"z"',
-            '"40"',
-            "null",
-            "{}",
-            "[]",
-            "true",
-        )
+        for text in ("-5000000", "1e400", "1" + "0" * 400, "1000000001", "2.5", '"z"', '"40"', *NO_NUMBERS)
     },
     "tokens of NaN": fine("{explore}", counts("NaN"), counted=False),
     "tokens of 5,000 digits": again(NO_COMPLETION, counts("9" * 5000)),
@@ -298,16 +268,17 @@ PASSING = {
         "half": [OK[:HALF]],
         "HTML": [body(b"<html>", "text/html")],
         "no choices": [choices([])],
+        "no text": [body(completion(None))],
+        "an error beside a text": [body(completion(error={"message": "overloaded"}))],
         "brackets": [body(DEEP)],
         "an endless body": [flood(http(b"", length=None), b" " * 9999)],
     }.items()
-}
+} | {"silence, then an answer": fine("{explore}", held(), OK, requests=2)._replace(waits=True)}
 
 WORDS = {
     "words in lines": again("status 500", error("500 Oh", "one\ntwo\r\n\u2028three\x1b[31m\x07")),
     "words without end": again("status 500", error("500 Oh", "oh " * 100_000)),
     "words that are brackets": again("status 500", http(DEEP, "500 Oh")),
-    "words that are digits": again("status 500", http(b"9" * 5000, "500 Oh")),
     "words that are bytes": again("status 500", http(bytes(range(256)), "500 Oh")),
     "words of ten megabytes": again("too long", http(b"x" * 10_000_000, "503 Oh")),
     "a reason of 50 kB": again("status 500", error("500 " + "oh " * 16_000)),

@@ -23,8 +23,13 @@ class Request(NamedTuple):
     """One request as it came in."""
 
     line: str
-    key: str
-    body: bytes
+    key: str  # as it is sent: Bearer KEY
+    content: bytes
+    at: float = 0.0  # time.monotonic()
+
+    @property
+    def body(self) -> dict:
+        return json.loads(self.content)
 
 
 Answer = bytes | Callable[[socket.socket, Request], None]
@@ -84,13 +89,13 @@ def _read(connection: socket.socket) -> Request:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
         body += connection.recv(1 << 16)
-    return Request(first, headers.get("authorization", "").removeprefix("Bearer "), body)
+    return Request(first, headers.get("authorization", ""), body, time.monotonic())
 
 
-def completion(content: object = "{explore}", usage: object = None, **other: object) -> bytes:
-    """The body of a chat completion."""
-    usage = {"prompt_tokens": 40, "completion_tokens": 9} if usage is None else usage
-    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+def completion(content: object = "{explore}", usage: object = None, finish: str = "stop", **other: object) -> bytes:
+    """The body of a chat completion; usage None is 40 and 9 tokens, False that nobody counted."""
+    usage = {"prompt_tokens": 40, "completion_tokens": 9} if usage is None else usage or None
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": finish}
     return json.dumps({"id": "1", "choices": [choice], "usage": usage} | other).encode()
 
 
@@ -189,4 +194,4 @@ def reset(data: bytes = b"") -> Answer:
 
 def echo(make: Callable[[str], bytes]) -> Answer:
     """An answer made from the key that came with the request."""
-    return lambda connection, request: connection.sendall(make(request.key))
+    return lambda connection, request: connection.sendall(make(request.key.removeprefix("Bearer ")))

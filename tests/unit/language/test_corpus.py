@@ -40,10 +40,6 @@ def test_the_rule_finds_a_demonstration_and_the_prompt_format(text, target):
     assert corpus.leaks(text, target)
 
 
-def test_the_rule_allows_what_single_words_mean():
-    assert corpus.leaks("something is on your left, \n which move?", "turn left") is None
-
-
 def test_the_words_that_test_invented_words_are_in_no_sample():
     text = " ".join(f"{sample.input} {sample.target}" for sample in drawn(20_000, breadth=Breadth(rare=1.0)))
     assert not scenes.RESERVED & set(re.findall(r"\w+", text))
@@ -144,10 +140,6 @@ def test_an_unknown_topic_is_answered_with_the_nearest():
         corpus.sample(generator(0, "x"), ["synonym"])
 
 
-def test_the_same_generator_gives_the_same_corpus():
-    assert drawn(200, seed=3) == drawn(200, seed=3) != drawn(200, seed=4)
-
-
 @pytest.fixture(scope="module")
 def our_tokenizer():
     return tokenizer.train((f"{sample.input} {sample.target}" for sample in drawn(5000)), 1200)
@@ -159,14 +151,7 @@ def test_no_text_of_the_corpus_has_an_unknown_token(our_tokenizer):
 
 
 def test_actions_are_words_that_captions_share(our_tokenizer):
-    assert [our_tokenizer.tokenize(action) for action in scenes.ACTIONS] == [
-        ["turn", "left"],
-        ["turn", "right"],
-        ["go", "forward"],
-        ["pick", "up"],
-        ["drop"],
-        ["toggle"],
-    ]
+    assert all(our_tokenizer.tokenize(action) == action.split() for action in scenes.ACTIONS)
     assert our_tokenizer.tokenize("You see a red key 1 step left")[-1] == "left"
 
 

@@ -52,9 +52,8 @@ def test_other_programs_read_the_same_from_the_stored_template(words, tmp_path):
 
 
 def test_llama_3_gets_its_roles_and_no_date():
-    known = with_tokens(
-        "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>", "<|eot_id|>"
-    )
+    marks = ("begin_of_text", "start_header_id", "end_header_id", "end_of_text", "eot_id")
+    known = with_tokens(*(f"<|{mark}|>" for mark in marks))
     writer = DialogueWriter(known)
     told = FORMATS["llama3"].text(TALK[:2])
     assert told == (

@@ -2,20 +2,8 @@
 
 import pytest
 import torch
-from transformers import (
-    GenerationConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.decoding import Decoding
@@ -31,9 +19,11 @@ def built(family: str):
     """A model of random weights, sharp enough that tokens differ in likelihood, eager to end."""
     with seeded_construction(0, "test"):
         if family == "gpt2":
-            model = GPT2LMHeadModel(GPT2Config(vocab_size=97, n_embd=32, n_layer=3, n_head=4, n_positions=512))
+            config = transformers.GPT2Config(vocab_size=97, n_embd=32, n_layer=3, n_head=4, n_positions=512)
+            model = transformers.GPT2LMHeadModel(config)
         elif family == "qwen":
-            model = Qwen2ForCausalLM(Qwen2Config(**SHAPE, num_key_value_heads=2, intermediate_size=64))
+            config = transformers.Qwen2Config(**SHAPE, num_key_value_heads=2, intermediate_size=64)
+            model = transformers.Qwen2ForCausalLM(config)
         else:
             model = LlamaForCausalLM(LlamaConfig(**SHAPE, num_key_value_heads=2, intermediate_size=64))
         for parameter in model.parameters():
@@ -60,10 +50,11 @@ def generator(model, **options) -> ReplyGenerator:
 
 
 @torch.no_grad()
-def read_whole(model, prompt: list[int], reply: list[int]) -> list[float]:
-    """Log-probabilities of a reply's tokens by one pass over prompt and reply."""
-    likely = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)
-    return [float(likely[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)]
+def assert_read(model, prompts: list[list[int]], said, tolerance: float = 1e-4) -> None:
+    """The log-probabilities of replies are those of one pass over prompt and reply."""
+    for prompt, reply, logprobs in zip(prompts, said.tokens, said.logprobs, strict=True):
+        likely = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
+        assert logprobs == pytest.approx(likely[range(len(reply)), reply].tolist(), abs=tolerance)
 
 
 def next_turn(conversations, replies, seed=2) -> list[list[int]]:
@@ -78,8 +69,7 @@ def test_log_probabilities_are_those_of_one_pass_over_everything_in_every_turn(f
     replies = generator(model)
     for turn in range(3):
         said = replies(told, numbers(len(told), turn))
-        for prompt, tokens, logprobs in zip(told, said.tokens, said.logprobs, strict=True):
-            assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-4)
+        assert_read(model, told, said)
         told = next_turn(told, said.tokens)
 
 
@@ -119,8 +109,7 @@ def test_new_weights_are_noticed():
         model.model.layers[0].self_attn.k_proj.weight.add_(0.3)
     changed = replies(told, numbers(7))
     assert changed.tokens == generator(model)(told, numbers(7)).tokens
-    for prompt, tokens, logprobs in zip(told, changed.tokens, changed.logprobs, strict=True):
-        assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-4)
+    assert_read(model, told, changed)
 
 
 def test_after_a_fused_optimizers_step_forget_is_enough():
@@ -133,8 +122,7 @@ def test_after_a_fused_optimizers_step_forget_is_enough():
     torch.optim.Adam(model.parameters(), lr=0.1, fused=True).step()
     replies.forget()
     changed = replies(told, numbers(7))
-    for prompt, tokens, logprobs in zip(told, changed.tokens, changed.logprobs, strict=True):
-        assert logprobs == pytest.approx(read_whole(model, prompt, tokens), abs=1e-3)
+    assert_read(model, told, changed, tolerance=1e-3)
 
 
 def test_rows_whose_reply_is_over_leave_the_batch():
@@ -154,7 +142,8 @@ def test_the_likeliest_replies_are_those_of_transformers_own_generation():
     longest = max(map(len, told))
     ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in told])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in told])
-    settings = GenerationConfig(max_new_tokens=BUDGET, do_sample=False, eos_token_id=list(ENDS), pad_token_id=0)
+    ends = {"eos_token_id": list(ENDS), "pad_token_id": 0}
+    settings = transformers.GenerationConfig(max_new_tokens=BUDGET, do_sample=False, **ends)
     made = model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
     said = generator(model)(told, decoding=Decoding(max_new_tokens=BUDGET, temperature=0))
     assert said.tokens == [row[: len(tokens)] for row, tokens in zip(made, said.tokens, strict=True)]
@@ -167,9 +156,9 @@ def test_the_likeliest_replies_are_those_of_transformers_own_generation():
 def test_tokens_are_drawn_as_often_as_transformers_warpers_say(temperature, top_k, top_p):
     rng = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(1, 97, generator=rng)
-    warped = TemperatureLogitsWarper(temperature)(torch.empty(1, 0), logits)
-    warped = TopKLogitsWarper(top_k)(torch.empty(1, 0), warped) if top_k else warped
-    expected = TopPLogitsWarper(top_p)(torch.empty(1, 0), warped).log_softmax(-1)[0]
+    warped = transformers.TemperatureLogitsWarper(temperature)(torch.empty(1, 0), logits)
+    warped = transformers.TopKLogitsWarper(top_k)(torch.empty(1, 0), warped) if top_k else warped
+    expected = transformers.TopPLogitsWarper(top_p)(torch.empty(1, 0), warped).log_softmax(-1)[0]
     count = 40_000
     uniform = torch.rand(count, generator=rng, dtype=torch.float64)
     tokens, plain, drawn = draw(logits.expand(count, -1), uniform, Decoding(20, temperature, top_k, top_p))
@@ -206,17 +195,18 @@ def test_the_model_is_in_evaluation_mode_while_it_speaks_and_as_before_afterward
 
 def test_what_cannot_be_is_told_in_one_line():
     model = built("llama")
-    with pytest.raises(GroundlabError, match=r"give a torch\.Generator"):
-        generator(model)(prompts(2))
-    with pytest.raises(GroundlabError, match=r"\(2, 12\) are needed"):
-        generator(model)(prompts(2), numbers(3))
-    with pytest.raises(GroundlabError, match="a prompt is empty"):
-        generator(model)([[5], []], numbers(2))
-    with pytest.raises(GroundlabError, match="the model reads 2048; shorten the window"):
-        generator(model)([[5] * 2040], numbers(1))
+    for line, *given in (
+        (r"give a torch\.Generator", prompts(2)),
+        (r"\(2, 12\) are needed", prompts(2), numbers(3)),
+        ("a prompt is empty", [[5], []], numbers(2)),
+        ("the model reads 2048; shorten the window", [[5] * 2040], numbers(1)),
+    ):
+        with pytest.raises(GroundlabError, match=line):
+            generator(model)(*given)
     with pytest.raises(GroundlabError, match="top_p"):
         Decoding(top_p=0)
-    t5 = T5ForConditionalGeneration(T5Config(vocab_size=20, d_model=8, d_ff=8, num_layers=1, num_heads=1))
+    shape = transformers.T5Config(vocab_size=20, d_model=8, d_ff=8, num_layers=1, num_heads=1)
+    t5 = transformers.T5ForConditionalGeneration(shape)
     with pytest.raises(GroundlabError, match="give an AutoModelForCausalLM"):
         generator(t5)
     assert generator(model)([], numbers(0)).tokens == []

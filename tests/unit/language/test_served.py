@@ -226,10 +226,6 @@ __version__ = "0.32.0"
 class LLM:
     def __init__(self, **options): assert options["seed"] == 0
 """
-ENVIRONMENT = """
-import os
-VLLM_BATCH_INVARIANT = os.environ.get("VLLM_BATCH_INVARIANT") == "1"
-"""
 
 
 @pytest.fixture

@@ -48,9 +48,8 @@ def reading(read, model, rows) -> dict[str, torch.Tensor]:
     """States, and the gradients of a sum of them with random weights."""
     model.zero_grad()
     states = read(model, rows, TREE)
-    (
-        states * torch.randn(states.shape, generator=torch.Generator().manual_seed(1), dtype=states.dtype)
-    ).sum().backward()
+    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(1), dtype=states.dtype)
+    (states * weights).sum().backward()
     return {"states": states.detach()} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
@@ -58,9 +57,7 @@ def assert_alike(first, second, tolerance):
     assert first.keys() == second.keys() and len(first) > 20
     for name, value in first.items():
         limit = tolerance * value.abs().max().item()
-        torch.testing.assert_close(
-            second[name], value, rtol=0, atol=limit, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        torch.testing.assert_close(second[name], value, rtol=0, atol=limit, msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,37 +90,27 @@ def test_only_what_is_trained_gets_a_gradient():
     assert_alike(own, {name: expected[name] for name in own}, 1e-6)
 
 
-class Other(T5ForConditionalGeneration):
-    pass
+class Other(T5ForConditionalGeneration): ...
 
 
-class Layer(nn.Linear):
-    pass
+class Layer(nn.Linear): ...
 
 
-def replaced(model):
-    model.encoder.block[1].layer[1].DenseReluDense.wo = Layer(40, 24, bias=False)
+def after(change) -> T5ForConditionalGeneration:
+    model = built()
+    change(model)
     return model
 
 
-def checkpointed(model):
-    model.activation_checkpointing_enable({"use_reentrant": False})
-    return model
-
-
-def heard(model):
-    model.decoder.block[0].register_forward_hook(lambda *_: None)
-    return model
-
-
+OWN = Layer(40, 24, bias=False)
 OTHERS = {
     "adapters": lambda: add_lora(built(), Lora(rank=2), 0).get_base_model(),
     "half precision": lambda: built().to(torch.bfloat16),
     "another device": lambda: built().to("meta"),
     "another class": lambda: Other(built().config),
-    "a layer replaced": lambda: replaced(built()),
-    "a hook": lambda: heard(built()),
-    "checkpointed": lambda: checkpointed(built()),
+    "a layer replaced": lambda: after(lambda model: setattr(model.encoder.block[1].layer[1].DenseReluDense, "wo", OWN)),
+    "a hook": lambda: after(lambda model: model.decoder.block[0].register_forward_hook(lambda *_: None)),
+    "checkpointed": lambda: after(lambda model: model.activation_checkpointing_enable({"use_reentrant": False})),
     "dropout in training": lambda: built(dropout=0.1).train(),
 }
 

@@ -1,6 +1,6 @@
-"""What a token gets does not depend on padding or batch; nested PPO's gradients are a plain implementation's."""
+"""What a token gets does not depend on padding or batch, nor does the gradient of a loss of it."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,27 +12,19 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.token_policy import TokenPolicy, ValueHead, token_log_probs
+from groundlab.language.token_policy import Reading, TokenPolicy, ValueHead, token_log_probs
 from groundlab.learning import checkpoints, token_ppo
 from groundlab.learning.checkpoints import seeded_construction
-from groundlab.learning.credit import Episode, assign
-from groundlab.learning.token_ppo import Batch, kl_estimate, whitened
+from groundlab.learning.token_ppo import Batch
 
 WORDS = 48
 
 
 def tiny_llama(seed=0, tied=False):
     config = LlamaConfig(
-        vocab_size=WORDS,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        initializer_range=0.4,
-        tie_word_embeddings=tied,
-    )
+        vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.4, tie_word_embeddings=tied,
+    )  # fmt: skip
     with seeded_construction(seed, "test"):
         return LlamaForCausalLM(config).eval()
 
@@ -174,130 +166,34 @@ def test_value_heads_are_drawn_from_the_seed(kind):
         policy(value_head="lineal")
 
 
-@dataclass
-class Settings:
-    """What the credit and the update read: nested PPO as published, with every term of the loss switched on."""
-
-    estimator: str = "nested"
-    gamma: float = 0.9
-    lam: float = 0.95
-    gamma_token: float = 1.0
-    lam_token: float = 0.98
-    exclude_invalid: bool = True
-    outer_value: str = "after-response"
-    epochs: int = 1
-    minibatch_size: int = 16
-    clip: float = 0.2
-    value_clip: float = 0.2
-    critic_coefficient: float = 0.1
-    entropy_coefficient: float = 0.01
-    kl_loss_coefficient: float = 0.05
-    kl_estimator: str = "k3"
-    max_grad_norm: float | None = None
-    ratio_threshold: float | None = 1e9
-    target_kl: float | None = None
-    lr: float = 1e-3
+LOSS = SimpleNamespace(  # every term of it switched on
+    clip=0.2, value_clip=0.2, critic_coefficient=0.1, entropy_coefficient=0.01, kl_loss_coefficient=0.05,
+    kl_estimator="k3", max_grad_norm=None, ratio_threshold=None,
+)  # fmt: skip
 
 
-REWARDS = [0.0, -1.0, 0.0, 0.9, 0.0, 0.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0, 0.95]
-LAST_STEPS = (3, 11, 15)  # of the three episodes that these rewards are of
-BETA = 0.2
-
-
-def experience(count):
-    """(prompts, responses, noise): what was said, and by how much log-probabilities were lower when it was said."""
-    prompts, responses = conversations(count, seed=7)
-    noise = 0.3 * torch.randn(sum(map(len, responses)), generator=torch.Generator().manual_seed(2))
-    return prompts, responses, noise
-
-
-def ours(budget, count):
-    net = policy(budget, seed=3)
-    prompts, responses, noise = experience(count)
-    read = net.read(prompts, responses)
-    reference = read.log_probs - noise.abs()
-    penalties = -BETA * kl_estimate(read.log_probs, reference, "k1")
-    lengths = torch.tensor([len(response) for response in responses])
-    credits = assign(episodes_of(read, penalties, lengths, count), Settings())
-    advantages = whitened(torch.cat([credit.advantages for credit in credits]))
-    returns = torch.cat([credit.returns for credit in credits])
-    old = read.log_probs + noise
-    batch = Batch(lengths, old, reference, read.values + noise, advantages, returns)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
-    figures = token_ppo.step(lambda loss: net.backward(prompts, responses, loss), optimizer, batch, Settings())
-    return figures, {name: p.grad for name, p in net.named_parameters()}
-
-
-def spans_of(count):
-    """(first step, last step) of each episode among the first `count` steps; the last may be cut off, and then ends."""
-    lasts = [last for last in LAST_STEPS if last < count - 1] + [count - 1]
-    return list(zip([0, *(last + 1 for last in lasts)], lasts, strict=False))
-
-
-def episodes_of(read, penalties, lengths, count):
-    rewards, starts = torch.tensor(REWARDS[:count]), lengths.cumsum(0) - lengths
-    found = []
-    for first, last in spans_of(count):
-        steps = slice(first, last + 1)
-        tokens = slice(int(starts[first]), int(starts[last] + lengths[last]))
-        fields = rewards[steps], lengths[steps], read.values[tokens], read.after[steps], penalties[tokens]
-        found.append(Episode(*fields))
-    return found
-
-
-def plain_nested_ppo(count):
-    """Nested PPO as its paper tells it: conversation after conversation, token after token, in Python numbers."""
-    net = policy(seed=3)
-    prompts, responses, noise = experience(count)
-    noises = noise.split([len(response) for response in responses])
-    read = [plainly(net.model, net.value_head, p, r) for p, r in zip(prompts, responses, strict=True)]
-    acted = [[x.tolist() for x in each] for each in read]
-    scores = [0.0] * count
-    for first, last in spans_of(count):
-        seen, next_value = 0.0, 0.0
-        for t in range(last, first - 1, -1):
-            future = 0.9 * (0.05 * next_value + 0.95 * seen)
-            scores[t], seen, next_value = REWARDS[t] + future, max(0.0, REWARDS[t]) + future, acted[t][3][0]
-    advantages, returns = [], []
-    for t in range(count):
-        chain, next_value, own = 0.0, 0.0, []
-        for m in reversed(range(len(responses[t]))):
-            reward = -BETA * abs(noises[t][m].item()) + (scores[t] if m == len(responses[t]) - 1 else 0.0)
-            chain = reward + next_value - acted[t][1][m] + 0.98 * chain
-            next_value = acted[t][1][m]
-            own.append(chain)
-        advantages.append(own[::-1])
-        returns.append([a + v for a, v in zip(own[::-1], acted[t][1], strict=True)])
-    everything = torch.tensor(sum(advantages, []))  # noqa: RUF017
-    mean, spread = everything.mean(), (everything.var() + 1e-8).sqrt()
-    total = torch.zeros(())
-    for t in range(count):
-        log_probs, values, entropies, _ = read[t]
-        for m in range(len(responses[t])):
-            advantage = (advantages[t][m] - mean) / spread
-            old = log_probs[m].detach() + noises[t][m]
-            ratio = torch.exp(log_probs[m] - old)
-            total = total + torch.max(-advantage * ratio, -advantage * torch.clip(ratio, 0.8, 1.2))
-            before = values[m].detach() + noises[t][m]
-            near = torch.clip(values[m], before - 0.2, before + 0.2)
-            total = total + 0.1 * 0.5 * torch.max((values[m] - returns[t][m]) ** 2, (near - returns[t][m]) ** 2)
-            further = log_probs[m] - (log_probs[m].detach() - noises[t][m].abs())
-            total = total + 0.05 * (torch.exp(-further) - 1 + further) - 0.01 * entropies[m]
-    loss = total / len(everything)
-    loss.backward()
-    return loss.item(), {name: p.grad for name, p in net.named_parameters()}
+def batch_of(reading, responses):
+    """What such replies were worth, by chance, and what was thought of them when they were said."""
+    draw, log_probs = torch.Generator().manual_seed(2), reading.log_probs.detach()
+    noise, advantages, returns = torch.randn(3, len(log_probs), generator=draw)
+    old = log_probs + 0.3 * noise, log_probs - noise.abs(), reading.values.detach() + 0.3 * noise
+    return Batch(torch.tensor(list(map(len, responses))), *old, advantages, returns)
 
 
 @pytest.mark.parametrize("count", [1, 16])
 @pytest.mark.parametrize("budget", [1, 60, 8192])
-def test_nested_ppos_loss_and_gradients_are_a_plain_implementations_however_it_is_cut(budget, count):
-    figures, gradients = ours(budget, count)
-    loss, expected = plain_nested_ppo(count)
-    assert figures["loss"] == pytest.approx(loss, abs=1e-5)
-    assert gradients.keys() == expected.keys()
-    for name, gradient in expected.items():
-        assert gradient is not None and gradient.abs().max() > 0, name
-        torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+def test_ppos_gradients_are_those_of_conversations_read_one_by_one_however_it_is_cut(budget, count):
+    (prompts, responses), net, plain = conversations(count, seed=7), policy(budget, seed=3), policy(seed=3)
+    alone = [plainly(plain.model, plain.value_head, p, r) for p, r in zip(prompts, responses, strict=True)]
+    reading = Reading(*map(torch.cat, zip(*alone, strict=True)))
+    batch, optimizer = batch_of(reading, responses), torch.optim.SGD(net.parameters(), lr=0.0)
+    figures = token_ppo.step(lambda loss: net.backward(prompts, responses, loss), optimizer, batch, LOSS)
+    expected = token_ppo.losses_of(reading, batch, LOSS)[0] / len(batch.log_probs)
+    expected.backward()
+    assert figures["loss"] == pytest.approx(expected.item(), abs=1e-5)
+    for (name, ours), theirs in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert ours.grad is not None and ours.grad.abs().max() > 0, name
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5, msg=name)
 
 
 @pytest.mark.parametrize("count", [1, 2, 16])

@@ -1,6 +1,6 @@
 """Every estimator is its definition, on whole episodes of responses of several tokens."""
 
-from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -14,18 +14,11 @@ from groundlab.learning.options import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES, 
 from groundlab.learning.returns import bandit, bilevel, nested
 
 
-@dataclass(frozen=True)
-class Settings:
-    estimator: str = "nested"
-    gamma: float = 0.9
-    lam: float = 0.95
-    gamma_token: float = 1.0
-    lam_token: float = 0.98
-    exclude_invalid: bool = True
-    outer_value: str = "prompt-end"
-    bandit_overwrites: bool = False
-    group_spread: str = "std"
-    anchor_weight: float = 1.0
+def chosen(estimator: str = "nested", **given) -> SimpleNamespace:
+    """Settings: of nested PPO as published, and what others read."""
+    nested_ppo = {"gamma": 0.9, "lam": 0.95, "gamma_token": 1.0, "lam_token": 0.98, "exclude_invalid": True}
+    others = {"outer_value": "prompt-end", "bandit_overwrites": False, "group_spread": "std", "anchor_weight": 1.0}
+    return SimpleNamespace(estimator=estimator, **{**nested_ppo, **others, **given})
 
 
 def episode(rewards, lengths, seed=0, **facts):
@@ -52,7 +45,7 @@ def test_nested_scores_stand_on_last_tokens_and_gae_runs_within_each_response():
         Episode(torch.tensor([score]).double(), torch.tensor([3]), values[part], torch.zeros(1), -0.2 * change[part])
         for score, part in ((0.9, slice(0, 3)), (-1.0, slice(3, 6)))
     ]
-    first, second = assign(two, Settings())
+    first, second = assign(two, chosen())
     assert first.advantages.tolist() == pytest.approx([0.580968, 0.5316, 0.42], abs=1e-6)
     assert second.advantages.tolist() == pytest.approx([-1.097968, -1.1816, -0.92], abs=1e-6)
     assert first.returns.tolist() == pytest.approx([0.880968, 0.9316, 0.92], abs=1e-6)
@@ -70,12 +63,12 @@ def test_the_outer_value_is_read_where_the_settings_say():
     assert outer_values(EPISODE, "after-response").tolist() == EPISODE.after.tolist()
     for where in get_args(OuterValue):
         scores = nested(EPISODE.rewards, outer_values(EPISODE, where), 0.9, 0.95)
-        torch.testing.assert_close(alone(Settings(outer_value=where)).scores, scores)
+        torch.testing.assert_close(alone(chosen(outer_value=where)).scores, scores)
 
 
 def test_nested_and_bilevel_agree_where_nothing_tells_them_apart():
-    shared = Settings(outer_value="before-last-token", exclude_invalid=False, lam_token=0.95)
-    first, second = (alone(replace(shared, estimator=name), FREE) for name in ("nested", "bilevel"))
+    shared = {"outer_value": "before-last-token", "exclude_invalid": False, "lam_token": 0.95}
+    first, second = (alone(chosen(name, **shared), FREE) for name in ("nested", "bilevel"))
     torch.testing.assert_close(first.advantages, second.advantages, rtol=0, atol=1e-12)
     everything = torch.ones(10, dtype=torch.bool)
     rewards = torch.zeros(10, dtype=torch.float64)
@@ -85,22 +78,22 @@ def test_nested_and_bilevel_agree_where_nothing_tells_them_apart():
 
 
 def test_without_discount_and_lambda_everything_over_time_is_the_return_to_come():
-    settings = Settings(gamma=1.0, lam=1.0, lam_token=1.0, exclude_invalid=False)
+    shared = {"gamma": 1.0, "lam": 1.0, "lam_token": 1.0, "exclude_invalid": False}
     for name in ("nested", "bilevel", "token-gae", "monte-carlo"):
-        returns = alone(replace(settings, estimator=name), FREE).returns
+        returns = alone(chosen(name, **shared), FREE).returns
         expected = torch.tensor([-0.1, -0.1, 0.9, 0.9]).double().repeat_interleave(FREE.lengths)
         torch.testing.assert_close(returns, expected, msg=name)
 
 
 def test_monte_carlo_scores_are_discounted_returns_without_values():
-    scores = alone(Settings("monte-carlo", exclude_invalid=False)).scores
+    scores = alone(chosen("monte-carlo", exclude_invalid=False)).scores
     assert scores.tolist() == pytest.approx([-0.9 + 0.9**4, -1 + 0.9**3, 0.9**2, 0.9])
-    assert alone(Settings("monte-carlo")).scores.tolist() == pytest.approx([0.9**4, -1 + 0.9**3, 0.9**2, 0.9])
+    assert alone(chosen("monte-carlo")).scores.tolist() == pytest.approx([0.9**4, -1 + 0.9**3, 0.9**2, 0.9])
 
 
 @pytest.mark.parametrize("overwrites", [True, False])
 def test_bandit_scores_know_no_time(overwrites):
-    credit = alone(Settings("bandit", bandit_overwrites=overwrites, lam_token=1.0), FREE)
+    credit = alone(chosen("bandit", bandit_overwrites=overwrites, lam_token=1.0), FREE)
     assert credit.scores.tolist() == bandit(EPISODE.rewards, overwrites).tolist()
     torch.testing.assert_close(credit.returns, credit.scores.repeat_interleave(EPISODE.lengths))
 
@@ -108,7 +101,7 @@ def test_bandit_scores_know_no_time(overwrites):
 def test_an_open_episode_bootstraps_and_is_refused_where_its_end_is_read():
     half = episode([0, 0], [2, 2], done=False, last_value=0.7)
     for name in ESTIMATORS:
-        settings = Settings(name, gamma=1.0, lam=1.0, lam_token=1.0, exclude_invalid=False)
+        settings = chosen(name, gamma=1.0, lam=1.0, lam_token=1.0, exclude_invalid=False)
         if name in WHOLE_EPISODES:
             with pytest.raises(GroundlabError, match=f"estimator={name}.*episodes=whole"):
                 assign([half], settings)
@@ -118,9 +111,9 @@ def test_an_open_episode_bootstraps_and_is_refused_where_its_end_is_read():
 
 
 def test_the_kl_penalty_is_a_reward_of_its_token():
-    settings = Settings(gamma=1.0, lam=1.0, lam_token=1.0)
+    shared = {"gamma": 1.0, "lam": 1.0, "lam_token": 1.0}
     for name in ("nested", "monte-carlo", "bandit", "bilevel"):
-        with_penalty, without = (alone(replace(settings, estimator=name), e) for e in (EPISODE, FREE))
+        with_penalty, without = (alone(chosen(name, **shared), e) for e in (EPISODE, FREE))
         first = EPISODE.penalties[:3].flip(0).cumsum(0).flip(0)  # within the response, what is still to come
         earlier = (with_penalty.returns - without.returns)[:3]
         if name != "bilevel":  # whose outer level reads the last tokens' rewards
@@ -137,7 +130,7 @@ def without_penalties(episodes):
 
 
 def test_grpo_standardises_a_groups_returns_and_gives_every_token_the_same():
-    credits = assign(without_penalties(group(1.0, 0.0, 0.5)), Settings("grpo"))
+    credits = assign(without_penalties(group(1.0, 0.0, 0.5)), chosen("grpo"))
     expected = torch.tensor([1.0, 0.0, 0.5]).double()
     expected = (expected - expected.mean()) / expected.std()
     for credit, value in zip(credits, expected.tolist(), strict=True):
@@ -155,7 +148,7 @@ def test_leave_one_out_is_the_mean_of_the_others_and_grpo_without_spread_up_to_a
 def test_a_group_without_contrast_teaches_nothing():
     for name in CRITIC_FREE:
         equal = [e._replace(rewards=e.rewards.float()) for e in without_penalties(group(*[0.1] * 7))]
-        for credit in assign(equal, Settings(name)):
+        for credit in assign(equal, chosen(name)):
             assert credit.advantages.abs().max() < 1e-6
 
 
@@ -164,8 +157,8 @@ def test_gigpo_adds_the_step_compared_with_the_same_state_of_the_group():
     second = episode([0, 0, 0, 0.0], [1, 1, 1, 1], group=0, anchors=("start", "fork", "fork", "lost"))
     other = episode([0.5], [1], group=1, anchors=("fork",))  # another group's fork is not compared
     episodes = without_penalties([first, second, other])
-    plain = assign(episodes, Settings("grpo", group_spread="none"))
-    full = assign(episodes, Settings("gigpo", group_spread="none", anchor_weight=2.0))
+    plain = assign(episodes, chosen("grpo", group_spread="none"))
+    full = assign(episodes, chosen("gigpo", group_spread="none", anchor_weight=2.0))
     steps = [(f.scores - p.scores).tolist() for f, p in zip(full, plain, strict=True)]
     start, fork = 0.9**2 / 2, 0.9 / 3
     assert steps[0] == pytest.approx([2 * (0.9**2 - start), 2 * (0.9 - fork), 0])
@@ -175,14 +168,14 @@ def test_gigpo_adds_the_step_compared_with_the_same_state_of_the_group():
 
 def test_gigpo_without_anchors_is_refused():
     with pytest.raises(ValueError, match="anchor for every step"):
-        assign([e._replace(anchors=()) for e in group(1.0, 0.0)], Settings("gigpo"))
+        assign([e._replace(anchors=()) for e in group(1.0, 0.0)], chosen("gigpo"))
 
 
 def test_lengths_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="at least one token"):
-        assign([episode([0, 0], [2, 1])._replace(lengths=torch.tensor([3, 0]))], Settings())
+        assign([episode([0, 0], [2, 1])._replace(lengths=torch.tensor([3, 0]))], chosen())
     with pytest.raises(ValueError, match="4 tokens have 3 values"):
-        assign([episode([0, 0], [2, 1])._replace(lengths=torch.tensor([2, 2]))], Settings())
+        assign([episode([0, 0], [2, 1])._replace(lengths=torch.tensor([2, 2]))], chosen())
 
 
 @settings(deadline=None)
@@ -195,7 +188,7 @@ def test_every_token_gets_a_finite_credit_whatever_the_episodes(steps, name):
         episode(*map(list, zip(*each, strict=True)), seed, group=seed % 2, anchors=("s",) * len(each))
         for seed, each in enumerate(steps)
     ]
-    for one, credit in zip(episodes, assign(episodes, Settings(name)), strict=True):
+    for one, credit in zip(episodes, assign(episodes, chosen(name)), strict=True):
         assert credit.advantages.shape == credit.returns.shape == one.values.shape
         assert credit.scores.shape == one.rewards.shape
         assert credit.advantages.isfinite().all()

@@ -62,15 +62,6 @@ def test_the_sum_of_all_processes_becomes_the_gradient(wires, parts, dtype):
     assert wires.log == [WIDTH * WIDTH + 1] * LAYERS and not wires.unread
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_buckets_leave_before_the_way_back_has_reached_the_first_layer(wires, dtype):
-    net = network(dtype)
-    net[0].weight.register_hook(lambda _: wires.log.append("first layer"))
-    gradients(net, Group(0, 2), parts=2)
-    bucket = WIDTH * WIDTH + 1  # with its flag
-    assert wires.log == ["first layer", *[bucket] * (LAYERS - 1), "first layer", bucket]
-
-
 def test_a_weight_that_no_process_reached_keeps_no_gradient(wires):
     first, *others = gradients(network(), Group(0, 2), parts=1, skip=1)
     assert first is None and all(each is not None for each in others)

@@ -116,14 +116,8 @@ def test_a_packed_learner_continues_bit_for_bit():
 
 
 def test_a_file_of_tensors_is_what_safetensors_itself_writes():
-    tensors = {
-        "layer.b": torch.randn(3),
-        "layer.a": torch.arange(5),
-        "half": torch.ones(3, 1, dtype=torch.bfloat16),
-        "flag": torch.tensor([True]),
-        "empty": torch.zeros(0, 2),
-        "step": torch.tensor(3.0),
-    }
+    tensors = {"layer.b": torch.randn(3), "layer.a": torch.arange(5), "flag": torch.tensor([True])}
+    tensors |= {"half": torch.ones(3, 1, dtype=torch.bfloat16), "empty": torch.zeros(0, 2), "step": torch.tensor(3.0)}
     for length in range(1, 9):  # the header is filled up to eight bytes
         named = {**tensors, "w" * length: torch.ones(2)}
         assert bytes(checkpoints.TensorFile(named)) == save(named)

@@ -38,12 +38,6 @@ def test_gae_is_the_sum_of_discounted_errors_within_an_episode():
     torch.testing.assert_close(returns, advantages + values)
 
 
-def test_gae_with_lambda_one_is_monte_carlo():
-    rewards, values, dones, last = random_rollout(9, 1)
-    _, returns = gae(rewards, values, torch.zeros_like(dones), last, 0.99, 1.0)
-    torch.testing.assert_close(returns[:, 0], discounted(rewards[:, 0], last.item(), 0.99))
-
-
 def test_wrong_shapes_are_refused():
     rewards, values, dones, last = random_rollout(4, 2)
     with pytest.raises(ValueError, match=r"\[T, B\]"):
@@ -143,14 +137,6 @@ def test_bilevel_is_its_two_passes_whatever_the_turns():
         expected = plain_bilevel(rewards.tolist(), values.tolist(), turns, 0.97, 0.9, 0.8)
         advantages = bilevel(rewards, values, mask, ends, 0.97, 0.9, 0.8)
         assert advantages[mask].tolist() == pytest.approx([expected[i] for i in sorted(expected)], abs=1e-12)
-
-
-def test_nested_ppo_with_the_values_before_last_tokens_is_bilevel():
-    scores = nested(REWARDS[ENDS], VALUES[ENDS], 0.9, 0.95, exclude_invalid=False)
-    placed = torch.zeros_like(REWARDS)
-    placed[ENDS] = scores
-    inner = token_gae(placed, VALUES, TURNS, 1.0, 0.95, ends=ENDS)
-    torch.testing.assert_close(inner, bilevel(REWARDS, VALUES, TURNS, ENDS, 1.0, 0.9, 0.95), rtol=0, atol=1e-12)
 
 
 def test_bilevel_without_discount_and_with_lambda_one_is_token_gae():

@@ -1,7 +1,7 @@
 """Token losses are the original's (trl 0.11.4), the KL its estimates, and an update is the same however it is cut."""
 
 import math
-from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,19 +17,12 @@ from groundlab.learning.options import KLController
 from groundlab.learning.token_ppo import Batch, kl_estimate, select, tokens_of, whitened
 
 
-@dataclass
-class Settings:
-    epochs: int = 1
-    minibatch_size: int = 16
-    clip: float = 0.2
-    value_clip: float = 0.2
-    critic_coefficient: float = 0.1
-    entropy_coefficient: float = 0.0
-    kl_loss_coefficient: float = 0.0
-    kl_estimator: str = "k3"
-    max_grad_norm: float | None = None
-    ratio_threshold: float | None = None
-    target_kl: float | None = None
+def chosen(**given) -> SimpleNamespace:
+    """Settings: one epoch of one minibatch, and nothing in the loss but policy and value."""
+    loss = {"clip": 0.2, "value_clip": 0.2, "critic_coefficient": 0.1, "entropy_coefficient": 0.0}
+    loss |= {"kl_loss_coefficient": 0.0, "kl_estimator": "k3"}
+    limits = dict.fromkeys(("max_grad_norm", "ratio_threshold", "target_kl"))
+    return SimpleNamespace(**{"epochs": 1, "minibatch_size": 16, **loss, **limits, **given})
 
 
 class Reading(NamedTuple):
@@ -53,7 +46,7 @@ NEW = Reading(
 
 
 def figures_of(reading=NEW, batch=BATCH, **settings):
-    sums = token_ppo.losses_of(reading, batch, Settings(**settings))
+    sums = token_ppo.losses_of(reading, batch, chosen(**settings))
     return dict(zip(token_ppo.FIGURES, (sums / len(batch.log_probs)).tolist(), strict=False))
 
 
@@ -89,12 +82,28 @@ def test_entropy_and_kl_join_the_loss_by_their_coefficients():
     assert both["loss"] == pytest.approx(plain["loss"] - 0.01 * plain["entropy"] + 0.3 * plain["reference_kl"])
 
 
+def test_the_gradient_is_that_of_the_loss_written_out_token_by_token():
+    ours, plain = (Reading(*(part.clone().requires_grad_() for part in NEW)) for _ in range(2))
+    token_ppo.losses_of(ours, BATCH, chosen(entropy_coefficient=0.01, kl_loss_coefficient=0.05))[0].backward()
+    total = torch.zeros(())
+    for m in range(6):
+        ratio = (plain.log_probs[m] - LOG_PROBS[m]).exp()
+        total = total + max(-BATCH.advantages[m] * ratio, -BATCH.advantages[m] * ratio.clamp(0.8, 1.2))
+        near = VALUES[m] + (plain.values[m] - VALUES[m]).clamp(-0.2, 0.2)
+        total = total + 0.05 * max((plain.values[m] - BATCH.returns[m]) ** 2, (near - BATCH.returns[m]) ** 2)
+        further = plain.log_probs[m] - REFERENCE[m]
+        total = total + 0.05 * ((-further).exp() - 1 + further) - 0.01 * plain.entropies[m]
+    total.backward()
+    for left, right in zip(ours, plain, strict=True):
+        torch.testing.assert_close(left.grad, right.grad)
+
+
 def test_a_reference_that_says_nothing_harms_only_a_kl_loss():
     nowhere = BATCH._replace(reference=torch.full_like(REFERENCE, float("nan")))
     for coefficient, finite in ((0.0, True), (0.1, False)):
         log_probs = NEW.log_probs.clone().requires_grad_()
         reading = NEW._replace(log_probs=log_probs)
-        token_ppo.losses_of(reading, nowhere, Settings(kl_loss_coefficient=coefficient))[0].backward()
+        token_ppo.losses_of(reading, nowhere, chosen(kl_loss_coefficient=coefficient))[0].backward()
         assert log_probs.grad.isfinite().all() == finite
 
 
@@ -168,6 +177,13 @@ class Table(nn.Module):
         return of
 
 
+def learn(net, tokens, batch, parts=1, seed=3, **given) -> dict[str, float]:
+    """The figures of an update of plain gradient descent."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    backward = net.backward(batch.lengths, tokens, parts)
+    return token_ppo.update(backward, optimizer, batch, chosen(**given), np.random.default_rng(seed))
+
+
 def example(responses=12, size=7):
     g = torch.Generator().manual_seed(0)
     lengths = torch.randint(1, 5, (responses,), generator=g)
@@ -180,24 +196,16 @@ def example(responses=12, size=7):
 def test_an_update_is_the_same_however_its_minibatches_are_cut():
     outcomes = []
     for parts in (1, 2, 5, 12):
-        tokens, batch = example()
-        net, settings = Table(7), Settings(epochs=3, minibatch_size=5, entropy_coefficient=0.1, kl_loss_coefficient=0.1)
-        backward = net.backward(batch.lengths, tokens, parts)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        figures = token_ppo.update(backward, optimizer, batch, settings, np.random.default_rng(3))
+        net, terms = Table(7), {"entropy_coefficient": 0.1, "kl_loss_coefficient": 0.1}
+        figures = learn(net, *example(), parts, epochs=3, minibatch_size=5, **terms)
         outcomes.append([*figures.values(), *net.logits.tolist(), *net.worth.tolist()])
     for outcome in outcomes[1:]:
         assert outcome == pytest.approx(outcomes[0], rel=1e-4, abs=1e-6)
 
 
 def test_every_response_is_learnt_from_once_an_epoch():
-    tokens, batch = example()
     net = Table(7)
-    settings = Settings(epochs=2, minibatch_size=4)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    figures = token_ppo.update(
-        net.backward(batch.lengths, tokens, 2), optimizer, batch, settings, np.random.default_rng()
-    )
+    figures = learn(net, *example(), parts=2, epochs=2, minibatch_size=4)
     for epoch in (net.read[:3], net.read[3:]):
         assert sorted(row for index in epoch for row in index) == list(range(12))
     assert figures["epochs"] == 2
@@ -215,7 +223,7 @@ def test_rewarded_tokens_become_likelier_and_values_come_closer():
             log_probs, values, _ = net.reading(tokens)
         batch = batch._replace(log_probs=log_probs, values=values)
         backward = net.backward(batch.lengths, tokens, 3)
-        token_ppo.update(backward, optimizer, batch, Settings(critic_coefficient=1.0), np.random.default_rng(step))
+        token_ppo.update(backward, optimizer, batch, chosen(critic_coefficient=1.0), np.random.default_rng(step))
     assert net.logits.softmax(0)[3] > 0.8
     assert net.worth[6] > net.worth[1] > 0.5
 
@@ -230,7 +238,7 @@ def test_a_policy_too_far_away_gets_no_gradient_but_momentum_goes_on():
         for each in (batch, far):
             before = net.logits.detach().clone()
             backward = net.backward(each.lengths, tokens, 1)
-            settings = Settings(ratio_threshold=threshold)
+            settings = chosen(ratio_threshold=threshold)
             figures = token_ppo.step(lambda loss: backward(torch.arange(12), loss), optimizer, each, settings)  # noqa: B023
         assert figures["ratio"] > 10 and figures["grad_norm"] > 0
         moved.append((net.logits.grad.norm().item(), (net.logits - before).norm().item()))
@@ -239,14 +247,8 @@ def test_a_policy_too_far_away_gets_no_gradient_but_momentum_goes_on():
 
 
 def test_no_further_epoch_after_the_kl_target():
-    tokens, batch = example()
     for target, expected in ((0.0, 1), (100.0, 4)):
-        net = Table(7)
-        settings = Settings(epochs=4, target_kl=target)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        backward = net.backward(batch.lengths, tokens, 1)
-        figures = token_ppo.update(backward, optimizer, batch, settings, np.random.default_rng())
-        assert figures["epochs"] == expected
+        assert learn(Table(7), *example(), epochs=4, target_kl=target)["epochs"] == expected
 
 
 def test_clipped_gradients_are_reported_as_they_were():
@@ -256,7 +258,7 @@ def test_clipped_gradients_are_reported_as_they_were():
         net = Table(7)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         backward = net.backward(batch.lengths, tokens, 1)
-        settings = Settings(max_grad_norm=limit)
+        settings = chosen(max_grad_norm=limit)
         figures = token_ppo.step(lambda loss: backward(torch.arange(12), loss), optimizer, batch, settings)  # noqa: B023
         total = torch.cat([net.logits.grad, net.worth.grad]).norm().item()
         norms.append((figures["grad_norm"], total))
@@ -267,27 +269,22 @@ def test_clipped_gradients_are_reported_as_they_were():
 def test_a_loss_that_is_no_number_changes_no_weight():
     tokens, batch = example()
     net = Table(7)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     broken = batch._replace(returns=torch.full_like(batch.returns, float("inf")))
     with pytest.raises(GroundlabError, match="use an lr below"):
-        token_ppo.update(net.backward(batch.lengths, tokens, 2), optimizer, broken, Settings(), np.random.default_rng())
+        learn(net, tokens, broken, parts=2)
     assert net.logits.tolist() == [0] * 7
 
     def spoilt(index, loss):
         net.backward(batch.lengths, tokens, 1)(index, loss)
         net.worth.grad[0] = float("nan")
 
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with pytest.raises(GroundlabError, match="use an lr below"):
-        token_ppo.update(spoilt, optimizer, batch, Settings(), np.random.default_rng())
+        token_ppo.update(spoilt, optimizer, batch, chosen(), np.random.default_rng())
     assert net.logits.tolist() == [0] * 7, "the loss is a number, its gradient is none"
 
 
 def test_an_update_of_nothing_but_one_response_is_one_step():
     tokens, batch = example()
-    one = select(batch, torch.tensor([4]))
-    net = Table(7)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     own = tokens[tokens_of(batch.lengths, torch.tensor([4]))]
-    settings = replace(Settings(), epochs=1)
-    figures = token_ppo.update(net.backward(one.lengths, own, 1), optimizer, one, settings, np.random.default_rng())
-    assert figures["grad_norm"] > 0
+    assert learn(Table(7), own, select(batch, torch.tensor([4])))["grad_norm"] > 0

@@ -1,13 +1,16 @@
 """A small dataset of the knowledge paper's kind, what its code was recorded to do, and a model of prepared replies."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fixed_replies import FixedReplies  # noqa: F401 - for tests of labelling
 
 from groundlab.core import storage
-from groundlab.papers.knowledge.dataset import Dataset, Episode, write
+from groundlab.papers.knowledge.dataset import Dataset, Episode, Segment, write
+from groundlab.papers.knowledge.observations import Windows, stack
 
 
 @cache
@@ -16,15 +19,32 @@ def recorded() -> dict:
     return storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")
 
 
-def write_data(folder: Path) -> Dataset:
-    """A dataset of two episodes, of views that a world can show."""
-    known = np.array([state["image"] for state in recorded()["minigrid"]["minigrid_synthetic_captions"]], np.uint8)
-    rng, episodes = np.random.default_rng(0), []
-    for length in (8, 20):
+def known_views() -> np.ndarray:
+    """Views that a world can show: those of the recording's hand-made states."""
+    return np.array([state["image"] for state in recorded()["minigrid"]["minigrid_synthetic_captions"]], np.uint8)
+
+
+def make_episodes(*lengths: int) -> list[Episode]:
+    """Episodes of views that a world can show; every other one succeeds."""
+    known, rng, made = known_views(), np.random.default_rng(0), []
+    for number, length in enumerate(lengths):
         views, actions = known[rng.integers(0, len(known), length + 1)], rng.integers(0, 7, length).astype(np.uint8)
-        episodes.append(Episode(views, actions, np.zeros(length, np.float32), False, True, 0, 0))
-    write(folder, episodes, {})
+        rewards, won = np.zeros(length, np.float32), number % 2 == 1
+        rewards[-1] = 0.5 * won
+        made.append(Episode(views, actions, rewards, won, not won, 100 + number, 1024 * (number // 2)))
+    return made
+
+
+def write_data(folder: Path) -> Dataset:
+    """A dataset of two episodes that earn nothing."""
+    plain = {"terminated": False, "truncated": True, "layout": 0, "snapshot": 0}
+    write(folder, [replace(each, rewards=0 * each.rewards, **plain) for each in make_episodes(8, 20)], {})
     return Dataset(folder)
+
+
+def windows_of(segments: list[Segment]) -> Windows:
+    """Stretches of equal length, as a potential reads them."""
+    return stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
 
 
 @pytest.fixture(scope="session")
@@ -36,16 +56,3 @@ def golden() -> dict:
 def data(tmp_path, monkeypatch) -> Dataset:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return write_data(tmp_path / "data")
-
-
-class FixedReplies:
-    """A chat model that gives prepared replies, the last one for ever, and remembers its prompts."""
-
-    model = "fixed"
-
-    def __init__(self, replies):
-        self._replies, self.prompts = list(replies), []
-
-    def reply(self, messages, sampling):
-        self.prompts.append([dict(message) for message in messages])
-        return self._replies[min(len(self.prompts), len(self._replies)) - 1]

@@ -157,22 +157,12 @@ def test_what_cannot_be_asked_is_told_in_one_line(words, line, groundlab):
 def test_a_server_is_asked_once_and_everything_is_kept(task, tmp_path, groundlab):
     """End to end over the loopback: the rule answers as the server, but for its last reply, which says nothing."""
 
-    def answer(handler, body):
-        prompt = body["messages"][-1]["content"]
-        serving.answer("I do not know" if len(server.requests) == 4 else answerers.by_rule(prompt))(handler, body)
+    def reply(prompt):
+        return "I do not know" if len(server.requests) == 4 else answerers.by_rule(prompt)
 
-    words = [
-        "evaluate",
-        "chat",
-        "--protocol",
-        f"babybench-{task}",
-        "--world",
-        "BabyAI-GoToLocal-v0",
-        "--layouts",
-        "0-3",
-    ]
+    words = f"evaluate chat --protocol babybench-{task} --world BabyAI-GoToLocal-v0 --layouts 0-3".split()
     words += ["--set", "maker=openai", "--model", "m", "--ledger", tmp_path / "ledger.jsonl", "--json", tmp_path / "j"]
-    with serving.ChatServer(answer) as server:
+    with serving.ChatServer(serving.rule(reply)) as server:
         outcomes = []
         for _ in range(2):
             code, printed, _ = groundlab(*words, "--base-url", server.base_url, "--record", tmp_path / "record")

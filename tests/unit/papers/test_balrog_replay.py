@@ -87,19 +87,9 @@ def test_what_a_step_did_is_read_off_the_grid():
     """A wall is walked into, a turn taken back, and nothing is picked up, dropped or toggled."""
     script = [1, 0, 3, 4, 5] + [2] * 8
     count = len(script)
-    made_up = replace(
-        PUBLISHED,
-        submission=np.array([0]),
-        kind=np.array([0]),
-        seed=np.array([3]),
-        mission=("",),
-        success=np.array([False]),
-        invalid=np.array([0]),
-        tokens=np.zeros((1, 2), int),
-        lengths=np.array([count]),
-        actions=np.array(script),
-        texts=np.zeros(count, int),
-    )
+    one = {"submission": 0, "kind": 0, "seed": 3, "success": False, "invalid": 0, "lengths": count}
+    many = {"actions": np.array(script), "texts": np.zeros(count, int), "tokens": np.zeros((1, 2), int)}
+    made_up = replace(PUBLISHED, mission=("",), **many, **{name: np.array([value]) for name, value in one.items()})
     effects = dict(zip(EFFECTS, replay(made_up, np.array([0]), 0).effects[0].tolist(), strict=True))
     assert effects["again"] == 1 and effects["idle"] == 2 and effects["toggled"] == 1 and effects["blocked"] == 0
     assert effects["wall"] >= 2 and sum(effects.values()) == count

@@ -1,29 +1,24 @@
 """The bot acts as the original's, and solves every level."""
 
-import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pytest
+import runs
 
 from groundlab import worlds
 from groundlab.core import storage
-from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.registry import Request
 from groundlab.papers.worlds import bot
-from groundlab.papers.worlds.settings import BotSettings
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "babyai_text.json"
 # Mean length and raw return of 300 episodes of the original's bot (docs/papers/glam-reference.md#env-11-14).
 RECORDED = {
-    "goto": (5.7, 0.920),
-    "pickup": (6.7, 0.906),
-    "open": (15.8, 0.889),
-    "putnext": (11.2, 0.921),
+    "goto": (5.7, 0.920), "pickup": (6.7, 0.906), "open": (15.8, 0.889), "putnext": (11.2, 0.921),
     "pick_up_seq_go_to": (12.2, 0.914),
-}
+}  # fmt: skip
 OTHER_MISSIONS = ("BabyAI-PickupLoc-v0", "BabyAI-BossLevel-v0")
 """Levels with words of place, to which the package of the recordings gave other missions than minigrid 3.2 does."""
 NO_PLAN = (
@@ -91,29 +86,8 @@ def test_the_bot_corrects_the_slips_of_another_agent():
     assert all(play_with_slips(env, seed, slips=0.3)[1] for seed in range(20))
 
 
-def test_a_mixed_world_is_played_in_all_its_kinds():
-    env = worlds.GridEnv("BabyAI-MixedTrainLocal-v0", kinds="per-episode")
-    missions = [env.reset(seed=layout)[0]["mission"].split()[0] for layout in range(30)]
-    assert {"go", "pick", "open", "put"} <= set(missions)
-    assert all(row["success"] for row in bot.play("BabyAI-MixedTrainLocal-v0", list(range(30))))
-
-
-def test_fewer_objects_are_an_option_of_the_reasoning_levels():
-    (with_none,) = bot.play("Reasoning-GoTo-v0", [3], num_dists=0)
-    (with_eight,) = bot.play("Reasoning-GoTo-v0", [3])
-    assert with_none["success"] and with_none != with_eight
-
-
 def test_a_run_stores_what_an_evaluation_gives(tmp_path):
-    settings = BotSettings(layouts="5-7").model_dump()
-    spec = RunSpec(method="bot", world="BabyAI-GoToLocal-v0", seed=0, settings=settings)
-    registry.execute(Run(tmp_path, spec))
-    stored = json.loads((tmp_path / "evaluation.json").read_text())
-    assert stored == bot.evaluate(Request("bot", spec.world, 0, settings))
+    stored = runs.evaluations(runs.executed(tmp_path, "bot", "BabyAI-GoToLocal-v0", layouts="5-7"))
+    assert stored == bot.evaluate(Request("bot", "BabyAI-GoToLocal-v0", 0, {"layouts": "5-7"}))
     assert [row["layout"] for row in stored[0]["rows"]] == [5, 6, 7]
     assert stored[0]["mean"]["success"] == 1
-
-
-def test_layouts_must_be_a_range():
-    with pytest.raises(ValueError, match="is no range"):
-        BotSettings(layouts="7-3")

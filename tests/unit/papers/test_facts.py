@@ -1,13 +1,11 @@
 """The comparison with minigrid counts nothing when all is equal, and notices every kind of difference."""
 
-import json
-
 import numpy as np
 import pytest
+import runs
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.registry import Request
 from groundlab.papers.worlds import minigrid_parity
@@ -19,6 +17,8 @@ WORLD = "BabyAI-PutNextLocal-v0"
 def test_it_runs_on_every_level_that_minigrid_has_too():
     (method,) = [method for _, method in registry.named("facts")]
     assert set(registry.worlds_of(method)) == {*worlds.names("grid")} & {*package_ids()}
+    with pytest.raises(GroundlabError, match="does not run on"):
+        registry.check_world("facts", "BabyAI-MixedTrainLocal-v0")
 
 
 def test_our_levels_are_minigrids_state_for_state():
@@ -60,15 +60,7 @@ def test_a_difference_in_any_field_is_counted(monkeypatch, field):
     assert counts["mismatches"] == counts[f"{field}_mismatches"] > 0
 
 
-def test_only_worlds_that_the_package_has_can_be_compared():
-    registry.check_world("facts", "BabyAI-GoToLocal-v0")
-    with pytest.raises(GroundlabError, match="does not run on"):
-        registry.check_world("facts", "BabyAI-MixedTrainLocal-v0")
-
-
 def test_a_run_stores_its_counts_as_one_row(tmp_path):
-    spec = RunSpec(method="facts", world=WORLD, seed=0, settings={"states": 50})
-    registry.execute(Run(tmp_path, spec))
-    (stored,) = json.loads((tmp_path / "evaluation.json").read_text())
+    (stored,) = runs.evaluations(runs.executed(tmp_path, "facts", WORLD, states=50))
     assert [stored] == minigrid_parity.evaluate(Request("facts", WORLD, 0, {"states": 50}))
     assert stored["rows"] == [{"layout": 0, **minigrid_parity.compare(WORLD, 50)}]

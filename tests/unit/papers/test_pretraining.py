@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import runs
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
@@ -22,19 +23,10 @@ SHIPPED = sorted(path.parent for path in MODELS.glob("*/recipe.json"))
 
 
 def tiny(family: str = "t5", **changes) -> Recipe:
-    stages = [
-        Stage(steps=32, most=3, topics={"sides": 1.0}),
-        Stage(steps=32, most=3, topics=dict.fromkeys(corpus.TOPICS, 1.0)),
-    ]
-    shape = Architecture(**TINY | {"family": family})
-    values = {
-        "name": "tiny",
-        "pieces": 400,
-        "batch_size": 8,
-        "probe_samples": 8,
-        "architecture": shape,
-        "stages": stages,
-    }
+    topics = {"sides": 1.0}, dict.fromkeys(corpus.TOPICS, 1.0)
+    values = {"name": "tiny", "pieces": 400, "batch_size": 8, "probe_samples": 8}
+    values["architecture"] = Architecture(**TINY | {"family": family})
+    values["stages"] = [Stage(steps=32, most=3, topics=each) for each in topics]
     return Recipe(**values | changes)
 
 
@@ -69,13 +61,6 @@ def test_a_stopped_pretraining_continues_to_the_weights_of_the_uninterrupted_one
     assert whole["probes"] == parts["probes"] and whole["temperature"] == parts["temperature"]
 
 
-@pytest.mark.slow
-def test_another_seed_gives_another_model_and_another_hash(pretrained, tmp_path):
-    (home, first), second = pretrained("t5"), pretrain(tiny(seed=1), tmp_path)
-    assert first["hash"] != second["hash"]
-    assert not torch.equal(weights(home)["shared.weight"], weights(tmp_path)["shared.weight"])
-
-
 @pytest.mark.parametrize("family", ["t5", "llama"])
 def test_a_stored_model_says_what_the_trained_one_said(family, pretrained):
     home, _ = pretrained(family)
@@ -89,9 +74,8 @@ def test_a_stored_model_says_what_the_trained_one_said(family, pretrained):
 def test_the_loss_falls_and_facts_are_learnt(tmp_path):
     stages = [Stage(steps=320, topics={"affordances": 1.0})]
     shape = Architecture(**TINY | {"width": 32, "layers": 2})
-    facts = pretrain(
-        tiny(architecture=shape, stages=stages, batch_size=32, probe_samples=100, learning_rate=3e-3), tmp_path
-    )
+    large = {"architecture": shape, "batch_size": 32, "probe_samples": 100, "learning_rate": 3e-3}
+    facts = pretrain(tiny(stages=stages, **large), tmp_path)
     assert facts["probes"]["affordances"] > 0.9 > facts["probes"]["binding: places, 8 things"]
 
 
@@ -106,17 +90,13 @@ def test_topics_left_out_are_never_drawn_and_the_others_take_their_place():
 @pytest.mark.slow
 def test_a_dose_is_a_share_of_the_steps(pretrained, tmp_path):
     pretrain(tiny(dose=0.5), tmp_path)
-    records = [
-        (home / "training" / "metrics.jsonl").read_text().splitlines() for home in (tmp_path, pretrained("t5")[0])
-    ]
-    assert [len(lines) for lines in records] == [2, 4]
+    assert [len(runs.records(home / "training")) for home in (tmp_path, pretrained("t5")[0])] == [2, 4]
 
 
 def test_a_stage_ends_early_once_its_loss_is_low_enough(tmp_path):
     first, second = tiny().stages
     pretrain(tiny(stages=[first.model_copy(update={"until_loss": 100.0}), second]), tmp_path)
-    stages = [json.loads(line)["stage"] for line in (tmp_path / "training" / "metrics.jsonl").read_text().splitlines()]
-    assert stages == [0, 1, 1]
+    assert [record["stage"] for record in runs.records(tmp_path / "training")] == [0, 1, 1]
 
 
 def test_held_out_inputs_are_never_trained_on():
@@ -127,24 +107,25 @@ def test_held_out_inputs_are_never_trained_on():
 def test_a_causal_model_is_asked_for_the_target_only():
     words = pretraining.train_tokenizer(tiny())
     model = build(Architecture(**TINY | {"family": "llama"}), len(words), 0)
-    samples = [
-        corpus.Sample("it is on your left, \n action:", "turn left", "affordances"),
-        corpus.Sample("red", "b", "x"),
-    ]
-    batch = probes.collate(model, words, samples)
+    told = corpus.Sample("it is on your left, \n action:", "turn left", "affordances")
+    batch = probes.collate(model, words, [told, corpus.Sample("red", "b", "x")])
     told = words("it is on your left, \n action: turn left")["input_ids"]
     assert batch["input_ids"][0].tolist() == [*told, 1]
     assert batch["labels"][0].tolist() == [probes.IGNORED] * (len(told) - 2) + [*told[-2:], 1]
     assert batch["attention_mask"][1].sum() == 3
 
 
-@pytest.mark.parametrize("family", ["t5", "llama"])
-def test_the_first_heads_begin_by_looking_one_and_three_tokens_back(family):
+def attentions(family: str, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What a model that has learnt nothing looks at, by layer: [rows, heads, 40, 40]."""
     model = build(Architecture(family=family, width=96, heads=4, head_width=32), 500, 0)
     model.set_attn_implementation("eager")
-    reader = model.encoder if family == "t5" else model.model
+    return (model.encoder if family == "t5" else model.model)(input_ids=ids, output_attentions=True).attentions
+
+
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_the_first_heads_begin_by_looking_one_and_three_tokens_back(family):
     ids = torch.randint(4, 500, (4, 40), generator=torch.Generator().manual_seed(0))
-    weights = reader(input_ids=ids, output_attentions=True).attentions[0].mean(0)  # [heads, 40, 40]
+    weights = attentions(family, ids)[0].mean(0)
     for head, offset in enumerate((-1, -3)):
         by_distance = {back: weights[head].diagonal(-back).mean().item() for back in range(8)}
         assert max(by_distance, key=by_distance.__getitem__) == -offset and by_distance[-offset] > 0.5
@@ -152,13 +133,10 @@ def test_the_first_heads_begin_by_looking_one_and_three_tokens_back(family):
 
 @pytest.mark.parametrize("family", ["t5", "llama"])
 def test_the_upper_heads_of_the_second_layer_begin_by_finding_the_same_word(family):
-    model = build(Architecture(family=family, width=96, heads=4, head_width=32), 500, 0)
-    model.set_attn_implementation("eager")
-    reader = model.encoder if family == "t5" else model.model
     rng = torch.Generator().manual_seed(0)
     ids = torch.stack([torch.randperm(400, generator=rng)[:40] + 4 for _ in range(32)])
     ids[:, 34:36] = ids[:, 4:6]  # the same two words
-    weights = reader(input_ids=ids, output_attentions=True).attentions[1][:, 2:, 35].mean(0)  # [2 heads, 40 places]
+    weights = attentions(family, ids)[1][:, 2:, 35].mean(0)  # [2 heads, 40 places]
     others = [place for place in range(40) if place not in (5, 35)]
     assert (weights[:, 5] > 5 * weights[:, others].mean(1)).all()
 
@@ -198,12 +176,12 @@ def test_every_shipped_recipe_is_valid(name):
 
 def test_a_tokenizer_is_learnt_from_all_topics_whatever_a_recipe_leaves_out_and_however_it_trains():
     other = tiny("llama", name="other", leave_out=["affordances"], dose=0.5, stages=tiny().stages[:1], batch_size=9)
-    assert pretraining.train_tokenizer(other).get_vocab() == pretraining.train_tokenizer(tiny()).get_vocab()
+    assert LEARN_WORDS(other).get_vocab() == LEARN_WORDS(tiny()).get_vocab()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def drawn_once(monkeypatch):
-    """What shipped models share is made once for all: the tokenizers that they began with, the questions of probes."""
+    """What models share is made once for all: the tokenizers that they began with, the questions of probes."""
     monkeypatch.setattr(pretraining, "train_tokenizer", lambda each: TRAINED(each.seed, each.pieces, each.dialogue))
     monkeypatch.setattr(probes, "_drawn", DRAWN)
 
@@ -213,6 +191,7 @@ def _train(seed: int, pieces: int, dialogue: tuple[str, ...], train=pretraining.
     return train(tiny(seed=seed, pieces=pieces, stages=[stage]))
 
 
+LEARN_WORDS = pretraining.train_tokenizer
 DRAWN, TRAINED = cache(probes._drawn), cache(_train)
 
 
@@ -221,17 +200,18 @@ def test_shipped_weights_are_under_sixteen_megabytes_in_all():
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_weights_belong_to_the_shipped_recipe(folder, drawn_once):
+def test_shipped_weights_belong_to_the_shipped_recipe(folder):
     stored = json.loads((folder / "recipe.json").read_text())
     recipe = load_recipe(stored["recipe"]["name"], seed=stored["recipe"]["seed"])
-    assert stored["hash"] == recipe.hash and stored["recipe"] == recipe.model_dump()
+    assert stored["hash"] == recipe.hash != load_recipe(recipe.name, seed=99).hash
+    assert stored["recipe"] == recipe.model_dump()
     assert stored["corpus"] == pretraining.fingerprint(recipe)
     assert folder.name == f"{recipe.name}-s{recipe.seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_weights_know_what_their_recipe_says(folder, drawn_once):
+def test_shipped_weights_know_what_their_recipe_says(folder):
     stored = json.loads((folder / "recipe.json").read_text())
     loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
     words, model = tokenizer.load(folder), loader.from_pretrained(folder)

@@ -3,15 +3,15 @@
 import json
 
 import pytest
+import runs
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, load_checkpoint
-from groundlab.papers import protocols, registry
+from groundlab.core.run import load_checkpoint
+from groundlab.papers import protocols
 from groundlab.papers.worlds import bot
 
 KINDS = ["goto", "pickup", "open", "putnext", "pick_up_seq_go_to"]
-TINY = {"num_envs": 2, "frames_per_env": 4, "frames": 8, "fixed_mission": ""}
 
 
 def test_a_kind_is_the_same_level_under_each_of_its_names():
@@ -38,19 +38,15 @@ def test_ten_episodes_of_each_kind_with_intervals_and_rows():
     assert json.loads(json.dumps(outcome)) == outcome
 
 
-def test_it_is_played_without_distractors():
+def test_it_is_played_without_distractors_and_solved_by_the_bot_but_not_by_chance():
     rows = protocols.play("balrog", "bot", layouts="0-3")["policies"][0]["rows"]
     steps = {row["kind"]: [each["steps"] for each in rows if each["kind"] == row["kind"]] for row in rows}
     for kind, played in steps.items():
         world = f"BabyAI-MixedTrainLocal-v0/{kind}"
         assert played == [row["steps"] for row in bot.play(world, [0, 1, 2, 3], 0)], kind
     assert steps["open"] != [row["steps"] for row in bot.play("BabyAI-MixedTrainLocal-v0/open", [0, 1, 2, 3])]
-
-
-def test_the_bot_solves_it_and_chance_does_not():
-    perfect = protocols.play("balrog", "bot", layouts="0-3")["policies"][0]["in_all"]
-    chance = protocols.play("balrog", "random", layouts="0-3")["policies"][0]["in_all"]
-    assert perfect["success"] == 100 and chance["success"] < 50 and perfect["steps"] < chance["steps"]
+    chance = protocols.play("balrog", "random", layouts="0-3")["policies"][0]["in_all"]["success"]
+    assert all(row["success"] for row in rows) and chance < 50
 
 
 def test_kinds_that_take_more_actions_than_an_agent_has_are_left_out_and_said_so():
@@ -79,17 +75,10 @@ def test_who_cannot_play_is_told_why_in_one_line(protocol, method, line):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "world", "settings"),
-    [
-        ("symbolic", "BabyAI-GoToLocalS8N4-v0", {"num_envs": 2, "frames_per_env": 4, "recurrence": 4, "frames": 8}),
-        ("glam", "BabyAI-GoToLocalS8N4-v0", TINY),
-    ],
-)
-def test_an_agent_trained_elsewhere_plays_it_from_its_checkpoint(method, world, settings, tmp_path):
-    spec = registry.resolve(method, world, 0, {"layouts": "0", **settings})
-    registry.execute(Run(tmp_path, spec))
-    trained = load_checkpoint(tmp_path)
+@pytest.mark.parametrize(("method", "more"), [("symbolic", {"recurrence": 4}), ("glam", {"fixed_mission": ""})])
+def test_an_agent_trained_elsewhere_plays_it_from_its_checkpoint(method, more, tmp_path):
+    tiny = {"num_envs": 2, "frames_per_env": 4, "frames": 8, "layouts": "0"}
+    trained = load_checkpoint(runs.executed(tmp_path, method, "BabyAI-GoToLocalS8N4-v0", **tiny, **more))
     outcome = protocols.play("balrog", method, dict(trained.spec.settings), "0", 0, trained)
     assert {policy["policy"] for policy in outcome["policies"]} >= {"sampled"}
     for policy in outcome["policies"]:

@@ -9,12 +9,8 @@ from groundlab.papers.worlds.reflex import ReflexPlayer, Sight, Thing, read, ref
 
 
 def test_an_observation_is_read_with_or_without_you_see():
-    words = [
-        "You carry a blue ball",
-        "a wall 2 steps left",
-        "You see a locked red door 1 step right and 2 steps forward",
-    ]
-    sights, hand = read(words)
+    door = "You see a locked red door 1 step right and 2 steps forward"
+    sights, hand = read(["You carry a blue ball", "a wall 2 steps left", door])
     assert hand == Thing("blue", "ball")
     assert sights == [Sight(Thing(None, "wall"), 0, -2), Sight(Thing("red", "door"), 2, 1)]
 

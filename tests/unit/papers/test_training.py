@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from runs import evaluations, records
 
 from groundlab.core.run import Run, RunSpec, Unfinished
 from groundlab.papers.training import Learner, evaluate_once, fit, train
@@ -59,10 +60,6 @@ def a_run(folder, **options) -> tuple[Run, list]:
     return Run(folder, SPEC, report=lambda progress: shown.append(progress), **options), shown
 
 
-def records(folder) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
 STEPS = [word for number in range(1, 5) for word in (f"step {number}", f"logged {number}")]
 
 
@@ -72,7 +69,7 @@ def test_a_training_begins_steps_evaluates_finishes_and_closes(tmp_path):
     assert learner.calls == ["begin", *STEPS, "evaluate", "finish", "close"]
     assert [record["iteration"] for record in records(tmp_path)] == [1, 2, 3, 4]
     assert [record["value"] for record in records(tmp_path)] == [1, 3, 6, 10]
-    assert json.loads((tmp_path / "evaluation.json").read_text()) == EVALUATIONS
+    assert evaluations(tmp_path) == EVALUATIONS
     assert [(each.step, each.total, each.figures) for each in shown] == [
         (number, 4, {"value": value}) for number, value in enumerate((1, 3, 6, 10), start=1)
     ]
@@ -107,15 +104,10 @@ def test_a_rule_is_evaluated_by_its_spec_in_one_step(tmp_path):
     asked, (run, shown) = [], a_run(tmp_path)
     evaluate_once(run, lambda request: asked.append(request) or EVALUATIONS)
     (request,) = asked
-    assert (request.method, request.world, request.seed, request.settings) == (
-        "always",
-        "SimpleDoorKey",
-        4,
-        SPEC.settings,
-    )
+    assert RunSpec(method=request.method, world=request.world, seed=request.seed, settings=request.settings) == SPEC
     assert records(tmp_path) == [{"iteration": 1, "success": 0.5, "steps": 3.0}]
     assert [(each.step, each.total, each.figures) for each in shown] == [(1, 1, {"success": 0.5})]
-    assert json.loads((tmp_path / "evaluation.json").read_text()) == EVALUATIONS
+    assert evaluations(tmp_path) == EVALUATIONS
     evaluate_once(a_run(tmp_path)[0], lambda request: EVALUATIONS)
     assert len(records(tmp_path)) == 1, "a kill after its only step leaves no second record"
 

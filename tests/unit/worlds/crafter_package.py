@@ -13,14 +13,8 @@ from crafter import objects
 from groundlab.worlds.crafter import rules, state
 from groundlab.worlds.crafter.vector import CrafterVectorEnv
 
-KINDS = {
-    objects.Player: rules.PLAYER,
-    objects.Cow: rules.COW,
-    objects.Zombie: rules.ZOMBIE,
-    objects.Skeleton: rules.SKELETON,
-    objects.Arrow: rules.ARROW,
-    objects.Plant: rules.PLANT,
-}
+NAMES = ("Player", "Cow", "Zombie", "Skeleton", "Arrow", "Plant")
+KINDS = {getattr(objects, name): getattr(rules, name.upper()) for name in NAMES}
 CLOCKS = {objects.Zombie: "cooldown", objects.Skeleton: "reload", objects.Plant: "grown"}
 
 

@@ -110,37 +110,26 @@ class Stream:
 def expected(streams: list[Stream], canvas: tuple[int, int]) -> dict[str, np.ndarray]:
     """What the references show, field by field [B, ...]."""
     envs = [stream.env for stream in streams]
-    return {
-        "grid": np.stack([stream.cells(canvas) for stream in streams]),
-        "image": np.stack([stream.observation["image"] for stream in streams]),
-        "direction": np.array([stream.observation["direction"] for stream in streams]),
-        "pose": np.array([(*env.agent_pos, env.agent_dir) for env in envs]),
-        "hand": np.array([stream.hand for stream in streams]),
-        "mission": np.array([stream.observation["mission"] for stream in streams]),
-        "steps": np.array([env.step_count for env in envs]),
-        "limit": np.array([env.max_steps for env in envs]),
-        "reward": np.array([stream.outcome[0] for stream in streams], float),
-        "terminated": np.array([stream.outcome[1] for stream in streams]),
-        "truncated": np.array([stream.outcome[2] for stream in streams]),
-    }
+    rewards, terminated, truncated = zip(*(stream.outcome for stream in streams), strict=True)
+    facts = {
+        "grid": [stream.cells(canvas) for stream in streams], "hand": [stream.hand for stream in streams],
+        "pose": [(*env.agent_pos, env.agent_dir) for env in envs],
+        "steps": [env.step_count for env in envs], "limit": [env.max_steps for env in envs],
+        "reward": rewards, "terminated": terminated, "truncated": truncated,
+    }  # fmt: skip
+    facts |= {name: [stream.observation[name] for stream in streams] for name in ("image", "direction", "mission")}
+    return {name: np.array(values) for name, values in facts.items()}
 
 
 def shown(env: worlds.GridVectorEnv, observations: dict, outcome: tuple) -> dict[str, np.ndarray]:
     """What the engine shows, field by field [B, ...]; `outcome` is (rewards, terminated, truncated)."""
     grids = env.grids
     return {
-        "grid": grids.cells,
-        "image": observations["image"],
-        "direction": observations["direction"],
-        "pose": grids.agents,
-        "hand": grids.carried[:, :2],
-        "mission": np.array(observations["mission"]),
-        "steps": grids.steps,
-        "limit": grids.max_steps,
-        "reward": outcome[0],
-        "terminated": outcome[1],
-        "truncated": outcome[2],
-    }
+        "grid": grids.cells, "image": observations["image"], "direction": observations["direction"],
+        "pose": grids.agents, "hand": grids.carried[:, :2], "mission": np.array(observations["mission"]),
+        "steps": grids.steps, "limit": grids.max_steps,
+        **dict(zip(("reward", "terminated", "truncated"), outcome, strict=True)),
+    }  # fmt: skip
 
 
 def assert_equal(name: str, streams: list[Stream], ours: dict, theirs: dict) -> None:

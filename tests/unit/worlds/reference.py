@@ -16,18 +16,9 @@ from gymnasium.utils import seeding
 from minigrid.core.constants import COLOR_NAMES
 from minigrid.core.roomgrid import RoomGrid
 from minigrid.core.world_object import Ball, Box, WorldObj
-from minigrid.envs.babyai.core import roomgrid_level
+from minigrid.envs.babyai.core import roomgrid_level, verifier
 from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
-from minigrid.envs.babyai.core.verifier import (
-    AfterInstr,
-    BeforeInstr,
-    GoToInstr,
-    Instr,
-    ObjDesc,
-    OpenInstr,
-    PickupInstr,
-    PutNextInstr,
-)
+from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, GoToInstr, ObjDesc, OpenInstr, PickupInstr
 
 from groundlab.worlds.adapters.minigrid_bot import PatientBot
 
@@ -82,17 +73,17 @@ class LocalLevel(RoomGridLevel):
         self.instrs = self._about_two(things) if pair else self._about_one(things)
         return reachable
 
-    def _about_one(self, things: list[WorldObj]) -> Instr:
+    def _about_one(self, things: list[WorldObj]) -> verifier.Instr:
         target = _desc(self._rand_elem(things))
         return GoToInstr(target) if self.kind == "goto" else PickupInstr(target)
 
-    def _about_two(self, things: list[WorldObj]) -> Instr:
+    def _about_two(self, things: list[WorldObj]) -> verifier.Instr:
         first, second = self._rand_elem(things), self._rand_elem(things)
         if _alike(first, second) and sum(_alike(first, thing) for thing in things) < 2:
             while _alike(first, second):
                 second = self._rand_elem(things)
         if self.kind == "putnext":
-            return PutNextInstr(_desc(first), _desc(second))
+            return verifier.PutNextInstr(_desc(first), _desc(second))
         pick_up = PickupInstr(_desc(first))
         then = (PickupInstr if self.kind == "pick_up_seq_pick_up" else GoToInstr)(_desc(second))
         order = self._rand_elem(["then", "after"]) if self.order == "drawn" else self.order
@@ -140,11 +131,7 @@ class OneObject(RoomGridLevel):
         self.instrs = self.verb(_desc(self._rand_elem(things)))
 
 
-_ONE_OBJECT = {
-    "GoToLocalS8N16": {"num_dists": 16},
-    "GoToFrench": {},
-    "PickupLocal": {"verb": PickupInstr},
-}
+_ONE_OBJECT = {"GoToLocalS8N16": {"num_dists": 16}, "GoToFrench": {}, "PickupLocal": {"verb": PickupInstr}}
 
 
 @dataclass(frozen=True)
@@ -223,14 +210,10 @@ _KNOWLEDGE_PAIRS = {
     "PurpleBallThenGreenKey": ("PurpleBall", "GreenKey"),
 }
 _REASONING_KINDS = {
-    "GoTo": ("goto", "train"),
-    "Pickup": ("pickup", "train"),
-    "Open": ("open", "train"),
-    "PutNext": ("putnext", "train"),
-    "PickUpSeqGoTo": ("pick_up_seq_go_to", "train"),
-    "GoToTest": ("goto", "test"),
-    "PickupTest": ("pickup", "test"),
-}
+    "GoTo": ("goto", "train"), "Pickup": ("pickup", "train"), "Open": ("open", "train"),
+    "PutNext": ("putnext", "train"), "PickUpSeqGoTo": ("pick_up_seq_go_to", "train"),
+    "GoToTest": ("goto", "test"), "PickupTest": ("pickup", "test"),
+}  # fmt: skip
 _SEQUENCES = {
     "PickUpSeqPickUpLocal": ("pick_up_seq_pick_up", "drawn"),
     "PickUpSeqGoToLocal": ("pick_up_seq_go_to", "drawn"),

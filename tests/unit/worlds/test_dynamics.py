@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from minigrid.core.constants import COLOR_TO_IDX, IDX_TO_COLOR, IDX_TO_OBJECT, OBJECT_TO_IDX
 from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
-from minigrid.core.world_object import Box, Door, Key, Wall, WorldObj
+from minigrid.core.world_object import Door, WorldObj
 from minigrid.minigrid_env import MiniGridEnv
 
 from groundlab import worlds
@@ -16,6 +15,20 @@ from groundlab.worlds.view import remember_view
 EPISODES_PER_WORLD = 60
 # More forward moves, pick-ups and toggles than a uniform draw, so that keys, boxes and doors are really used.
 ACTION_WEIGHTS = (0.12, 0.12, 0.38, 0.14, 0.06, 0.16, 0.02)
+
+
+def thing_of(cell: np.ndarray, content: np.ndarray) -> WorldObj:
+    """minigrid's object of our numbers, and what is in it."""
+    thing = WorldObj.decode(*map(int, cell))
+    thing.contains = WorldObj.decode(*map(int, content), 0)
+    return thing
+
+
+def numbers_of(thing: WorldObj | None) -> list[int]:
+    """Type and colour, those of what is in it, and its mark."""
+    if thing is None:
+        return [0, 0, 0, 0, 0]
+    return [*thing.encode()[:2], *numbers_of(thing.contains)[:2], getattr(thing, "mark", 0)]
 
 
 class Reference(MiniGridEnv):
@@ -29,20 +42,9 @@ class Reference(MiniGridEnv):
     def _gen_grid(self, width, height):
         grids = self._ours.grids
         self.grid = Grid(width, height)
-        for x, y in np.argwhere(grids.cells[0, :, :, 0] > 1):
-            kind, colour, state = (int(code) for code in grids.cells[0, x, y])
-            content = grids.contents[0, x, y]
-            self.grid.set(int(x), int(y), self._thing(IDX_TO_OBJECT[kind], IDX_TO_COLOR[colour], state, content))
-        self.agent_pos = tuple(int(v) for v in grids.agents[0, :2])
-        self.agent_dir = int(grids.agents[0, 2])
-
-    @staticmethod
-    def _thing(kind, colour, state, content) -> WorldObj:
-        if kind == "door":
-            return Door(colour, is_open=state == 0, is_locked=state == 2)
-        if kind == "box":
-            return Box(colour, contains=Key(IDX_TO_COLOR[int(content[1])]) if content[0] else None)
-        return Wall() if kind == "wall" else Key(colour)
+        for x, y in np.argwhere(grids.cells[0, :, :, 0] > 1).tolist():
+            self.grid.set(x, y, thing_of(grids.cells[0, x, y], grids.contents[0, x, y]))
+        self.agent_pos, self.agent_dir = (*grids.agents[0, :2].tolist(),), int(grids.agents[0, 2])
 
     def step(self, action):
         observation, _, terminated, truncated, info = super().step(action)
@@ -50,23 +52,6 @@ class Reference(MiniGridEnv):
         if action == self.actions.toggle and isinstance(front, Door) and front.is_open:
             return observation, self._reward(), True, False, info
         return observation, 0.0, terminated, truncated, info
-
-
-def in_hand(env: Reference) -> tuple[int, int]:
-    if env.carrying is None:
-        return 0, 0
-    return OBJECT_TO_IDX[env.carrying.type], COLOR_TO_IDX[env.carrying.color]
-
-
-def seen_by_minigrid(env: Reference) -> set[tuple[int, int]]:
-    """World coordinates of the cells in minigrid's view."""
-    _, mask = env.gen_obs_grid()
-    return {
-        (x, y)
-        for x in range(10)
-        for y in range(10)
-        if (at := env.relative_coords(x, y)) is not None and mask[at[0], at[1]]
-    }
 
 
 @pytest.mark.parametrize("world", ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey"))
@@ -84,10 +69,12 @@ def test_every_step_is_minigrids(world):
             _, expected_reward, expected_end, expected_limit, _ = reference.step(action)
             np.testing.assert_array_equal(ours.grids.cells[0], reference.grid.encode())
             assert (*ours.grids.agents[0],) == (*reference.agent_pos, reference.agent_dir)
-            assert tuple(ours.grids.carried[0, :2]) == in_hand(reference)
+            assert ours.grids.carried[0, :2].tolist() == numbers_of(reference.carrying)[:2]
             visible[:] = False
             remember_view(ours.grids.cells[0], ours.grids.agents[0], 3, visible)
-            assert {tuple(cell) for cell in np.argwhere(visible).tolist()} == seen_by_minigrid(reference)
+            mask = reference.gen_obs_grid()[1]
+            places = (reference.relative_coords(x, y) for x, y in np.ndindex(10, 10))
+            assert visible.ravel().tolist() == [at is not None and bool(mask[at]) for at in places]
             assert (reward, terminated, truncated and not terminated) == (
                 pytest.approx(expected_reward, abs=1e-12), expected_end, expected_limit and not expected_end,
             )  # fmt: skip
@@ -121,8 +108,8 @@ class Furnished(MiniGridEnv):
     def _gen_grid(self, width, height):
         self.grid, self.agent_pos, self.agent_dir = Grid(*self.SIZE), (*self.agent[:2],), int(self.agent[2])
         for x, y in np.argwhere(self.cells[:, :, 0] > 1).tolist():
-            thing = WorldObj.decode(*map(int, self.cells[x, y]))
-            thing.contains, thing.mark = WorldObj.decode(*map(int, self.contents[x, y]), 0), int(self.tracked[x, y, 0])
+            thing = thing_of(self.cells[x, y], self.contents[x, y])
+            thing.mark = int(self.tracked[x, y, 0])
             self.grid.set(x, y, thing)
 
     @property
@@ -130,20 +117,13 @@ class Furnished(MiniGridEnv):
         """Whether no cell lies ahead: minigrid's own grids end at walls, and its `step` fails there."""
         return not all(0 <= number < size for number, size in zip(self.front_pos, self.SIZE, strict=True))
 
-    @staticmethod
-    def numbers(thing: WorldObj | None) -> list[int]:
-        """Type and colour, those of what is in it, and its mark."""
-        if thing is None:
-            return [0, 0, 0, 0, 0]
-        return [*thing.encode()[:2], *Furnished.numbers(thing.contains)[:2], getattr(thing, "mark", 0)]
-
     def check(self):
         """The arrays say what minigrid's objects are."""
         assert (*self.agent,) == (*self.agent_pos, self.agent_dir)
         np.testing.assert_array_equal(self.cells, self.grid.encode())
-        assert self.hand.tolist() == self.numbers(self.carrying)
+        assert self.hand.tolist() == numbers_of(self.carrying)
         for x, y in np.ndindex(self.SIZE):
-            assert [*self.contents[x, y], *self.tracked[x, y]] == self.numbers(self.grid.get(x, y))[2:]
+            assert [*self.contents[x, y], *self.tracked[x, y]] == numbers_of(self.grid.get(x, y))[2:]
 
 
 def test_every_action_on_every_thing_is_minigrids():

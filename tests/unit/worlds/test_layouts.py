@@ -10,27 +10,17 @@ from groundlab.worlds.codes import BALL, COLOURS, TYPES, WALL
 from groundlab.worlds.pcg64 import integers, seed_row
 
 
-def objects_of(env: worlds.GridEnv) -> list[dict]:
-    """Every non-wall object of the hidden grid, as the golden file lists them."""
-    cells, contents = env.grids.cells[0], env.grids.contents[0]
-    found = []
-    for x, y in np.argwhere((cells[:, :, 0] > 1) & (cells[:, :, 0] != WALL)):
-        kind, colour = contents[x, y]
-        inside = f"{TYPES[kind]} {COLOURS[colour]}" if kind else None
-        thing = {"type": TYPES[cells[x, y, 0]], "color": COLOURS[cells[x, y, 1]]}
-        found.append({**thing, "pos": [int(x), int(y)], "contains": inside})
-    return found
-
-
-def described(things: list[dict]) -> list[tuple]:
-    return sorted((tuple(thing["pos"]), thing["type"], thing["color"], thing["contains"] or "") for thing in things)
-
-
 def test_layouts_are_the_originals(mediator_golden):
     for episode in mediator_golden["episodes"]:
         env = worlds.GridEnv(episode["task"])
         env.reset(seed=episode["seed"])
-        assert described(objects_of(env)) == described(episode["objects"])
+        cells, contents, found = env.grids.cells[0], env.grids.contents[0], []
+        for x, y in np.argwhere((cells[:, :, 0] > 1) & (cells[:, :, 0] != WALL)).tolist():
+            kind, colour = contents[x, y]
+            inside = f"{TYPES[kind]} {COLOURS[colour]}" if kind else None
+            found.append(([x, y], TYPES[cells[x, y, 0]], COLOURS[cells[x, y, 1]], inside))
+        told = [[thing[name] for name in ("pos", "type", "color", "contains")] for thing in episode["objects"]]
+        assert sorted(map(list, found), key=str) == sorted(told, key=str)
         assert env.grids.agents[0].tolist() == [*episode["agent_pos"], episode["agent_dir"]]
         walls = np.argwhere(env.grids.cells[0, :, :, 0] == WALL)
         assert (walls.max(0) + 1).tolist() == episode["room_size_xy"]

@@ -12,21 +12,12 @@ from groundlab.core.errors import GroundlabError
 from groundlab.worlds.adapters import minigrid_package as package
 
 WORLDS = ("MiniGrid-LockedRoom-v0", "MiniGrid-Empty-5x5-v0")
-SHORT = "MiniGrid-Empty-5x5-v0"  # its time limit is 100 steps
-ONWARDS = np.full(3, 6)  # "done", which changes nothing
+SHORT = "MiniGrid-Empty-5x5-v0"
 
 
 def same(ours: dict, env: int, theirs: dict) -> bool:
     kept = (ours["direction"][env], ours["mission"][env]) == (theirs["direction"], theirs["mission"])
     return kept and np.array_equal(ours["image"][env], theirs["image"])
-
-
-def to_the_limit(env) -> tuple:
-    """The result of the step on which all three environments of the short world run out of time."""
-    env.reset(seed=[3, 3, 5])
-    for _ in range(99):
-        assert not env.step(ONWARDS)[3].any()
-    return env.step(ONWARDS)
 
 
 def test_no_native_world_runs_through_the_package():
@@ -69,57 +60,12 @@ def test_minigrids_printing_is_silenced(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_next_step_autoreset_starts_an_episode_on_the_step_after_the_end():
-    env = worlds.make(SHORT, 3)
-    assert to_the_limit(env)[3].all()
-    _, rewards, terminated, truncated, _ = env.step(ONWARDS)
-    assert not (terminated | truncated).any() and not rewards.any()
-    assert [inner.step_count for inner in env.envs] == [0, 0, 0]
-
-
-def test_same_step_autoreset_hands_over_the_last_observation():
-    env = worlds.make(SHORT, 3, autoreset="same-step")
-    env.reset(seed=0)
-    env.step(np.array([1, 6, 6]))  # the first one turns right
-    for _ in range(99):
-        observations, _, _, truncated, info = env.step(ONWARDS)
-    assert truncated.all() and info["_final_obs"].all()
-    assert info["final_obs"]["direction"].tolist() == [1, 0, 0]
-    assert observations["direction"].tolist() == [0, 0, 0]
-    assert [inner.step_count for inner in env.envs] == [0, 0, 0]
-
-
-def test_without_autoreset_a_finished_environment_stands_still():
-    env = worlds.make(SHORT, 3, autoreset="disabled")
-    before = to_the_limit(env)[0]
-    after, rewards, terminated, truncated, _ = env.step(np.full(3, 1))
-    np.testing.assert_array_equal(before["direction"], after["direction"])
-    assert not rewards.any() and (terminated | truncated).all()
-    assert [inner.step_count for inner in env.envs] == [100, 100, 100]
-    env.reset(options={"reset_mask": np.array([False, True, False])})
-    assert [inner.step_count for inner in env.envs] == [100, 0, 100]
-
-
-def test_a_partial_reset_seeds_only_its_own():
-    env, plain = (package.PackageVectorEnv("BabyAI-BossLevel-v0", 3, seed=0) for _ in range(2))
-    env.reset(), plain.reset()
-    mask = np.array([True, False, False])
-    observations, _ = env.reset(seed=[9, 10, 11], options={"reset_mask": mask})
-    with redirect_stdout(io.StringIO()):
-        assert same(observations, 0, gym.make("BabyAI-BossLevel-v0").unwrapped.reset(seed=9)[0])
-    after, expected = env.reset()[0], plain.reset()[0]
-    np.testing.assert_array_equal(after["image"][1:], expected["image"][1:])
-    assert after["mission"][1:] == expected["mission"][1:]
-
-
 @pytest.mark.parametrize(
     ("mistake", "fix"),
     [
         (lambda: worlds.make(SHORT, 2).save(), "cannot be checkpointed; use one of `groundlab worlds`"),
         (lambda: worlds.make(SHORT, 0), "give at least 1"),
-        (lambda: worlds.make(SHORT, 2, autoreset="never"), "use one of next-step, same-step, disabled"),
         (lambda: worlds.make(SHORT, 2, kinds="per-episode"), "takes autoreset"),
-        (lambda: worlds.make(SHORT, 2).reset(seed=[1]), "1 seeds for 2 environments; give one each"),
         (lambda: worlds.make("MiniGrid-Emty-5x5-v0", 2), "unknown world 'MiniGrid-Emty-5x5-v0'"),
     ],
 )

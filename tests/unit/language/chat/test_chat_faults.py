@@ -78,6 +78,7 @@ def test_a_fault_ends_in_one_line_or_a_reply(name, outcomes):
     if fault.line is not None:
         times = "asked once" if fault.requests == 1 else "asked 2 times"
         assert times in outcome.line and re.search(fault.line, outcome.line), outcome.line
+        assert "'tiny'" in outcome.line and "http://127.0.0.1:" in outcome.line
         assert len(outcome.line) < LONGEST and outcome.line.isprintable()
     assert not pieces_of_the_key(outcome.line + outcome.ledger)
     assert outcome.seconds < LONGEST_WAIT
@@ -109,8 +110,9 @@ def test_https_where_there_is_none_is_told():
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b", "x" * 70, "127.0.0.1:1", "xn--a"])
 def test_a_host_that_nobody_has_is_one_line(host):
-    with pytest.raises(GroundlabError, match="asked once: no server answers there"):
-        Server("tiny", connection.Connection(f"http://{host}/v1", attempts=1)).reply(QUESTION, Sampling())
+    with pytest.raises(GroundlabError, match="asked 2 times: no server answers there"):
+        maker = Server("tiny", connection.Connection(f"http://{host}/v1", attempts=2, backoff=0.01))
+        maker.reply(QUESTION, Sampling())
 
 
 def test_counts_that_nobody_can_believe_do_not_stretch_a_budget(tmp_path):

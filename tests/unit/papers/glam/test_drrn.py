@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import runs
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.run import RunSpec
 from groundlab.learning.replay import Sequences
 from groundlab.papers import registry
 from groundlab.papers.episodes import select_env
@@ -117,24 +117,8 @@ def test_the_tokenizer_keeps_the_words_of_captions_whole_and_knows_every_letter(
         ["▁turn", "▁left"], ["▁turn", "▁right"], ["▁go", "▁forward"], ["▁pick", "▁up"], ["▁drop"], ["▁toggle"],
     ]  # fmt: skip
     tokens = tokenizer.encode("You see a grey key 12 steps left, \n Action 0: ").tokens
-    assert tokens == [
-        "▁You",
-        "▁see",
-        "▁a",
-        "▁grey",
-        "▁key",
-        "▁1",
-        "2",
-        "▁steps",
-        "▁left",
-        ",",
-        "▁Action",
-        "▁0",
-        ":",
-        "▁",
-    ]
-    invented = tokenizer.encode("Tu vois une boîte verte; the dax and the xolo").ids
-    assert 0 not in invented
+    assert "|".join(tokens) == "▁You|▁see|▁a|▁grey|▁key|▁1|2|▁steps|▁left|,|▁Action|▁0|:|▁"
+    assert 0 not in tokenizer.encode("Tu vois une boîte verte; the dax and the xolo").ids
 
 
 def test_training_the_tokenizer_repeats_itself_and_keeps_frequent_words():
@@ -147,39 +131,25 @@ def test_training_the_tokenizer_repeats_itself_and_keeps_frequent_words():
 
 
 def spec(world=WORLD, **settings) -> RunSpec:
-    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
-    return RunSpec(method="drrn", world=world, seed=0, settings=resolved)
+    return registry.resolve("drrn", world, 0, SMALL | settings)
 
 
-def test_histories_priorities_and_drifting_prompts_go_through_a_checkpoint(goes_on):
+def test_histories_priorities_and_drifting_prompts_go_through_a_checkpoint():
     changes = {"nbr_obs": 3, "priority_fraction": 0.25, "fidelity": {"prompt_drift": True}}
-    goes_on(lambda: DRRNLearner(spec(**changes)), updates=1)
+    runs.goes_on(lambda: DRRNLearner(spec(**changes)), updates=1)
 
 
 def test_a_run_remembers_all_its_frames_and_is_played_in_four_ways(tmp_path):
-    registry.execute(Run(tmp_path, spec()))
-    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [record["frames"] for record in records] == [48, 96, 144, 192]
-    assert [record["remembered"] for record in records] == [48, 96, 144, 192]
-    policies = [result["policy"] for result in json.loads((tmp_path / "evaluation.json").read_text())]
+    runs.executed(tmp_path, "drrn", WORLD, **SMALL)
+    counts = [(record["frames"], record["remembered"]) for record in runs.records(tmp_path)]
+    assert counts == [(frames, frames) for frames in (48, 96, 144, 192)]
+    policies = [result["policy"] for result in runs.evaluations(tmp_path)]
     assert policies == ["sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"]
 
 
 @pytest.mark.slow
 def test_it_learns_to_face_the_only_object_of_a_small_room():
-    """A room of 2 x 2 cells: episodes get shorter by a quarter and more of them succeed."""
-    learner = DRRNLearner(spec("BabyAI-GoToObjS4-v0", num_envs=16, layouts="0-49", fixed_mission="", batch_size=64))
-    before = learner.evaluate()[0]["mean"]
-    for number in range(1, 70):  # 3,312 frames
-        learner.train_step(number)
-    after = learner.evaluate()[0]["mean"]
-    assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
-
-
-def test_the_plan_knows_it():
-    assert registry.paper_of("drrn", WORLD) == "glam" and registry.get("drrn", WORLD).learns
-    with pytest.raises(GroundlabError, match="does not run on SimpleDoorKey"):
-        registry.check_world("drrn", "SimpleDoorKey")
+    runs.learns_the_smallest_room(lambda *world, **given: DRRNLearner(spec(*world, **given)), 69, batch_size=64)
 
 
 def test_our_recurrence_is_torchs_own_with_its_gradient():

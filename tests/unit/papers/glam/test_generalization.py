@@ -107,9 +107,8 @@ def always(index, settings):
 
 
 def test_generalisation_tests_can_have_layouts_of_their_own_and_the_agents_own_world_keeps_its_own():
-    settings = Settings(
-        layouts="0-2", test_layouts="7-8", tests=["fixed-mission adj_synonym"], fixed_mission="go to a key"
-    )
+    tests = {"tests": ["fixed-mission adj_synonym"], "fixed_mission": "go to a key"}
+    settings = Settings(layouts="0-2", test_layouts="7-8", **tests)
     results = evaluate(WORLD, 0, settings, always(2, settings))
     layouts = {result["policy"]: [row["layout"] for row in result["rows"]] for result in results}
     assert layouts["sampled"] == layouts["greedy fixed-mission"] == [0, 1, 2]

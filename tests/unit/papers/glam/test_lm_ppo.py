@@ -1,8 +1,7 @@
 """The agent as a run: it learns, it resumes to the same numbers, it is tested as it says."""
 
-import json
-
 import pytest
+import runs
 import torch
 
 from groundlab.core.errors import GroundlabError
@@ -18,8 +17,11 @@ def spec(resolved, method="glam", world=WORLD, seed=0, **given):
     return RunSpec(method=method, world=world, seed=seed, settings=resolved(method, world, **given))
 
 
-def metrics(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+@pytest.mark.parametrize("method", ["glam", "npae", "zero-shot", "cloning"])
+def test_an_unknown_model_names_the_command_that_fetches_it(method, tmp_path):
+    line = "^someone/flan-t6 is not on this machine; fetch it with: hf download someone/flan-t6$"
+    with pytest.raises(GroundlabError, match=line):
+        runs.executed(tmp_path, method, WORLD, model="someone/flan-t6")
 
 
 HISTORY = {"nbr_obs": 3, "action_list": True}
@@ -27,13 +29,13 @@ DROPOUT = {"fidelity": {"dropout": True}}
 
 
 @pytest.mark.parametrize(("method", "given"), [("glam", HISTORY), ("npe", DROPOUT)])
-def test_histories_and_dropout_go_through_a_checkpoint(method, given, resolved, goes_on):
-    goes_on(lambda: PPOLearner(spec(resolved, method, **given)))
+def test_histories_and_dropout_go_through_a_checkpoint(method, given, resolved):
+    runs.goes_on(lambda: PPOLearner(spec(resolved, method, **given)))
 
 
 def test_each_update_leaves_a_record(resolved, tmp_path):
     registry.execute(Run(tmp_path, spec(resolved, probe_template=1)))
-    records = metrics(tmp_path)
+    records = runs.records(tmp_path)
     assert [record["frames"] for record in records] == [32, 64, 96, 128, 160]
     for record in records:
         assert {"episodes", "entropy", "loss", "policy_loss", "value_loss", "grad_norm", "kl"} <= record.keys()
@@ -42,21 +44,12 @@ def test_each_update_leaves_a_record(resolved, tmp_path):
     assert records[0]["probe"] != records[1]["probe"]
 
 
-def test_the_evaluation_has_both_ways_of_playing_the_control_and_every_test(resolved):
-    tests = ["synonyms", "no_meaning_words", "BabyAI-GoToObjS6-v1 fixed-mission"]
-    results = PPOLearner(spec(resolved, tests=tests)).evaluate()
-    assert [result["policy"] for result in results] == [
-        *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission"),
-        *("sampled synonyms", "sampled no_meaning_words", "sampled BabyAI-GoToObjS6-v1 fixed-mission"),
-    ]
-
-
 @pytest.mark.slow
 def test_an_agent_with_an_action_head_learns_a_tiny_room(resolved, tmp_path):
     sizes = {"num_envs": 16, "frames_per_env": 16, "batch_size": 64, "epochs": 3, "frames": 3072}
     asked = spec(resolved, "npae", lr=2e-3, fixed_mission="", layouts="0-99", **sizes)
     registry.execute(Run(tmp_path, asked))
-    trained = json.loads((tmp_path / "evaluation.json").read_text())[0]["mean"]
+    trained = runs.evaluations(tmp_path)[0]["mean"]
     untrained = PPOLearner(asked).evaluate()[0]["mean"]
     assert trained["return"] > untrained["return"] + 0.3
 
@@ -113,7 +106,7 @@ def test_other_action_names_are_scored_with_the_same_weights(method, resolved):
 
 def test_zero_shot_is_the_pretrained_model_at_both_temperatures(resolved, tmp_path):
     registry.execute(Run(tmp_path, spec(resolved, "zero-shot", tests=["adj_synonym"])))
-    results = json.loads((tmp_path / "evaluation.json").read_text())
+    results = runs.evaluations(tmp_path)
     assert [result["policy"] for result in results] == [
         *("sampled", "greedy", "sampled fixed-mission", "greedy fixed-mission", "sampled adj_synonym"),
         *("sampled temperature-1", "sampled fixed-mission temperature-1"),

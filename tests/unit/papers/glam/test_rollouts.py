@@ -1,4 +1,4 @@
-"""Rollouts are the original's, prompt by prompt and advantage by advantage, and go on from a checkpoint."""
+"""Rollouts are the original's, prompt by prompt and advantage by advantage."""
 
 import json
 import zlib
@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from groundlab import worlds
 from groundlab.papers.glam.episodes import EnvStream
 from groundlab.papers.glam.policy import Reader
 from groundlab.papers.glam.ppo import Collector, Settings
-from groundlab.worlds import GridVectorEnv
 
 RECORDED = json.loads((Path(__file__).parents[3] / "golden" / "glam_rollout_gae.json").read_text())
 WORLD = "BabyAI-GoToLocalS8N4-v0"
@@ -96,19 +94,3 @@ def test_a_time_limit_may_be_bootstrapped_with_the_observation_that_it_cut_off()
     assert (difference[[0, 1, 2, 5, 6, 7, 13, 14, 15]] == 0).all(), "rewarded ends and open ones are as they were"
     assert bootstrapped.prompts == plain.prompts
     assert [row["success"] for row in bootstrapped.episodes] == [1.0, 0.0, 0.0]
-
-
-def real_collector():
-    settings = Settings(num_envs=3, frames_per_env=40, nbr_obs=3)
-    envs = GridVectorEnv(worlds.find(WORLD), 3, autoreset="same-step")
-    return Collector(EnvStream(envs, [5, 6, 7]), Reader(3, WORLD, settings), settings)
-
-
-def test_a_loaded_collector_goes_on_where_the_saved_one_was():
-    collector, other = real_collector(), real_collector()
-    collector.collect(policy, np.random.default_rng(1))
-    other.load_state(collector.state())
-    first, second = (each.collect(policy, np.random.default_rng(2)) for each in (collector, other))
-    assert first.prompts == second.prompts and first.episodes == second.episodes
-    assert torch.equal(first.advantages, second.advantages)
-    assert len(first.episodes) > 0

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import runs
 import torch
 from torch import nn
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.run import RunSpec
 from groundlab.learning import ppo
 from groundlab.papers import registry
 from groundlab.papers.episodes import play_layouts
@@ -26,8 +27,7 @@ SMALL = {"num_envs": 4, "frames_per_env": 6, "recurrence": 3, "batch_size": 12, 
 
 
 def spec(world=WORLD, **settings) -> RunSpec:
-    resolved = Settings(**{**SMALL, **settings}).model_dump(mode="json")
-    return RunSpec(method="symbolic", world=world, seed=0, settings=resolved)
+    return registry.resolve("symbolic", world, 0, SMALL | settings)
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +86,6 @@ def test_the_network_has_the_originals_parameters(actions, parameters):
     assert sum(parameter.numel() for parameter in ACModel(actions).parameters()) == parameters
 
 
-def test_a_view_shrinks_to_two_by_two_before_the_instruction_meets_it():
-    assert ACModel().image_conv(torch.zeros(1, 3, 7, 7)).shape == (1, 128, 2, 2)
-
-
 def test_linear_layers_begin_with_rows_of_length_one():
     for module in symbolic.build_network(0, 6).modules():
         if isinstance(module, nn.Linear):
@@ -98,10 +94,8 @@ def test_linear_layers_begin_with_rows_of_length_one():
 
 
 def test_missions_are_read_to_their_last_word_whatever_their_neighbours():
-    network, missions = (
-        symbolic.build_network(0, 6),
-        ["open the door", "go to a red ball after you pick up the grey key"],
-    )
+    network = symbolic.build_network(0, 6)
+    missions = ["open the door", "go to a red ball after you pick up the grey key"]
     with torch.no_grad():
         together = network._read(word_numbers(missions))
         alone = torch.cat([network._read(word_numbers([mission])) for mission in missions])
@@ -125,9 +119,8 @@ def test_experience_is_each_environments_own_and_continues_its_memory():
     learner.network.eval()  # so that a step can be repeated alone
     experience = learner.collect(np.random.default_rng(0))
     assert len(experience.actions) == 4 * 80 and (experience.masks == 0).sum() > 2
-    log_probs, values, memory = learner.network(
-        experience.images, experience.words, experience.memories * experience.masks
-    )
+    read = experience.images, experience.words, experience.memories * experience.masks
+    log_probs, values, memory = learner.network(*read)
     torch.testing.assert_close(values, experience.values, atol=1e-5, rtol=1e-4)
     chosen = log_probs.gather(1, experience.actions[:, None])[:, 0]
     torch.testing.assert_close(chosen, experience.log_probs, atol=1e-5, rtol=1e-4)
@@ -209,16 +202,10 @@ def test_tests_do_not_depend_on_how_many_are_played_together():
 @pytest.mark.slow
 def test_it_learns_to_face_the_only_object_of_a_small_room():
     sizes = {name: Settings.model_fields[name].default for name in ("frames_per_env", "recurrence", "batch_size")}
-    learner = SymbolicLearner(spec("BabyAI-GoToObjS4-v0", **sizes, num_envs=16, layouts="0-99", fixed_mission=""))
-    before = learner.evaluate()[0]["mean"]
-    for number in range(1, 9):
-        learner.train_step(number)
-    after = learner.evaluate()[0]["mean"]
-    assert after["steps"] < 0.75 * before["steps"] and after["success"] > before["success"]
+    runs.learns_the_smallest_room(lambda *world, **given: SymbolicLearner(spec(*world, **given)), 8, **sizes)
 
 
 def test_settings_that_contradict_each_other_are_told(tmp_path):
-    with pytest.raises(GroundlabError, match="recurrence 4 does not divide frames_per_env 6"):
-        registry.execute(Run(tmp_path / "a", spec(recurrence=4)))
-    with pytest.raises(GroundlabError, match="reads no prompt"):
-        registry.execute(Run(tmp_path / "b", spec(tests=["adj_synonym"])))
+    for given, line in (({"recurrence": 4}, "recurrence 4 does not divide"), ({"tests": ["synonyms"]}, "no prompt")):
+        with pytest.raises(GroundlabError, match=line):
+            runs.executed(tmp_path / line, "symbolic", WORLD, **SMALL | given)

@@ -1,10 +1,10 @@
 """Background knowledge in Crafter: its pictures are played from, its captions are looked up, its tasks are counted."""
 
-import json
-
 import numpy as np
 import pytest
+import runs
 import torch
+from runs import evaluations, records
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -39,9 +39,9 @@ def test_grids_are_seen_as_before():
     assert adapter_for("Crafter-Text-EatCow") is CRAFTER and len(CRAFTER.actions) == 20
 
 
-def test_shaping_and_curiosity_go_through_a_checkpoint(goes_on):
+def test_shaping_and_curiosity_go_through_a_checkpoint():
     settings = PPOSettings.model_validate({**SMALL, **COLLECTION})
-    goes_on(lambda: PPO(WORLD, 0, settings, RandomPotential(0)), updates=1)
+    runs.goes_on(lambda: PPO(WORLD, 0, settings, RandomPotential(0)), updates=1)
 
 
 @pytest.fixture
@@ -49,39 +49,35 @@ def sources(tmp_path):
     """What two labellers leave."""
     torch.manual_seed(0)
     bk_pref.store(tmp_path / "preference", PreferenceTransformer(CRAFTER.shape, len(CRAFTER.actions)))
-    caption = (
-        "Step 1: You see: water at 1 steps to your left.You face water at your front. You choose the action: drink."
-    )
+    seen = "You see: water at 1 steps to your left.You face water at your front."
+    caption = f"Step 1: {seen} You choose the action: drink."
     bk_goal.store(tmp_path / "goals", GoalLibrary([caption], [["Drink water."]]))
     return {"preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
 
 
 def run(folder, **given):
     settings = agent.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
-    registry.check_world("knowledge", WORLD)
     registry.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return folder
 
 
 @pytest.mark.parametrize("form", ["none", "random", "preference", "goals"])
 def test_every_form_but_code_shapes_a_run(tmp_path, sources, form):
-    records = run(tmp_path / "run", form=form, source=sources.get(form), threshold=-1.0)
-    assert (max(record["shaping"] for record in records) > 0) == (form != "none")
-    evaluations = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert [row["policy"] for row in evaluations] == ["argmax", "sampled"]
-    rows = [row for each in evaluations for row in each["rows"]]
+    folder = run(tmp_path / "run", form=form, source=sources.get(form), threshold=-1.0)
+    assert (max(record["shaping"] for record in records(folder)) > 0) == (form != "none")
+    assert [each["policy"] for each in evaluations(folder)] == ["argmax", "sampled"]
+    rows = [row for each in evaluations(folder) for row in each["rows"]]
     assert all(row["success"] == ("collect_drink" in row["achievements"]) == (row["return"] == 1.0) for row in rows)
 
 
-@pytest.mark.parametrize("form", ["oracle", "code"])
-def test_what_is_for_grids_says_so(tmp_path, form):
-    with pytest.raises(GroundlabError, match="use none, random, preference or goals"):
-        run(tmp_path / "run", form=form)
+OTHERS, FITTING = "use none, random, preference or goals", "is a dataset of other worlds; set dataset=crafter-reward"
+FOR_GRIDS = [({"form": "oracle"}, OTHERS), ({"form": "code"}, OTHERS)]
+FOR_GRIDS += [({"form": "goals", "maker": "recorded"}, FITTING), ({"form": "preference", "maker": "scripted"}, FITTING)]
 
 
-@pytest.mark.parametrize("given", [{"form": "goals", "maker": "recorded"}, {"form": "preference", "maker": "scripted"}])
-def test_another_games_dataset_says_which_one_fits(tmp_path, given):
-    with pytest.raises(GroundlabError, match="is a dataset of other worlds; set dataset=crafter-reward"):
+@pytest.mark.parametrize(("given", "line"), FOR_GRIDS)
+def test_what_is_for_grids_says_what_fits(tmp_path, given, line):
+    with pytest.raises(GroundlabError, match=line):
         run(tmp_path / "run", **given)
 
 

@@ -1,12 +1,11 @@
 """Knowledge of Crafter: lives are stored in little room and come back whole, and they are labelled as stated."""
 
-import json
 import re
 import shlex
-import shutil
 
 import numpy as np
 import pytest
+import runs
 import torch
 
 from groundlab.core.errors import GroundlabError, Unfinished
@@ -18,12 +17,10 @@ from groundlab.papers.knowledge.captions import PICTURE, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
-from groundlab.papers.knowledge.settings import folder_of, ledger
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
 from groundlab.worlds.crafter.view import describe
 
 WORLD = "Crafter-Text-Reward"
-KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 CALM = "health: 9/9, food: 9/9, drink: 9/9, energy: 9/9"
 THIRST = CALM.replace("drink: 9", "drink: 3")
 
@@ -33,30 +30,18 @@ def lives():
     return labelling.dataset("crafter-reward")
 
 
-def play(seeds, snapshot=0):
-    torch.manual_seed(0)
-    agent = TwoHeadedAgent(CRAFTER.shape, len(CRAFTER.actions), "small")
-    return rnd.record_episodes(agent, WORLD, seeds, snapshot, np.random.default_rng(0))
-
-
 # --- The dataset
 
 
-def test_the_dataset_that_ships_is_small_and_its_lives_come_to_more_and_more(lives):
-    assert sum(file.stat().st_size for file in lives.folder.iterdir()) < 400_000 and len(lives) == 60
-    found = list(lives.card["snapshots"].values())
-    assert [part["episodes"] for part in found] == [20, 20, 20]
-    assert found[0]["return"] < found[1]["return"] < found[2]["return"]
-    assert "success" not in found[0]  # a life that ends has not succeeded
+def test_the_card_says_which_command_collected_the_lives(lives):
     assert lives.card["recipe"].startswith("groundlab run rnd --world Crafter-Text-Reward --seed 0 ")
 
 
 def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_its_captions(lives):
     episodes = [lives.episode(number) for number in range(len(lives))]
     seen = {}
-    for moment in dataset.replay_crafter(
-        WORLD, [each.layout for each in episodes], [each.actions for each in episodes]
-    ):
+    played = [each.layout for each in episodes], [each.actions for each in episodes]
+    for moment in dataset.replay_crafter(WORLD, *played):
         for life, view in zip(moment.episodes.tolist(), moment.views, strict=True):
             np.testing.assert_array_equal(readable(view), episodes[life].views[moment.step])
             seen[life, moment.step] = describe(readable(view))
@@ -79,8 +64,7 @@ def looks(view):
     return len(np.unique(cells.reshape(63, -1), axis=0))
 
 
-def test_lives_come_back_with_the_pictures_that_were_shown_by_night_too(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_lives_come_back_with_the_pictures_that_were_shown_by_night_too(tmp_path, own_cache):
     actions = np.random.default_rng(1).integers(0, 5, 260).astype(np.uint8)  # moves: this player gets into the night
     envs = CRAFTER.make(WORLD, 1, "disabled")
     shown, ended, rewards = [CRAFTER.view(envs.reset(seed=[13])[0])[0]], False, []
@@ -96,12 +80,14 @@ def test_lives_come_back_with_the_pictures_that_were_shown_by_night_too(tmp_path
     write(tmp_path / "data", [episode], {"world": WORLD})
     data = Dataset(tmp_path / "data")
     np.testing.assert_array_equal(data.segment(0, 0, taken).views, np.stack(shown))
+    back = vars(data.episode(0)) | {"views": episode.views}
+    for name, value in vars(episode).items():
+        np.testing.assert_array_equal(back[name], value, err_msg=name)
     assert looks(shown[1]) < 10 and looks(shown[210]) > 50  # by night no two cells look the same
     assert (tmp_path / "data" / "arrays.npz").stat().st_size < 50_000 < np.stack(shown).nbytes / 50
 
 
-def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, own_cache):
     first = lives.episode(0)
     views = first.views.copy()
     views[3, 0] += 1
@@ -113,29 +99,6 @@ def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, monkeypat
     assert not list((tmp_path / "cache").rglob("pictures.npy"))
 
 
-def test_recorded_lives_come_back_as_they_were(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = play([5, 6])
-    rnd.write_with_coverage(tmp_path / "data", made, {"world": WORLD})
-    data = Dataset(tmp_path / "data")
-    for number, episode in enumerate(made):
-        back = data.episode(number)
-        for name in ("views", "actions", "rewards"):
-            np.testing.assert_array_equal(getattr(back, name), getattr(episode, name))
-        assert (back.layout, back.terminated, back.truncated) == (episode.layout, episode.terminated, episode.truncated)
-    again = play([5, 6])
-    assert all(np.array_equal(one.actions, other.actions) for one, other in zip(made, again, strict=True))
-
-
-def test_a_broken_dataset_of_lives_is_one_clear_line(lives, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shutil.copytree(lives.folder, tmp_path / "data")
-    packed = tmp_path / "data" / "arrays.npz"
-    packed.write_bytes(packed.read_bytes()[:-7])
-    with pytest.raises(GroundlabError, match="is missing or broken; copy or collect the dataset again"):
-        Dataset(tmp_path / "data")
-
-
 def collection(folder, stop=lambda: False):
     given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
     settings = rnd.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
@@ -143,8 +106,7 @@ def collection(folder, stop=lambda: False):
     registry.execute(Run(folder, spec, stop=stop))
 
 
-def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, own_cache):
     collection(tmp_path / "straight")
     with pytest.raises(Unfinished):
         collection(tmp_path / "stopped", stop=lambda: True)
@@ -173,20 +135,6 @@ def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
     assert "Crafter" in asked[0]["content"] and "You face" in asked[1]["content"]
     actions = re.findall(r"You choose the action: (.*)\.$", asked[1]["content"], re.MULTILINE)
     assert len(actions) == 10 and set(actions) <= set(VERBS)
-
-
-def test_the_ledger_answers_every_prompt_and_nothing_else_and_says_who_wrote_it(lives, tmp_path):
-    lines = [json.loads(line) for line in ledger("goals", "crafter-reward").read_text().splitlines()]
-    for line in lines:
-        assert set(line) == KEYS and line["source"] == "hand-written, reviewed" and line["model"] == "hand-written"
-        assert line["tokens"] is None and line["cost"] == 0
-    asked = labelling.Labelling("goals", tmp_path, dataset=folder_of("crafter-reward"))
-    report = labelling.label(asked, lives)
-    assert report.account.replies == 0 and report.summary.startswith(
-        "16 goals for 40 stretches of play (0 without a list)"
-    )
-    assert len(lines) == len({line["key"] for line in lines}) == asked.settings.rounds <= 60
-    assert json.loads((tmp_path / "labelling.json").read_text())["knowledge"] == "hand-written knowledge"
 
 
 def test_goals_are_about_things_of_their_stretch_without_numbers(lives, tmp_path):
@@ -225,17 +173,12 @@ def test_a_model_that_only_scores_does_not_judge_lives(lives, tmp_path):
 # --- The rule
 
 
-def step(seen, action):
-    return f"Step 1: {seen} You choose the action: {action}.\n"
-
-
 def told(first, action, last):
-    return f"Agent history:\n{step(first, action)}Current observation: {last}. \n"
+    step = f"Step 1: {first} You choose the action: {action}.\n"
+    return f"Agent history:\n{step}Current observation: {last}. \n"
 
 
-def sight(
-    near="grass at 1 steps to your left", faced="grass", status=CALM, owned="You have nothing in your inventory."
-):
+def sight(near="grass at 1 steps to your left", faced="grass", status=CALM, owned="You have nothing."):
     return f"You see: {near}.You face {faced} at your front. Your status: {status}. {owned}"
 
 
@@ -285,24 +228,17 @@ def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
     assert reply.split("\n") == [f"- {goal}" for goal in goals]
 
 
-def labels(lives, error, seed=0):
-    judge = scripted.scripted_judge(error, 0, CRAFTER)
-    return bk_pref.judge(judge, lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), seed).labels
-
-
-def test_labels_are_the_same_every_time_follow_the_rule_and_err_as_stated(lives):
-    true = labels(lives, 0.0)
-    judged = bk_pref.judge(
-        scripted.scripted_judge(0.0, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, bk_pref.LabelSettings(pairs=300), 0
+def test_labels_follow_the_rule_and_err_as_stated(lives):
+    settings = bk_pref.LabelSettings(pairs=300)
+    true, noisy = (
+        bk_pref.judge(scripted.scripted_judge(error, 0, CRAFTER), lambda n: Sampling(0.5, n), lives, settings, 0)
+        for error in (0.0, 0.2)
     )
-    assert true == judged.labels and labels(lives, 0.2) == labels(lives, 0.2)
-    for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
-        a, b = (
-            scripted.score_crafter_segment(trajectory(part.captions, part.actions.tolist(), tuple(VERBS)))
-            for part in (one, other)
-        )
+    for one, other, label in zip(true.first, true.second, true.labels, strict=True):
+        told = (trajectory(part.captions, part.actions.tolist(), tuple(VERBS)) for part in (one, other))
+        a, b = map(scripted.score_crafter_segment, told)
         assert label == (0.5 if a == b else float(b > a))
-    decided = [pair for pair in zip(true, labels(lives, 0.2), strict=True) if pair[0] != 0.5]
+    decided = [pair for pair in zip(true.labels, noisy.labels, strict=True) if pair[0] != 0.5]
     assert np.mean([one != other for one, other in decided]) == pytest.approx(0.2, abs=0.07)
     assert len(decided) > 200
 
@@ -310,18 +246,10 @@ def test_labels_are_the_same_every_time_follow_the_rule_and_err_as_stated(lives)
 # --- Training
 
 
-def test_the_small_networks_are_an_eighth_of_the_papers_and_see_every_cell():
-    small, paper = (
-        forward_flops(TwoHeadedAgent(CRAFTER.shape, 20, size), CRAFTER.shape) for size in ("small", "paper")
-    )
+def test_the_small_networks_are_an_eighth_of_the_papers():
+    sizes = (TwoHeadedAgent(CRAFTER.shape, 20, size) for size in ("small", "paper"))
+    small, paper = (forward_flops(agent, CRAFTER.shape) for agent in sizes)
     assert small == 1_036_128 and small < paper / 8
-    agent = TwoHeadedAgent(CRAFTER.shape, 20, "small")
-    picture = torch.zeros(1, *CRAFTER.shape)
-    for x in range(0, 63, 7):
-        for y in range(0, 63, 7):
-            changed = picture.clone()
-            changed[0, :, y : y + 7, x : x + 7] = 1.0
-            assert (agent.network(changed) != agent.network(picture)).any()
 
 
 def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalise(lives):
@@ -341,17 +269,10 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_run_is_shaped_by_what_ships(tmp_path, form):
+def test_a_run_is_shaped_by_what_ships_and_names_what_it_reads(tmp_path, form):
     small = {"network": "small", "num_envs": 2, "frames_per_env": 8, "iterations": 3, "layouts": "0-0"}
     given = {**small, "form": form, "dataset": "crafter-reward", **FORMS[form]}
-    settings = agent.Settings.model_validate(given).model_dump()
-    spec = RunSpec(method="knowledge", world="Crafter-Text-EatCow", seed=0, settings=settings)
-    registry.execute(Run(tmp_path, spec))
-    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    records = runs.records(runs.executed(tmp_path, "knowledge", "Crafter-Text-EatCow", **given))
     assert max(record["shaping"] for record in records) > 0
-
-
-def test_a_run_names_the_dataset_and_the_ledger_that_it_reads():
-    given = {"form": "goals", "maker": "recorded", "dataset": "crafter-reward"}
     files = {file.name for file in agent.Settings.model_validate(given).input_files()}
-    assert {"arrays.npz", "card.json", "crafter-goals-ledger.jsonl"} <= files
+    assert files >= {"arrays.npz", "card.json"} | ({"crafter-goals-ledger.jsonl"} if form == "goals" else set())

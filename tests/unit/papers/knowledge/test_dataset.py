@@ -5,32 +5,18 @@ import zipfile
 
 import numpy as np
 import pytest
+from knowledge_data import make_episodes
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.knowledge.captions import observations
-from groundlab.papers.knowledge.dataset import Dataset, Episode, sample, write
+from groundlab.papers.knowledge.dataset import Dataset, sample, write
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture
-def episodes(golden):
-    """Episodes of views that a world can show."""
-    states = golden["minigrid"]["minigrid_synthetic_captions"]
-    known = np.array([state["image"] for state in states], np.uint8)
-    rng, made = np.random.default_rng(0), []
-    for number, length in enumerate((4, 9, 7, 30)):
-        views = known[rng.integers(0, len(known), length + 1)]
-        actions = rng.integers(0, 7, length).astype(np.uint8)
-        rewards = np.zeros(length, np.float32)
-        rewards[-1] = 0.5 * (number % 2)
-        made.append(
-            Episode(views, actions, rewards, number % 2 == 1, number % 2 == 0, 100 + number, 1024 * (number // 2))
-        )
-    return made
+def episodes():
+    return make_episodes(4, 9, 7, 30)
 
 
 def test_episodes_come_back_as_they_were(tmp_path, episodes):

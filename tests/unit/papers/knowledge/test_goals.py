@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from knowledge_data import windows_of
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
+from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers.knowledge import bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, Sentences
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
-from groundlab.papers.knowledge.observations import Windows, stack
 from groundlab.papers.knowledge.settings import HOME
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
@@ -21,9 +23,8 @@ class Letters:
 
     def __call__(self, texts):
         self.asked += texts
-        counts = np.array(
-            [[text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnoprstuvwxy "] for text in texts]
-        )
+        letters = "abcdefghijklmnoprstuvwxy "
+        counts = np.array([[text.lower().count(letter) + 0.01 for letter in letters] for text in texts])
         return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
@@ -32,7 +33,7 @@ def windows():
     data = labelling.dataset()
     long = [number for number, length in enumerate(data.lengths) if length >= 30]
     parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in (0, 1, 9)]
-    return stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+    return windows_of(parts)
 
 
 def unit(vector):
@@ -85,7 +86,7 @@ def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through
     assert bk_goal.calibrate(potential, data, share) == potential.threshold < 1
     rng = np.random.default_rng(1)
     parts = [data.segment(*bk_goal.sample(data.lengths, bk_goal.HORIZON, rng), bk_goal.HORIZON) for _ in range(1500)]
-    windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+    windows = windows_of(parts)
     assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
 
 
@@ -95,9 +96,6 @@ def test_a_share_that_is_none_is_one_clear_line():
 
 
 def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
-    from groundlab.assets import resolve_model
-    from groundlab.language.sentence_embedding import Embedder, load_encoder
-
     embed = Embedder(load_encoder(resolve_model("quick-t5-s1")))
     potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling="sentences")
     bk_goal.calibrate(potential, labelling.dataset(), 0.1)

@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
+import runs
 import torch
 
-from groundlab.core.run import Run, RunSpec
-from groundlab.learning.shaping import RunningMeanStd
-from groundlab.papers import registry
-from groundlab.papers.knowledge import rnd
+from groundlab import worlds
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
-from groundlab.papers.knowledge.potentials import OraclePotential
+from groundlab.papers.knowledge.potentials import Constant, OraclePotential
 from groundlab.papers.knowledge.ppo import PPO, IntrinsicReward
 from groundlab.papers.knowledge.rnd import record_episodes, schedule
 from groundlab.papers.knowledge.settings import COLLECTION, Fidelity, PPOSettings
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 WORLD = "BabyAI-GoToLocalS5N2-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2}
@@ -25,35 +25,20 @@ def small(**given):
     return PPOSettings.model_validate({**SMALL, **given})
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize(
     "settings",
     [small(**COLLECTION), small(fidelity=ALL_QUIRKS), small(network="small", timeouts="bootstrap")],
     ids=["curiosity", "quirks", "small"],
 )
-def test_quirks_curiosity_and_bootstrapped_ends_go_through_a_checkpoint(settings, goes_on):
+def test_quirks_curiosity_and_bootstrapped_ends_go_through_a_checkpoint(settings):
     potential = OraclePotential([("ball", "red"), ("key", "grey")])
-    goes_on(lambda: PPO(WORLD, 0, settings, potential, scale=2.0))
+    runs.goes_on(lambda: PPO(WORLD, 0, settings, potential, scale=2.0))
 
 
 def test_the_paper_records_eleven_times():
     grids, images = schedule(5_000_000, 8 * 128, 500_000), schedule(5_000_000, 16 * 256, 500_000)
     assert grids == [1, 490, 979, 1468, 1957, 2446, 2935, 3424, 3913, 4402, 4883]
     assert images[:3] == [1, 124, 247] and images[-2:] == [1108, 1221] and len(images) == 11
-
-
-@pytest.mark.parametrize("shape", [(), (3, 2)])
-def test_running_moments_are_those_of_everything_seen(shape):
-    values = torch.randn(50, *shape, generator=torch.Generator().manual_seed(0)).double() * 3 + 7
-    moments = RunningMeanStd(*shape)
-    for part in values.split(7):
-        moments.update(part)
-    torch.testing.assert_close(moments.mean, values.mean(0), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(moments.variance, values.var(0, correction=0), rtol=1e-3, atol=1e-3)
 
 
 def test_what_was_learnt_is_no_longer_new():
@@ -73,8 +58,6 @@ def test_what_was_learnt_is_no_longer_new():
 
 
 def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again():
-    from groundlab import worlds
-
     torch.manual_seed(0)
     layouts = [3, 5, 8]
     episodes = record_episodes(TwoHeadedAgent((3, 7, 7), 7), WORLD, layouts, 0, np.random.default_rng(0))
@@ -88,15 +71,6 @@ def test_recorded_episodes_are_what_the_world_shows_when_they_are_played_again()
         np.testing.assert_array_equal(np.stack(views), episode.views)
         assert (bool(terminated[0]), bool(truncated[0])) == (episode.terminated, episode.truncated)
         assert episode.terminated or episode.truncated
-
-
-class One:
-    """phi = 1 everywhere."""
-
-    horizon = 1
-
-    def __call__(self, windows):
-        return np.ones(len(windows.actions))
 
 
 def collected(timeouts, potential=None):
@@ -160,14 +134,14 @@ def test_reading_each_distinct_observation_once_is_the_same_update(given):
 def test_shaping_is_as_strong_as_the_settings_say():
     terms = []
     for strength in (1.0, 4.0):
-        learner = PPO(WORLD, 0, small(strength=strength), One())
+        learner = PPO(WORLD, 0, small(strength=strength), Constant())
         terms.append(learner.train_step(1)["shaping"])
     assert terms[1] == pytest.approx(4 * terms[0])
 
 
 def test_a_potential_goes_on_over_a_time_limit_only_where_the_learner_does():
     for timeouts in ("bootstrap", "terminal"):
-        experience, figures, episodes = collected(timeouts, One())
+        experience, figures, episodes = collected(timeouts, Constant())
         steps = len(experience.actions)
         over = sum(episode["success"] if timeouts == "bootstrap" else 1.0 for episode in episodes)
         expected = (over * 1.0 + (steps - over) * 0.1) / steps  # |0 - 1| where phi ends, |0.9 - 1| elsewhere
@@ -195,22 +169,9 @@ def test_a_shared_clock_changes_what_the_papers_preference_network_pays_and_the_
         assert (paid[0] == paid[1]) == (size == "small")
 
 
-def test_time_is_told_by_what_it_went_into():
-    learner = PPO(WORLD, 0, small(), One())
-    learner.train_step(1)
-    assert set(learner.seconds) == {"policy", "worlds", "potential", "update"}
-    assert min(learner.seconds.values()) > 0
-
-
-def spec():
-    settings = rnd.Settings.model_validate(
-        {**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3, "layouts": "0-1"}
-    )
-    return RunSpec(method="rnd", world=WORLD, seed=1, settings=settings.model_dump())
-
-
 def test_a_collection_records_episodes_of_its_first_and_its_last_agent(tmp_path):
-    registry.execute(Run(tmp_path, spec()))
+    given = {**SMALL, "frames": 96, "record_every": 64, "record_episodes": 3, "layouts": "0-1"}
+    runs.executed(tmp_path, "rnd", WORLD, **given)
     card = Dataset(tmp_path / "dataset").card
     assert card["episodes"] == 6 and sorted(card["snapshots"]) == ["32", "96"]
 

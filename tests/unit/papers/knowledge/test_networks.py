@@ -7,21 +7,36 @@ import pytest
 import torch
 
 from groundlab.core.errors import GroundlabError
+from groundlab.papers.knowledge import bk_pref
 from groundlab.papers.knowledge.bk_pref import (
     Pairs,
     PreferencePotential,
     PreferenceTransformer,
     Segments,
     TrainSettings,
-    accuracy,
-    preference_loss,
-    scores_of,
-    train,
 )
 from groundlab.papers.knowledge.networks import Pieces, RandomDistillation, TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import Windows, normalise
 
 SIZES = {"7": ((3, 7, 7), 7), "64": ((3, 64, 64), 20)}
+
+
+def filled(network, layout, skip="\0"):
+    """The network with the recording's weights: value i of entry k is sin(0.37 i + k) / sqrt(fan)."""
+    entries = [(k, shape) for k, (name, shape) in enumerate(layout) if not name.startswith(skip)]
+    state = network.state_dict()
+    assert [list(weights.shape) for weights in state.values()] == [shape for _, shape in entries]
+    for weights, (k, shape) in zip(state.values(), entries, strict=True):
+        fan = math.prod(shape[1:]) if len(shape) > 1 else 1
+        values = torch.sin(0.37 * torch.arange(math.prod(shape), dtype=torch.float64) + k) / math.sqrt(fan)
+        weights.copy_(values.reshape(shape))
+    return network.eval()
+
+
+def pattern(shape, k=0):
+    """The recording's inputs: 0.5 + 0.5 sin(0.13 i + k)."""
+    flat = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (0.5 + 0.5 * torch.sin(0.13 * flat + k)).float().reshape(shape)
 
 
 def parameters(network):
@@ -30,7 +45,7 @@ def parameters(network):
 
 @pytest.mark.parametrize("size", ["7", "64"])
 @torch.no_grad()
-def test_the_agent_is_the_originals(golden, filled, pattern, size):
+def test_the_agent_is_the_originals(golden, size):
     shape, actions = SIZES[size]
     facts = golden["train"][f"agent_{size}"]
     agent = filled(TwoHeadedAgent(shape, actions), facts["layout"])
@@ -47,7 +62,7 @@ def test_the_agent_is_the_originals(golden, filled, pattern, size):
 
 @pytest.mark.parametrize("size", ["7", "64"])
 @torch.no_grad()
-def test_curiosity_is_the_originals(golden, filled, pattern, size):
+def test_curiosity_is_the_originals(golden, size):
     shape, _ = SIZES[size]
     facts = golden["train"][f"rnd_{size}"]
     novelty = filled(RandomDistillation(shape), facts["layout"])
@@ -65,42 +80,43 @@ def test_a_fresh_agent_begins_with_an_even_policy():
     assert logits.softmax(-1).sub(1 / 7).abs().max() < 1e-3
 
 
-def segments(pattern, shift, actions, first_time):
+def segments(shift, actions, first_time):
     times = torch.arange(first_time, first_time + 6).repeat(4, 1)
     return Segments(pattern((4, 6, 3, 7, 7), shift), actions.reshape(4, 5) % 7, times)
 
 
 @torch.no_grad()
-def test_the_preference_transformer_is_the_originals(golden, filled, pattern):
+def test_the_preference_transformer_is_the_originals(golden):
     facts = golden["train"]["preference_model"]
     network = PreferenceTransformer((3, 7, 7), 7, scaled_attention=False)
     filled(network, facts["layout"], skip="causal_transformer_layer.")
     unused = sum(math.prod(shape) for name, shape in facts["layout"] if name.startswith("causal_transformer_layer."))
     assert parameters(network) == facts["n_params"] - unused
-    first = segments(pattern, 0, torch.arange(20), 0)
-    second = segments(pattern, 1, 3 * torch.arange(20) + 1, 10)
+    first = segments(0, torch.arange(20), 0)
+    second = segments(1, 3 * torch.arange(20) + 1, 10)
     np.testing.assert_allclose(network.values(first), facts["values_seg1"], atol=1e-4)
     np.testing.assert_allclose(network.values(first)[:, -1], facts["compute_reward"], atol=1e-4)
-    scores = scores_of(network, Pairs(first, second, torch.zeros(4)))
+    scores = bk_pref.scores_of(network, Pairs(first, second, torch.zeros(4)))
     np.testing.assert_allclose(scores, facts["logits"], atol=2e-4)
 
 
 def test_the_preference_loss_is_the_originals(golden):
     for case in golden["train"]["preference_loss_fixed_logits"]:
-        losses = preference_loss(torch.tensor(case["logits"]), torch.tensor(case["labels"], dtype=torch.float32))
+        given = torch.tensor(case["logits"]), torch.tensor(case["labels"], dtype=torch.float32)
+        losses = bk_pref.preference_loss(*given)
         assert [float(value) for value in losses] == pytest.approx([case["loss"], case["ce"], case["smooth"]], abs=1e-6)
 
 
 def test_a_batch_of_ties_has_a_loss():
-    losses = preference_loss(torch.tensor([[1.0, 0.0]], requires_grad=True), torch.tensor([0.5]))
+    losses = bk_pref.preference_loss(torch.tensor([[1.0, 0.0]], requires_grad=True), torch.tensor([0.5]))
     assert float(losses.cross_entropy) == 0.0 and torch.isfinite(losses.total)
 
 
 @torch.no_grad()
-def test_a_step_is_valued_by_what_came_before_it_only(pattern):
+def test_a_step_is_valued_by_what_came_before_it_only():
     torch.manual_seed(0)
     network = PreferenceTransformer((3, 7, 7), 7)
-    one = segments(pattern, 0, torch.arange(20), 0)
+    one = segments(0, torch.arange(20), 0)
     other = one._replace(actions=one.actions.clone(), states=one.states.clone())
     other.actions[:, -1] = (other.actions[:, -1] + 1) % 7
     other.states[:, -1] += 1.0
@@ -131,24 +147,23 @@ def judged(count, seed):
     sides = []
     for _ in range(2):
         states = torch.from_numpy(rng.random((count, 6, 3, 7, 7), dtype=np.float32))
-        sides.append(
-            Segments(states, torch.from_numpy(rng.integers(0, 3, (count, 5))), torch.arange(6).repeat(count, 1))
-        )
+        actions = torch.from_numpy(rng.integers(0, 3, (count, 5)))
+        sides.append(Segments(states, actions, torch.arange(6).repeat(count, 1)))
     forward = [(side.actions == 2).sum(1) for side in sides]
     labels = torch.where(forward[1] > forward[0], 1.0, torch.where(forward[1] == forward[0], 0.5, 0.0))
     return Pairs(sides[0], sides[1], labels)
 
 
 def test_the_preference_transformer_learns_a_judges_rule():
-    network, records = train(judged(240, 0), TrainSettings(epochs=4), (3, 7, 7), 7, seed=0)
-    assert accuracy(network, judged(60, 1)) > 0.8
+    network, records = bk_pref.train(judged(240, 0), TrainSettings(epochs=4), (3, 7, 7), 7, seed=0)
+    assert bk_pref.accuracy(network, judged(60, 1)) > 0.8
     assert max(record["accuracy"] for record in records) > 0.8
     assert records[-1]["total"] < records[0]["total"] or len(records) == 1
 
 
 def test_too_few_judged_pairs_are_one_clear_line():
     with pytest.raises(GroundlabError, match="too few to learn from"):
-        train(judged(3, 0), TrainSettings(), (3, 7, 7), 7, seed=0)
+        bk_pref.train(judged(3, 0), TrainSettings(), (3, 7, 7), 7, seed=0)
 
 
 def test_the_small_agent_costs_a_seventieth_of_the_papers():
@@ -187,12 +202,13 @@ def test_views_in_pieces_are_read_as_whole_views_are():
 
 
 @torch.no_grad()
-def test_the_small_agent_sees_every_cell_of_the_view():
+@pytest.mark.parametrize(("size", "side", "cells"), [("7", 1, (7, 7)), ("64", 7, (9, 9))])
+def test_the_small_agent_sees_every_cell_of_the_view(size, side, cells):
     torch.manual_seed(0)
-    agent, view = TwoHeadedAgent((3, 7, 7), 7, "small"), torch.zeros(1, 3, 7, 7)
-    before = agent(view).value
-    for x in range(7):
-        for y in range(7):
-            changed = view.clone()
-            changed[0, 0, x, y] = 1.0
-            assert agent(changed).value != before
+    shape, actions = SIZES[size]
+    agent, view = TwoHeadedAgent(shape, actions, "small"), torch.zeros(1, *shape)
+    before = agent.network(view)
+    for y, x in np.ndindex(cells):
+        changed = view.clone()
+        changed[0, :, side * y : side * (y + 1), side * x : side * (x + 1)] = 1.0
+        assert (agent.network(changed) != before).any()

@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import torch
+from knowledge_data import known_views
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential
-from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer, Segments
 from groundlab.papers.knowledge.captions import observations
-from groundlab.papers.knowledge.observations import Windows, normalise
+from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Adjusted, OraclePotential, RandomPotential, Zero
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.sandbox.results import Limits
@@ -26,10 +25,8 @@ def letters(texts):
 
 
 @pytest.fixture(scope="module")
-def windows(golden):
-    """Windows of views that a world can show: those of the recording's hand-made states."""
-    states = golden["minigrid"]["minigrid_synthetic_captions"]
-    views = np.array([state["image"] for state in states], np.uint8)
+def windows():
+    views = known_views()
     chosen = np.random.default_rng(0).integers(0, len(views), (50, 6))
     actions = np.random.default_rng(1).integers(0, 7, (50, 5))
     return Windows(views[chosen], actions, np.tile(np.arange(6), (50, 1)))
@@ -82,14 +79,6 @@ def test_goals_read_views_and_captions_alike(windows, library):
     assert potential(some).any()
 
 
-def test_a_threshold_can_be_set_by_how_often_it_is_passed(windows, library):
-    some = Windows(windows.views[:, :5], windows.actions[:, :4], windows.times[:, :5])
-    potential = GoalPotential(library, letters, threshold=2.0)
-    assert not potential(some).any()
-    assert potential.calibrate(some, share=0.2) < 1
-    assert np.mean(potential(some) > 0) == pytest.approx(0.2, abs=0.02)
-
-
 def test_a_library_without_goals_is_one_clear_line():
     with pytest.raises(GroundlabError, match="label some captions first"):
         GoalPotential(GoalLibrary(["a"], [[]]), letters)
@@ -127,16 +116,6 @@ def test_a_program_that_fails_too_often_ends_the_run_in_one_line(windows, sandbo
     with pytest.raises(GroundlabError, match=r"fails on \d+% of 200 windows .*choose another"):
         for _ in range(4):
             potential(windows)
-
-
-def test_the_preference_potential_is_the_value_of_the_latest_step(windows):
-    torch.manual_seed(0)
-    network = PreferenceTransformer((3, 7, 7), 7).eval()
-    states = torch.from_numpy(normalise(windows.views))
-    segments = Segments(states, torch.from_numpy(windows.actions), torch.from_numpy(windows.times))
-    with torch.no_grad():
-        expected = network.values(segments)[:, -1]
-    np.testing.assert_allclose(PreferencePotential(network)(windows), expected, atol=1e-5)
 
 
 def test_the_oracle_knows_what_is_in_view(windows):

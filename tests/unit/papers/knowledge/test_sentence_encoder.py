@@ -4,16 +4,17 @@ import json
 
 import numpy as np
 import pytest
+import runs
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from groundlab.core.run import Run, RunSpec
 from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalPotential, sample_windows
 from groundlab.papers.knowledge.settings import HOME
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 WORLD = "BabyAI-Text-GoToLocal-RedBall-S10"
 WORDS = "you see a the wall red blue green ball box key step steps forward left right turn go to choose action"
@@ -47,11 +48,6 @@ def encoder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_length_1(encoder):
     texts = ["You see a red ball 2 steps left", "Go to the key"]
     model, tokenizer = BertModel.from_pretrained(encoder).eval(), PreTrainedTokenizerFast.from_pretrained(encoder)
@@ -62,7 +58,9 @@ def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_len
         with torch.no_grad():
             mean = model(input_ids=ids).last_hidden_state[0].mean(0).numpy()
         expected.append(mean / np.linalg.norm(mean))
-    np.testing.assert_allclose(load_encoder(encoder)(texts), expected, atol=1e-5)
+    encode = load_encoder(encoder)
+    np.testing.assert_allclose(encode(texts), expected, atol=1e-5)
+    assert np.isfinite(encode(["go " * 2000])).all(), "more than the model reads"
 
 
 @pytest.mark.parametrize("pooling", ["texts", "sentences"])
@@ -81,10 +79,7 @@ def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling)
 def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_identity(encoder, tmp_path):
     given = {"form": "goals", "source": str(HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
     few = {"network": "small", "num_envs": 4, "frames_per_env": 8, "iterations": 2, "layouts": "0-1", "share": 0.9}
-    settings = agent.Settings.model_validate({**given, **few})
-    files = {file.name for file in settings.input_files()}
+    files = {file.name for file in agent.Settings.model_validate({**given, **few}).input_files()}
     assert {"model.safetensors", "tokenizer.json", "config.json", "goal_library.json", "arrays.npz"} <= files
-    run = Run(tmp_path / "run", RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()))
-    registry.execute(run)
-    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    records = runs.records(runs.executed(tmp_path, "knowledge", WORLD, **given, **few))
     assert len(records) == 2 and max(record["shaping"] for record in records) > 0

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from runs import evaluations, records
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
@@ -39,9 +40,8 @@ def run_of(folder, **given):
 def sources(tmp_path):
     """What the three labellings leave."""
     program = tmp_path / "code-final.py"
-    program.write_text(
-        "def compute_reward(obs, past_obs, past_actions):\n    return float((past_actions == 2).mean()), {}"
-    )
+    source = "def compute_reward(obs, past_obs, past_actions):\n    return float((past_actions == 2).mean()), {}"
+    program.write_text(source)
     torch.manual_seed(0)
     bk_pref.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
     library = GoalLibrary(["Step 1: You see a red ball 1 step forward."], [["Go to the ball."]])
@@ -66,20 +66,16 @@ class EveryStep(Bonus):
         self.counted = state
 
 
-def records(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+FORMS = ("none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif")
 
 
-@pytest.mark.parametrize(
-    "form", ["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"]
-)
+@pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
     given = {"form": form, "source": sources.get(form), "threshold": -1.0, "pooling": "sentences"}
     registry.execute(run_of(tmp_path / "run", **given))
     shaping = [record["shaping"] for record in records(tmp_path / "run")]
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
-    policies = [row["policy"] for row in json.loads((tmp_path / "run" / "evaluation.json").read_text())]
-    assert policies == ["argmax", "sampled"]
+    assert [each["policy"] for each in evaluations(tmp_path / "run")] == ["argmax", "sampled"]
 
 
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
@@ -99,15 +95,10 @@ def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
         bk_pref.load(tmp_path)
 
 
-def one_reply_each(form):
-    pairs = {"pairs": 40, "train": {"network": "small", "epochs": 1}}
-    few = {"preference": pairs, "motif": pairs, "code": {"rounds": 1}}
-    return few.get(form, {"rounds": 2})
-
-
-@pytest.mark.parametrize("form", ["code", "preference", "goals", "ellm", "motif"])
+@pytest.mark.parametrize("form", ["code", "goals", "ellm"])  # the others are in tests/contract
 def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
-    given = {"form": form, "maker": "scripted", "dataset": str(data.folder), "labelling": one_reply_each(form)}
+    given = {"form": form, "maker": "scripted", "dataset": str(data.folder)}
+    given["labelling"] = {"rounds": 1 if form == "code" else 2}
     given |= {"share": 0.9, "pooling": "sentences"}  # whole texts are many more, and each is embedded once
     registry.execute(run_of(tmp_path / "run", **given))
     assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
@@ -124,14 +115,14 @@ def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
 
 
 def test_a_run_has_one_source_of_knowledge():
-    with pytest.raises(ValueError, match="leave one of them out"):
-        agent.Settings(form="code", source="code-final.py", maker="scripted")
-    with pytest.raises(ValueError, match="is not labelled"):
-        agent.Settings(form="oracle", maker="scripted")
-    with pytest.raises(ValueError, match="is for potentials"):
-        agent.Settings(form="motif", source="labels", scale="sums")
-    with pytest.raises(ValueError, match="has effect, which is for potentials"):
-        agent.Settings(form="ellm", source="labels", effect=0.2)
+    for given, line in (
+        ({"form": "code", "source": "code-final.py", "maker": "scripted"}, "leave one of them out"),
+        ({"form": "oracle", "maker": "scripted"}, "is not labelled"),
+        ({"form": "motif", "source": "labels", "scale": "sums"}, "is for potentials"),
+        ({"form": "ellm", "source": "labels", "effect": 0.2}, "has effect, which is for potentials"),
+    ):
+        with pytest.raises(ValueError, match=line):
+            agent.Settings.model_validate(given)
 
 
 def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():

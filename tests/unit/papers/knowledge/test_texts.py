@@ -64,11 +64,8 @@ def test_a_preference_counts_only_when_it_is_one(reply, label):
 
 
 def test_goals_are_read_from_any_list_once_each():
-    assert bk_goal.parse_goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no") == [
-        "go to a ball",
-        "look around",
-        "no",
-    ]
+    goals = bk_goal.parse_goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no")
+    assert goals == ["go to a ball", "look around", "no"]
     assert bk_goal.parse_goals("I have no goals.") is None
 
 

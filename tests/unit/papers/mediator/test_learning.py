@@ -1,12 +1,12 @@
 """The learning agents: the network, what it sees, the batch it learns from, and that learning resumes and works."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from rooms import room_image
+from runs import evaluations, records
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
@@ -16,23 +16,13 @@ from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.options_rl import OptionEpisode
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, AskingSettings, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
-from groundlab.papers.mediator.training import (
-    FrameDifference,
-    learning_rate,
-    make_batch,
-    training_layouts,
-)
+from groundlab.papers.mediator.training import FrameDifference, learning_rate, make_batch, training_layouts
 
 SMALL = {"trajectories": 3, "layouts": "0-4", "test_every": 2}
 
 
 def spec(method="mediator", world="SimpleDoorKey", seed=0, **settings) -> RunSpec:
-    resolved = registry.resolve_settings(method, world, {**SMALL, **settings})
-    return RunSpec(method=method, world=world, seed=seed, settings=resolved)
-
-
-def metrics(folder) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return registry.resolve(method, world, seed, SMALL | settings)
 
 
 def test_the_network_is_the_originals(mediator_golden):
@@ -140,7 +130,7 @@ def test_options_that_go_to_an_object_work_once_it_was_seen_and_cost_a_no_op_bef
 def test_who_watches_an_evaluation_changes_nothing_and_an_untrained_agent_is_refused(method, tmp_path):
     run = Run(tmp_path, spec(method, iterations=2))
     registry.execute(run)
-    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    stored = evaluations(tmp_path)
     checkpoint = load_checkpoint(tmp_path)
     request = registry.Request(method, run.spec.world, 0, run.spec.settings, checkpoint)
     with recording.recorded() as kept:
@@ -155,30 +145,24 @@ def test_who_watches_an_evaluation_changes_nothing_and_an_untrained_agent_is_ref
         registry.evaluate(replace(request, checkpoint=None))
 
 
-def test_seeds_change_everything_and_repeat_exactly(tmp_path):
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        registry.execute(Run(tmp_path / name, spec(seed=seed, iterations=2)))
-    a, b, c = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in "abc")
-    assert a == b != c
-    first = build_network(AskingSettings(), 0).state_dict()["actor.0.weight"]
-    assert torch.equal(first, build_network(AskingSettings(), 0).state_dict()["actor.0.weight"])
-    assert not torch.equal(first, build_network(AskingSettings(), 1).state_dict()["actor.0.weight"])
+def test_seeds_change_everything(tmp_path):
+    """That one seed repeats, byte for byte, is in tests/contract."""
+    for seed in (0, 1):
+        registry.execute(Run(tmp_path / str(seed), spec(seed=seed, iterations=2)))
+    assert records(tmp_path / "0") != records(tmp_path / "1")
+    same, again, other = (build_network(AskingSettings(), seed).state_dict()["actor.0.weight"] for seed in (0, 0, 1))
+    assert torch.equal(same, again) and not torch.equal(same, other)
 
 
-def test_records_hold_the_batch_the_test_episode_and_now_and_then_the_test(tmp_path):
+def test_records_hold_the_batch_the_test_episode_and_now_and_then_the_test_and_tensorboard_the_originals_tags(tmp_path):
     registry.execute(Run(tmp_path, spec(iterations=2)))
-    first, second = metrics(tmp_path)
+    first, second = records(tmp_path)
     names = {"iteration", "timesteps", "interactions", "steps", "success", "return", "loss", "entropy", "test_steps"}
     assert names <= first.keys()
     assert "test" not in first and set(second["test"]) == {"sampled", "argmax"}
     assert second["timesteps"] > first["timesteps"]
-    assert list((tmp_path / "tensorboard").glob("events.out.tfevents*"))
-
-
-def test_tensorboard_has_the_originals_tags(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    registry.execute(Run(tmp_path, spec(iterations=1)))
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert set(events.Tags()["scalars"]) == {
@@ -192,8 +176,7 @@ def test_tensorboard_has_the_originals_tags(tmp_path):
 def test_learning_makes_asking_rarer(tmp_path):
     """Sixty iterations on SimpleDoorKey: interactions fall well below the untrained policy's at full success."""
     registry.execute(Run(tmp_path, spec(iterations=60, trajectories=10, test_every=60, layouts="0-49")))
-    records = metrics(tmp_path)
-    early = np.mean([record["interactions"] for record in records[:5]])
-    late = np.mean([record["interactions"] for record in records[-5:]])
+    told = records(tmp_path)
+    early, late = (np.mean([record["interactions"] for record in part]) for part in (told[:5], told[-5:]))
     assert late < 0.75 * early
-    assert records[-1]["test"]["sampled"]["success"] >= 0.95
+    assert told[-1]["test"]["sampled"]["success"] >= 0.95

@@ -6,14 +6,7 @@ import pytest
 from rooms import room_image
 
 from groundlab.language.chat import Sampling, Scripted
-from groundlab.papers.mediator.planner import (
-    ATTEMPTS,
-    FALLBACK,
-    Planner,
-    parse_plan,
-    perfect_reply,
-    scripted_planner,
-)
+from groundlab.papers.mediator.planner import ATTEMPTS, FALLBACK, Planner, parse_plan, perfect_reply, scripted_planner
 from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.skills import DROP_OBJECT, GO_TO, UNKNOWN, Option
 

@@ -7,21 +7,9 @@ from hypothesis import strategies as st
 from rooms import room_image
 
 from groundlab import worlds
+from groundlab.papers.mediator import skills
 from groundlab.papers.mediator.search import FIFO, ORIGINAL, has_loop, shortest_path
-from groundlab.papers.mediator.skills import (
-    DROP_OBJECT,
-    EXPLORE,
-    GO_TO,
-    PICK_UP,
-    TOGGLE_OBJECT,
-    UNKNOWN,
-    Explore,
-    Option,
-    Pickup,
-    PlanExecutor,
-    SkillSettings,
-    SweepMemory,
-)
+from groundlab.papers.mediator.skills import Explore, Option, Pickup, PlanExecutor, SkillSettings, SweepMemory
 from groundlab.worlds.codes import STEP_X, STEP_Y
 
 PLAIN = SkillSettings()
@@ -33,14 +21,6 @@ def memory() -> SweepMemory:
 
 def digits(actions) -> str:
     return "".join(map(str, actions))
-
-
-def run_skill(skill, image) -> str:
-    actions, done = [], False
-    while not done:
-        action, done = skill.step(image)
-        actions.append(action)
-    return digits(actions)
 
 
 def test_goto_takes_the_originals_path(mediator_golden):
@@ -93,7 +73,11 @@ def test_compiled_search_equals_a_search_with_a_real_python_set(blocked, start, 
 def test_pickup_puts_down_what_it_carries_as_the_original_does(mediator_golden):
     for case in mediator_golden["pickup"]:
         skill = Pickup(room_image(case["objects"], case["agent"], case["dir"], case["carry"]))
-        assert run_skill(skill, np.empty(0)) == case["actions"]
+        actions, done = [], False
+        while not done:
+            action, done = skill.step(np.empty(0))
+            actions.append(action)
+        assert digits(actions) == case["actions"]
 
 
 def test_pickup_walks_to_a_place_and_comes_back():
@@ -160,8 +144,8 @@ def test_loops_are_found_only_where_the_first_cell_belongs_to_one(mediator_golde
 
 def test_the_executor_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_end():
     image = room_image([("key", "red", 4, 3)])
-    there = Option(GO_TO, 5, (4, 3))
-    plan = (there, Option(DROP_OBJECT, 5, (4, 3)), Option(PICK_UP, 5, (4, 3)), there)
+    there = Option(skills.GO_TO, 5, (4, 3))
+    plan = (there, Option(skills.DROP_OBJECT, 5, (4, 3)), Option(skills.PICK_UP, 5, (4, 3)), there)
     executor = PlanExecutor(plan, image, memory(), PLAIN)
     assert executor.act(image) == (3, False)
     assert executor.act(image) == (6, True)
@@ -169,12 +153,12 @@ def test_the_executor_skips_what_has_nothing_to_do_and_wastes_one_step_at_the_en
 
 def test_a_plan_without_any_skill_is_one_no_op():
     image = room_image()
-    for plan in ((), (Option(UNKNOWN),), (Option(GO_TO, 1, None),)):
+    for plan in ((), (Option(skills.UNKNOWN),), (Option(skills.GO_TO, 1, None),)):
         assert PlanExecutor(plan, image, memory(), PLAIN).act(image) == (6, True)
 
 
 def test_the_last_toggle_ends_the_plan():
-    executor = PlanExecutor((Option(TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
+    executor = PlanExecutor((Option(skills.TOGGLE_OBJECT, 4, (4, 3)),), room_image(), memory(), PLAIN)
     assert executor.act(room_image()) == (5, True)
 
 
@@ -182,18 +166,18 @@ def test_a_new_explore_goes_on_with_the_sweep_until_a_goto_forgets_it():
     image = room_image([("key", "red", 7, 3)], heading=0)
     image[9, 9, 0] = 0
     swept = memory()
-    plan = (Option(EXPLORE),)
+    plan = (Option(skills.EXPLORE),)
     assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0
     assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0  # the second of the two turns
     assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 2
-    PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, swept, PLAIN)
+    PlanExecutor((Option(skills.GO_TO, 5, (7, 3)),), image, swept, PLAIN)
     assert PlanExecutor(plan, image, swept, PLAIN).act(image)[0] == 0
 
 
 @pytest.mark.parametrize("ties", ["original", "fifo"])
 def test_goto_plans_again_when_something_stood_in_the_way(ties):
     image = room_image([("key", "red", 7, 3)])
-    executor = PlanExecutor((Option(GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
+    executor = PlanExecutor((Option(skills.GO_TO, 5, (7, 3)),), image, memory(), SkillSettings(ties=ties))
     assert executor.act(image)[0] == 2
     ball = [("key", "red", 7, 3), ("ball", "grey", 4, 3)]
     turn = executor.act(room_image(ball))[0]

@@ -1,5 +1,8 @@
 """What the study of the asking policy varies: heads by option, a falling entropy bonus, and a network taught a rule."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,21 +10,15 @@ import torch
 from groundlab.core.errors import GroundlabError
 from groundlab.papers import registry
 from groundlab.papers.mediator.agent import OPTIONS, build_network, with_options
-from groundlab.papers.mediator.episodes import Episode
 from groundlab.papers.mediator.rule_cloning import make_learner
 from groundlab.papers.mediator.settings import AskingSettings, TrainingSettings
 from groundlab.papers.mediator.training import with_entropy
 
 
-class _Carrying:
-    """An episode that carries out an option, or none."""
-
-    def __init__(self, action: int | None):
-        self.skill_name = None if action is None else type("Option", (), {"action": action})()
-
-
 def _inputs(frames: np.ndarray, *actions: int | None) -> torch.Tensor:
-    episodes: list[Episode] = [_Carrying(action) for action in actions]  # type: ignore[misc]
+    """Of episodes that carry out an option each, or none."""
+    names = (None if action is None else SimpleNamespace(action=action) for action in actions)
+    episodes: Any = [SimpleNamespace(skill_name=name) for name in names]
     return torch.from_numpy(with_options(frames, episodes))
 
 

@@ -60,12 +60,6 @@ def test_an_invalid_reply_is_hidden_or_shown_and_answered_by_the_error(hidden, s
     assert contents(conversations) == ["u1", shown, "Invalid format"]
 
 
-def test_a_new_episode_forgets_the_last():
-    conversations = talk(5, 4)
-    conversations.reset(0, "go to the red box", ["new"])
-    assert contents(conversations) == ["new"]
-
-
 def test_conversations_do_not_mix_and_go_through_a_checkpoint():
     conversations = Conversations(2, False, ReplySettings(context_window=3))
     for env, mission in enumerate(["go to a key", "pick up a ball"]):

@@ -1,10 +1,10 @@
 """The agents as runs: they learn, they resume to the same numbers, they are tested as they say."""
 
-import json
-
 import numpy as np
 import pytest
+import runs
 import torch
+from runs import evaluations, records
 
 from groundlab.core.run import Run, RunSpec
 from groundlab.learning.options import ESTIMATORS, WHOLE_EPISODES
@@ -27,33 +27,22 @@ def spec(resolved, method="direct", seed=0, **given):
     return RunSpec(method=method, world=WORLD, seed=seed, settings=resolved(method, **given))
 
 
-def metrics(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize(("method", "given"), [("reasoning", LORA), ("direct", GROUPS), ("direct", ORIGINAL)])
-def test_adapters_dropout_groups_and_dropped_episodes_go_through_a_checkpoint(method, given, resolved, goes_on):
-    goes_on(lambda: make_learner(spec(resolved, method, **given)))
+def test_adapters_dropout_groups_and_dropped_episodes_go_through_a_checkpoint(method, given, resolved):
+    runs.goes_on(lambda: make_learner(spec(resolved, method, **given)))
 
 
 def test_each_update_leaves_a_record(resolved, tmp_path):
     registry.execute(Run(tmp_path, spec(resolved)))
-    records = metrics(tmp_path)
-    assert [(record["iteration"], record["frames"]) for record in records] == [(1, 16), (2, 32), (3, 48), (4, 64)]
-    for record in records:
+    told = records(tmp_path)
+    assert [(record["iteration"], record["frames"]) for record in told] == [(1, 16), (2, 32), (3, 48), (4, 64)]
+    for record in told:
         assert set(FIGURES) <= record.keys()
         assert 0 <= record["valid"] <= 1 and 0 <= record["cut_off"] <= 1 and 1 <= record["reply_tokens"] <= 6
         assert record["drawing_gap"] < 1e-5
         assert ("success" in record) == (record["episodes"] > 0)
-    coefficients = [record["kl_coefficient"] for record in records]
+    coefficients = [record["kl_coefficient"] for record in told]
     assert coefficients[0] == 0.2 and len(set(coefficients)) == 4, "adaptive by default"
-
-
-def test_only_an_agent_that_thinks_has_words_of_thought(resolved, tmp_path):
-    for method in ("reasoning", "direct"):
-        registry.execute(Run(tmp_path / method, spec(resolved, method, iterations=2)))
-    assert any("thought_words" in record for record in metrics(tmp_path / "reasoning"))
-    assert not any("thought_words" in record for record in metrics(tmp_path / "direct"))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -63,9 +52,9 @@ def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
         given["episodes"] = "whole"
     learner = make_learner(spec(resolved, **given))
     before = learner.policy.read([[5, 6]], [[7, 1]]).log_probs
-    records = [learner.train_step(number) for number in (1, 2)]
-    assert all(np.isfinite([record[name] for name in FIGURES]).all() for record in records)
-    assert records[-1]["grad_norm"] > 0
+    told = [learner.train_step(number) for number in (1, 2)]
+    assert all(np.isfinite([record[name] for name in FIGURES]).all() for record in told)
+    assert told[-1]["grad_norm"] > 0
     assert not before.equal(learner.policy.read([[5, 6]], [[7, 1]]).log_probs)
 
 
@@ -73,9 +62,9 @@ def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
 def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
     given = {"kl": kl, "kl_estimator": "k3" if kl == "loss" else "k1", "lr": 1e-2, "epochs": 2}
     learner = make_learner(spec(resolved, **given))
-    records = [learner.train_step(number) for number in (1, 2, 3)]
-    assert [record["kl_coefficient"] for record in records] == [0.2 if kl == "fixed" else 0.0] * 3
-    assert (records[-1]["kl"] != 0) == (kl != "none")
+    told = [learner.train_step(number) for number in (1, 2, 3)]
+    assert [record["kl_coefficient"] for record in told] == [0.2 if kl == "fixed" else 0.0] * 3
+    assert (told[-1]["kl"] != 0) == (kl != "none")
 
 
 @pytest.mark.slow
@@ -90,7 +79,7 @@ def test_an_agent_learns_to_answer_in_the_demanded_form(resolved):
 
 def test_the_evaluation_has_a_whole_row_for_every_layout(resolved, tmp_path):
     registry.execute(Run(tmp_path, spec(resolved, layouts="3-9", first_finished=6)))
-    results = json.loads((tmp_path / "evaluation.json").read_text())
+    results = evaluations(tmp_path)
     assert [result["policy"] for result in results] == ["sampled", "first-finished"]
     assert [row["layout"] for row in results[0]["rows"]] == list(range(3, 10)) and len(results[1]["rows"]) == 6
     for result in results:
@@ -103,17 +92,9 @@ def test_the_evaluation_has_a_whole_row_for_every_layout(resolved, tmp_path):
 
 def test_the_model_that_a_run_saves_plays_as_the_run_did(resolved, tmp_path):
     registry.execute(Run(tmp_path, spec(resolved, lora_rank=2, lr=1e-2)))
-    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    stored = evaluations(tmp_path)
     saved = resolved("direct-zero-shot", model=str(tmp_path / "model"))
     assert registry.evaluate(registry.Request("direct-zero-shot", WORLD, 0, saved)) == stored
-
-
-@pytest.mark.parametrize("method", ["direct-zero-shot", "reasoning-zero-shot"])
-def test_an_untuned_agent_is_evaluated_as_a_run(method, resolved, tmp_path):
-    registry.execute(Run(tmp_path, spec(resolved, method)))
-    (result,) = json.loads((tmp_path / "evaluation.json").read_text())
-    assert len(result["rows"]) == 3
-    assert registry.evaluate(registry.Request(method, WORLD, 0, resolved(method))) == [result]
 
 
 def test_a_layouts_row_does_not_depend_on_which_others_are_played(resolved):
@@ -136,16 +117,8 @@ def test_the_evaluation_shows_invalid_replies_only_where_the_original_does(resol
     assert "Generated invalid action" in seen[False] and "Generated invalid action" not in seen[True]
 
 
-GARBAGE = [
-    "",
-    "\x00\x1b[2J\r\t",
-    "走って右へ曲がれ",
-    "final answer:" * 500,
-    "\ud83d",
-    "</s><user>go</s>",
-    "🤖\u202e" * 9,
-    " ",
-]
+GARBAGE = ["", " ", "\x00\x1b[2J\r\t", "走って右へ曲がれ", "\ud83d", "</s><user>go</s>", "🤖\u202e" * 9]
+GARBAGE.append("final answer:" * 500)
 
 
 @pytest.mark.parametrize("thinks", [True, False])
@@ -161,7 +134,6 @@ def test_no_reply_stops_a_run(thinks, resolved):
     assert not any(step.valid for step in rollout.steps)
     assert {row["length"] for row in rollout.episodes} == {5}
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
-    figures = update_policy(
-        policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0), chat_policy.end_token
-    )
+    learning = policy, optimizer, settings.kl_controller(), rollout, settings, np.random.default_rng(0)
+    figures = update_policy(*learning, chat_policy.end_token)
     assert np.isfinite(figures["loss"])

@@ -16,15 +16,9 @@ from groundlab.papers.reasoning.settings import TrainingSettings
 CONTEXT, REPLY, ROWS = 100, 16, 16
 PAPER = {"dtype": "bfloat16", "device": "cuda", "lora_rank": 32, "num_envs": 6, "max_new_tokens": 20}
 LLAMA_3B = {
-    "vocab_size": 128_256,
-    "hidden_size": 3072,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 24,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "tie_word_embeddings": True,
-}
+    "vocab_size": 128_256, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
+    "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": True,
+}  # fmt: skip
 
 
 def peak_of(work) -> int:
@@ -88,11 +82,8 @@ def test_the_published_model_fits_on_80_gigabytes_with_the_papers_settings():
 
 
 def test_where_vllm_draws_there_is_a_second_copy_of_the_model_and_its_cache_and_no_other():
-    plain, served = (
-        {**PAPER, "minibatch_size": 16},
-        {**PAPER, "minibatch_size": 16, "backend": "vllm", "engine_gb": 4},
-    )
-    without, plan = (estimate(LlamaConfig(**LLAMA_3B), TrainingSettings(**each), 600) for each in (plain, served))
+    kinds = (TrainingSettings(**PAPER, minibatch_size=16, **more) for more in ({}, {"backend": "vllm", "engine_gb": 4}))
+    without, plan = (estimate(LlamaConfig(**LLAMA_3B), each, 600) for each in kinds)
     assert plan["vLLM's weights and cache"] == plan["weights"] + 4e9 and without["vLLM's weights and cache"] == 0
     assert plan["keys and values"] == 0 < without["keys and values"]
     assert plan["total"] < 80e9

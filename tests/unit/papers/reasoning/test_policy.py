@@ -58,17 +58,6 @@ def test_peft_alone_opens_the_adapters(resolved, tmp_path, model_folder):
         assert torch.equal(stock(input_ids=ids).logits, policy.model(input_ids=ids).logits)
 
 
-def test_the_policy_of_a_saved_adapter_says_what_the_policy_says(resolved, tmp_path):
-    settings, policy, tokenizer = trained(resolved, lora_rank=4)
-    save_policy(policy, tokenizer, tmp_path)
-    own = evaluation_policy(policy.model, tokenizer, settings)
-    saved = open_chat_policy(ReplySettings(model=str(tmp_path), max_new_tokens=6))
-    untrained = open_chat_policy(ReplySettings(model=settings.model, max_new_tokens=6))
-    numbers = np.random.default_rng(0).random((8, 6))
-    prompts = [own.prompt(MESSAGES)] * 8
-    assert own.reply(prompts, numbers) == saved.reply(prompts, numbers) != untrained.reply(prompts, numbers)
-
-
 def test_a_thought_without_an_end_is_cut_at_exactly_the_limit_and_invalid(resolved):
     settings = TrainingSettings(**resolved("reasoning", max_new_tokens=20))
     policy, tokenizer = open_policy(settings, seed=0)

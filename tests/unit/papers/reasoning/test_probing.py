@@ -1,14 +1,12 @@
 """What thoughts tell of states and decide: against plain computations, and with policies whose answers are known."""
 
-import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import runs
 import torch
 
-from groundlab.core.run import Run, RunSpec
-from groundlab.language.token_policy import TokenPolicy
-from groundlab.papers import registry
 from groundlab.papers.reasoning.policy import Reply, open_chat_policy, open_policy
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 from groundlab.papers.reasoning.thoughts import ReplyParts, probe, reply_with_swap, retrieval, split_reply
@@ -65,20 +63,13 @@ def test_fewer_than_two_thoughts_tell_nothing():
 def uniform(likelihood):
     """A policy that finds thought i in state j as likely as the table [thought, state] says."""
 
-    class Told(TokenPolicy):
-        def __init__(self):
-            pass
-
-        def read(self, prompts, responses):
-            flat = [torch.full((len(row),), value / len(row)) for row, value in zip(responses, values, strict=True)]
-            return Log(torch.cat(flat))
-
-    class Log:
-        def __init__(self, log_probs):
-            self.log_probs = log_probs
-
     values = likelihood.flatten().tolist()
-    return Told()
+
+    def read(prompts, responses):
+        flat = [torch.full((len(row),), value / len(row)) for row, value in zip(responses, values, strict=True)]
+        return SimpleNamespace(log_probs=torch.cat(flat))
+
+    return SimpleNamespace(read=read)
 
 
 def test_information_is_the_whole_where_each_thought_fits_one_state_and_none_where_all_fit():
@@ -112,49 +103,34 @@ def test_in_play_a_thought_is_left_out_or_replaced_and_the_action_follows():
 
 def test_a_real_policy_keeps_its_format_when_its_thoughts_are_swapped(resolved):
     chat_policy = open_chat_policy(ReplySettings(**resolved("reasoning-zero-shot")))
-    prompts = [
-        chat_policy.prompt([{"role": "system", "content": "go"}, {"role": "user", "content": text}]) for text in "ab"
-    ]
+    talks = ([{"role": "system", "content": "go"}, {"role": "user", "content": text}] for text in "ab")
+    prompts = [chat_policy.prompt(talk) for talk in talks]
     numbers = np.random.default_rng(0).random((2, 6))
     own, swapped = chat_policy.reply(prompts, numbers), reply_with_swap(chat_policy, [], "empty", prompts, numbers)
-    marked = [
-        ("final answer:" in before.text, after.text.startswith("final answer:"))
-        for before, after in zip(own, swapped, strict=True)
-    ]
-    assert (True, True) in marked and (True, False) not in marked
+    marked = [after.text for before, after in zip(own, swapped, strict=True) if "final answer:" in before.text]
+    assert marked and all(text.startswith("final answer:") for text in marked)
 
 
 def test_training_is_tested_on_the_way_and_thoughts_are_swapped_at_the_end(resolved, tmp_path):
-    given = {
-        "test_every": 2,
-        "curve_layouts": "5-6",
-        "swapped": True,
-        "transcripts": 1,
-        "tests": ["Reasoning-Pickup-v0"],
-    }
-    for method in ("reasoning", "direct"):
-        registry.execute(
-            Run(tmp_path / method, RunSpec(method=method, world=WORLD, seed=0, settings=resolved(method, **given)))
-        )
-    thinking, silent = (
-        [json.loads(line) for line in (tmp_path / method / "metrics.jsonl").read_text().splitlines()]
+    given = {"test_every": 2, "curve_layouts": "5-6", "swapped": True, "transcripts": 1}
+    folders = [
+        runs.executed(tmp_path / method, method, WORLD, **resolved(method, **given, tests=["Reasoning-Pickup-v0"]))
         for method in ("reasoning", "direct")
-    )
+    ]
+    thinking, silent = map(runs.records, folders)
     assert [record["iteration"] for record in thinking if "test_success" in record] == [0, 2, 4]
     assert {"mi_retrieval", "swap_other"} <= thinking[0].keys() or thinking[0]["probed"] < 2
     assert "test_return" in silent[0] and "probed" not in silent[0]
-    evaluations = {
-        method: {result["policy"]: result for result in json.loads((tmp_path / method / "evaluation.json").read_text())}
-        for method in ("reasoning", "direct")
-    }
-    assert set(evaluations["direct"]) == {"sampled", "Reasoning-Pickup-v0"}
-    assert set(evaluations["reasoning"]) == {"sampled", "Reasoning-Pickup-v0", "thought emptied", "another's thought"}
-    first, second = evaluations["direct"]["sampled"]["rows"][:2]
+    assert [any("thought_words" in record for record in told) for told in (thinking, silent)] == [True, False]
+    thinkers, others = ({each["policy"]: each["rows"] for each in runs.evaluations(folder)} for folder in folders)
+    assert set(others) == {"sampled", "Reasoning-Pickup-v0"}
+    assert set(thinkers) == {"sampled", "Reasoning-Pickup-v0", "thought emptied", "another's thought"}
+    first, second = others["sampled"][:2]
     assert len(first["told"]) == first["length"] and first["mission"].startswith("go to")
     assert first["told"][0].keys() == {"seen", "said", "valid"} and "told" not in second
 
 
 def test_the_published_mixture_is_played(resolved, tmp_path):
-    spec = RunSpec(method="direct", world="Reasoning-GoToPickup-v0", seed=0, settings=resolved("direct", iterations=1))
-    registry.execute(Run(tmp_path, spec))
-    assert (tmp_path / "evaluation.json").is_file()
+    assert runs.evaluations(
+        runs.executed(tmp_path, "direct", "Reasoning-GoToPickup-v0", **resolved("direct", iterations=1))
+    )

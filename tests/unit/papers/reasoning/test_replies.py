@@ -6,38 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundlab.papers.reasoning import text_env
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
-from groundlab.papers.reasoning.text_env import (
-    ACTIONS,
-    ReplyParser,
-    error_text,
-    extract_thought,
-    parse_action,
-    system_prompt,
-)
+from groundlab.papers.reasoning.text_env import ACTIONS, ReplyParser, error_text, parse_action, system_prompt
 
 SETTINGS = ReplySettings()
-REPLIES = st.one_of(
-    st.text(st.characters()),  # halves of characters and control characters too
-    st.lists(
-        st.sampled_from(
-            [
-                *ACTIONS,
-                "final answer:",
-                "Final Answer",
-                "I think",
-                ".",
-                " ",
-                "\n",
-                "\x00",
-                "\u202e",
-                "**",
-                "日本",
-                "ﬁnal",
-            ]
-        )
-    ).map("".join),
-)
+PARTS = (*ACTIONS, "final answer:", "Final Answer", "I think", *". \n\x00\u202e", "**", "日本", "ﬁnal")
+# halves of characters and control characters too
+REPLIES = st.one_of(st.text(st.characters()), st.lists(st.sampled_from(PARTS)).map("".join))
 
 
 def test_a_reasoning_episode_is_judged_as_by_the_original():
@@ -134,10 +110,9 @@ def test_an_endless_reply_is_judged_at_once(part, thinks):
 
 
 def test_a_thought_is_what_comes_before_the_last_answer():
-    assert (
-        extract_thought("It is left.\nfinal answer: x final answer: turn left", True) == "It is left.\nfinal answer: x"
-    )
-    assert extract_thought("It is left.", True) == extract_thought("turn left", False) == ""
+    thought = "It is left.\nfinal answer: x"
+    assert text_env.extract_thought(f"{thought} final answer: turn left", True) == thought
+    assert text_env.extract_thought("It is left.", True) == text_env.extract_thought("turn left", False) == ""
 
 
 @pytest.mark.parametrize("thinks", [False, True])

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.settings import ReplySettings
@@ -46,9 +44,7 @@ def test_an_invalid_reply_moves_neither_the_world_nor_its_clock_nor_others():
     stuttered, rewards = play(stutter)
     assert any(row["success"] for row in plain) and any(row["invalid"] for row in stuttered)
     for env, (row, other) in enumerate(zip(plain, stuttered, strict=True)):
-        assert {name: other[name] for name in ("success", "return", "steps")} == {
-            name: row[name] for name in ("success", "return", "steps")
-        }
+        assert all(other[name] == row[name] for name in ("success", "return", "steps"))
         assert other["length"] == other["steps"] + other["invalid"] == len(rewards[env])
         assert sum(reward == -1 for reward in rewards[env]) == other["invalid"]
 
@@ -120,13 +116,3 @@ def test_equal_states_have_equal_names_and_time_does_not_count():
     assert text_env.state_digests()[0] != first
     text_env.step([0], ["turn right"])
     assert text_env.state_digests()[:2] == [first, second]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(st.characters(), max_size=40), min_size=2, max_size=2), st.booleans())
-def test_no_reply_stops_a_conversation(said, thinks):
-    text_env = make_env(WORLD, 2, thinks, SETTINGS)
-    text_env.reset([0, 1], [1, 2])
-    for _ in range(3):
-        text_env.step([0, 1], said)
-    assert all(message["content"] is not None for env in (0, 1) for message in text_env.messages(env))
