@@ -154,9 +154,9 @@ def _arms(records: Records, cls: type[A]) -> list[A]:
     found = []
     for (arm, world), members in groups.items():
         names = [run["run"] for run in members]
-        measured = (frame.loc[frame["run"].isin(names)] for frame in (records.evaluations, records.curves))
+        rows, curves = (frame.loc[frame["run"].isin(names)] for frame in (records.evaluations, records.curves))
         style, settings = styles[arm.split("/")[0]], members[0]["settings"]
-        found.append(cls(arm, words[arm], world, settings, *measured, _key(members), style))
+        found.append(cls(arm, words[arm], world, settings, rows, curves, _key(members), style))
     order = list(styles)
     return sorted(found, key=lambda arm: (order.index(arm.kind), arm.world, arm.variant))
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import read_reference, read_version
+from groundlab.core.manifests import published_versions, read_reference, read_version
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
@@ -56,7 +56,7 @@ def publish(root: Path) -> list[Path]:
     between_markers(readme, "papers", "")  # before anything is written
     drawn = {
         version: [path for each in review(root / "results" / version).exhibits for path in each.paths]
-        for version in _versions(root / "results")
+        for version in published_versions(root / "results")
     }
     every = list(published(root / "results"))
     pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
@@ -111,11 +111,6 @@ class Published:
         """`17 reproduced, 3 within interval`; a dash for none."""
         numbers = counted(claim["verdict"] for claim in self.of_kind(kind))
         return ", ".join(f"{count} {word}" for word, count in numbers.items()) or "–"
-
-
-def _versions(results: Path) -> list[str]:
-    """The versions that reference.json names, each once."""
-    return sorted({version for scales in read_reference(results).values() for version in scales.values()})
 
 
 def published(results: Path) -> Iterator[Published]:

@@ -111,16 +111,14 @@ def improvement(records: Records) -> Figure | None:
     legend_below(figure, axes[0, :1])
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
-    axes[0, 0].set_yticks(range(len(shown)), [_two_lines(arm) for arm in shown])
+    names = [arm.title.partition(" (") for arm in shown]
+    lines = [
+        f"{name}\n{arm.source or rest.removesuffix(')')}" for arm, (name, _, rest) in zip(shown, names, strict=True)
+    ]
+    axes[0, 0].set_yticks(range(len(shown)), [each.rstrip("\n") for each in lines])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure
-
-
-def _two_lines(arm: KnowledgeArm) -> str:
-    name, _, rest = arm.title.partition(" (")
-    second = arm.source or rest.removesuffix(")")
-    return f"{name}\n{second}" if second else name
 
 
 def _interval(axis: Axes, row: int, estimate: Estimate, style: PlotStyle) -> None:

@@ -245,8 +245,9 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
     groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
     if not groups:
         return None
-    many = [seeds for _, group in groups if len(group) > _CROWD for seeds in (len(arm.seeds) for arm in group)]
-    if len(groups) == 1 and max(many, default=0) >= SEEDS_FOR_A_VERDICT:
+    first = groups[0][1]
+    crowded = len(first) > _CROWD and any(len(arm.seeds) >= SEEDS_FOR_A_VERDICT for arm in first)
+    if len(groups) == 1 and crowded:
         return _one_by_one(*groups[0])
     panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
     figure, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
