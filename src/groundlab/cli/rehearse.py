@@ -8,17 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from groundlab.cli.options import Results
+from groundlab.cli.options import Only, Results
 from groundlab.cli.printing import print_text
 
 
 def rehearse(
     scale: Annotated[str, typer.Option("--scale", help="Whose rows: paper names the published models.")] = "paper",
-    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     arm: Annotated[
         list[str], typer.Option("--arm", metavar="ARM", help="Only these arms, as the list names them.")
     ] = [],  # noqa: B006
-    device: Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda, in place of the configs' own.")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="auto, cpu or cuda, in place of the configs' own.")
+    ] = None,
     prompts: Annotated[
         int, typer.Option("--prompts", min=0, help="Prompts an update; 0: as many, and environments, as the row has.")
     ] = 16,
