@@ -139,6 +139,11 @@ class Arm:
 A = TypeVar("A", bound=Arm)
 
 
+def short(world: str) -> str:
+    """`GoToLocal` for `BabyAI-GoToLocal-v0`, `GoTo` for `Reasoning-GoTo-v0`."""
+    return world.removeprefix("BabyAI-").removeprefix("Reasoning-").removesuffix("-v0")
+
+
 def arms(records: Records, cls: type[A]) -> list[A]:
     """All arms of a paper: in the order of its styles, then by world, the usual ones before variants."""
     return [*records.once(f"arms of {cls.paper}", lambda: _arms(records, cls))]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
+from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, WINDOW, Records, running_success

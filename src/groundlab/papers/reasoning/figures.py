@@ -25,8 +25,8 @@ from groundlab.papers.reasoning.arms import (
     main_arms,
     reasoning_arms,
     shared_updates,
-    short,
 )
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import draw_seeds, in_thousands, seeds_in_words
 from groundlab.report.exhibits import exhibit

@@ -26,8 +26,8 @@ from groundlab.papers.reasoning.arms import (
     main_arms,
     reasoning_arms,
     shared_updates,
-    short,
 )
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from groundlab.report.arms import short
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import select_rows
@@ -76,7 +77,7 @@ def rows_of(records: Records, agent: str) -> list[Row]:
 
 
 def _name(selector: Selector) -> str:
-    level = selector.world.removeprefix("BabyAI-").removesuffix("-v0")
+    level = short(selector.world)
     if selector.kind:
         return f"{level}, {selector.kind.replace('_', ' ')}"
     if selector.world not in (TRAIN, TEST):
@@ -141,7 +142,7 @@ def _notes(records: Records) -> tuple[str, ...]:
     parity = ()
     rows = records.evaluations.loc[records.evaluations["method"] == "facts"]
     if not rows.empty:
-        levels = ", ".join(world.removeprefix("BabyAI-").removesuffix("-v0") for world in rows["world"])
+        levels = ", ".join(map(short, rows["world"]))
         states, wrong = int(rows["states"].sum()), int(rows["mismatches"].sum())
         parity = (f"beside the minigrid package ({levels}): {states:,} states compared, {wrong:,} differ",)
     return (
