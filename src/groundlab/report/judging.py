@@ -264,8 +264,9 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
             fresh[name], word = _permuted(each, ours, theirs, 1 - confidence)
         else:
             trained = _trained(records, each.of), _trained(records, each.than)
-            known = {"trained": trained, "bounds": bounds_of(each.metric), "confidence": confidence}
-            fresh[name] = difference_interval(ours, theirs, paired=paired, **known)
+            fresh[name] = difference_interval(
+                ours, theirs, paired=paired, trained=trained, bounds=bounds_of(each.metric), confidence=confidence
+            )
             word = outcome(each, fresh[name], claim.margin_of(each))
         beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}
         shown = {sides[0]: ours.mean(), sides[1]: theirs.mean(), **beside}

@@ -47,7 +47,12 @@ class Task:
             try:
                 _note_saved(Path(folder), False)
                 report = _ProgressFile(Path(folder) / PROGRESS_FILE)
-                options = {"expected_hash": run_hash, "named": named, "report": report, "stop": stop.is_set}
+                options: dict[str, Any] = {
+                    "expected_hash": run_hash,
+                    "named": named,
+                    "report": report,
+                    "stop": stop.is_set,
+                }
                 execute_run(RunSpec(**spec), Path(folder), **options)
             except Unfinished as end:
                 print(end, flush=True)
