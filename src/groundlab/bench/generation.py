@@ -23,7 +23,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from groundlab import worlds
 from groundlab.assets import read_text
-from groundlab.bench.measurement import Measurement
+from groundlab.bench.measurement import Measurement, cpu_seconds, one_thread
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
@@ -138,9 +138,7 @@ def _measure(count: int, model: Any, written: Any) -> tuple[list[Timed], list[Ti
         said = [writer.text(tokens) for tokens in drawn.tokens]
         ours.append(Timed(count, time.process_time() - start))
         some = contexts[: CHUNK * _CHUNKS_TIMED]
-        start = time.process_time()
-        _as_the_original(model, written, some)
-        theirs.append(Timed(len(some), time.process_time() - start))
+        theirs.append(Timed(len(some), cpu_seconds(lambda some=some: _as_the_original(model, written, some))))
         lengths.append(round(sum(map(len, prompts)) / count))
         collection.step(said)
     return ours, theirs, lengths
@@ -258,22 +256,19 @@ def bench_update() -> list[Measurement]:
 
 def bench_generation() -> list[Measurement]:
     """Tokens a CPU second of one thread, ours and the original's way, by environments and phase; then of updates."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    model, written = llama(), words()
-    written.padding_side = "left"
-    figures = []
-    for count in _STEPS:
-        ours, theirs, lengths = _measure(count, model, written)
-        for phase, steps in (("window filling", slice(0, WINDOW)), ("window full", slice(WINDOW, None))):
-            name = f"{count} environments, {phase}"
-            fast, slow = _throughput(ours[steps]), _throughput(theirs[steps])
-            figures += [
-                Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
-                Measurement(f"{name}, generation", fast, "tokens/CPU-s"),
-                Measurement(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
-                Measurement(f"{name}, ratio", fast / slow, "x"),
-            ]
-    figures += bench_update()
-    torch.set_num_threads(threads)
-    return figures
+    with one_thread():
+        model, written = llama(), words()
+        written.padding_side = "left"
+        figures = []
+        for count in _STEPS:
+            ours, theirs, lengths = _measure(count, model, written)
+            for phase, steps in (("window filling", slice(0, WINDOW)), ("window full", slice(WINDOW, None))):
+                name = f"{count} environments, {phase}"
+                fast, slow = _throughput(ours[steps]), _throughput(theirs[steps])
+                figures += [
+                    Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
+                    Measurement(f"{name}, generation", fast, "tokens/CPU-s"),
+                    Measurement(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
+                    Measurement(f"{name}, ratio", fast / slow, "x"),
+                ]
+        return figures + bench_update()

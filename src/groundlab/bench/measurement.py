@@ -1,7 +1,8 @@
 """What a benchmark measures, and how a rate is timed: in turns, so that busy neighbours slow all sides alike."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import NamedTuple
 
@@ -17,6 +18,25 @@ class Measurement(NamedTuple):
 
 
 Work = Callable[[], int]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside, torch has one thread."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:
+    """What some work takes, done so many times."""
+    start = time.process_time()
+    for _ in range(times):
+        work()
+    return time.process_time() - start
 
 
 def rates(*works: Work) -> list[float]:

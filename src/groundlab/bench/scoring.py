@@ -9,7 +9,6 @@ shows both as curves. CPU seconds of one thread.
 """
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -23,7 +22,7 @@ from transformers import PreTrainedModel, T5Config, T5ForConditionalGeneration
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.bench.generation import llama
-from groundlab.bench.measurement import Measurement
+from groundlab.bench.measurement import Measurement, cpu_seconds, one_thread
 from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning.checkpoints import seeded_construction
@@ -117,12 +116,7 @@ def _plain(model: PreTrainedModel, prompts: Rows, actions: Rows) -> Tensor:
 
 def _seconds(work: Callable[[], object], repeats: int) -> float:
     """CPU seconds, the median of some repeats."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        seconds.append(time.process_time() - start)
-    return median(seconds)
+    return median(cpu_seconds(work) for _ in range(repeats))
 
 
 def _tokens(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Rows:
@@ -213,11 +207,9 @@ def bench_scoring() -> list[Measurement]:
     figures = [
         Measurement("tokens of a prompt, mean of 32", float(np.mean([len(p.split()) for p in prompts])), "tokens")
     ]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    for name, build in (("T5", _t5), ("Llama", llama)):
-        model = build(name)
-        figures += _six_actions(name, model, tokenizer, prompts)
-        figures += scaling(name, model, tokenizer, prompts[:_FEW_PROMPTS])
-    torch.set_num_threads(threads)
+    with one_thread():
+        for name, build in (("T5", _t5), ("Llama", llama)):
+            model = build(name)
+            figures += _six_actions(name, model, tokenizer, prompts)
+            figures += scaling(name, model, tokenizer, prompts[:_FEW_PROMPTS])
     return figures

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import torch
 
 from groundlab.assets import resolve_model
-from groundlab.bench.measurement import Measurement
+from groundlab.bench.measurement import Measurement, cpu_seconds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.lab.worker import ONE_THREAD
@@ -117,12 +117,8 @@ def _of_children() -> float:
 
 def _flops_a_second() -> float:
     """What one core makes of large square matrix products, the most that can be hoped for."""
-    matrix, taken = torch.rand(_SIDE, _SIDE), []
-    for _ in range(_ROUNDS):
-        start = time.process_time()
-        torch.matmul(matrix, matrix)
-        taken.append(time.process_time() - start)
-    return 2 * _SIDE**3 / min(taken)
+    matrix = torch.rand(_SIDE, _SIDE)
+    return 2 * _SIDE**3 / min(cpu_seconds(lambda: torch.matmul(matrix, matrix)) for _ in range(_ROUNDS))
 
 
 def product_bound(settings: PPOSettings) -> float:

@@ -8,16 +8,16 @@ CPU seconds of one thread, collecting included; both sides have the settings of 
 reasoning agents are in generation.py.
 """
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from statistics import median
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
-from groundlab.bench.measurement import TURNS, Measurement
+from groundlab.bench.measurement import TURNS, Measurement, cpu_seconds
 from groundlab.core.run import RunSpec
 from groundlab.language import t5_forward
 from groundlab.papers import registry
@@ -45,21 +45,15 @@ def compared(name: str, other: str, make: Callable[[], Any], plain: Plain, turns
     ours, theirs = make(), make()
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(1, turns + 2):
-        taken[0].append(_seconds(ours, number))
+        taken[0].append(cpu_seconds(partial(ours.train_step, number)))
         with plain(theirs):
-            taken[1].append(_seconds(theirs, number))
+            taken[1].append(cpu_seconds(partial(theirs.train_step, number)))
     own, without = (median(seconds[1:]) for seconds in taken)
     return [
         Measurement(f"{name}, an update", own, "CPU-s"),
         Measurement(f"{name}, an update with {other}, same run", without, "CPU-s"),
         Measurement(f"{name}, an update, ratio", without / own, "x"),
     ]
-
-
-def _seconds(learner: Any, number: int) -> float:
-    start = time.process_time()
-    learner.train_step(number)
-    return time.process_time() - start
 
 
 def _learner(make: Callable[[RunSpec], Learner], method: str, world: str, **settings: Any) -> Learner:

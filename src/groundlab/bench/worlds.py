@@ -16,6 +16,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from itertools import cycle
 from statistics import median
+from typing import Any
 
 import crafter
 import gymnasium as gym
@@ -23,7 +24,7 @@ import minigrid  # noqa: F401 - registers the reference environments
 import numpy as np
 
 from groundlab import worlds
-from groundlab.bench.measurement import TURNS, Measurement, Work, rates
+from groundlab.bench.measurement import TURNS, Measurement, Work, cpu_seconds, rates
 from groundlab.worlds import text
 
 _VIEWS = 20_000  # distinct views to describe
@@ -79,24 +80,10 @@ def _single_steps(env: gym.Env) -> Work:
     return step
 
 
-def _batched_resets(world: str, count: int) -> Work:
-    env = worlds.make(world, count, seed=0)
-
-    def reset() -> int:
-        env.reset()
-        return count
-
-    return reset
-
-
-def _single_resets(env: gym.Env) -> Work:
+def _resets(env: Any, count: int = 1) -> Work:
+    """Of an environment, or of a batch of so many."""
     env.reset(seed=0)
-
-    def reset() -> int:
-        env.reset()
-        return 1
-
-    return reset
+    return lambda: env.reset() and count
 
 
 def _distinct_views(count: int) -> np.ndarray:
@@ -130,13 +117,7 @@ def _megabytes(world: str, count: int) -> float:
 def first_use_seconds() -> float:
     """CPU seconds that compiling every loop costs, once a machine: a first process less a second one."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        command = [sys.executable, "-c", _FIRST_USE]
-        first, second = (
-            float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-            for _ in range(2)
-        )
-    return first - second
+        return _printed(_FIRST_USE, NUMBA_CACHE_DIR=folder) - _printed(_FIRST_USE, NUMBA_CACHE_DIR=folder)
 
 
 def _bench_babyai() -> list[Measurement]:
@@ -148,7 +129,7 @@ def _bench_babyai() -> list[Measurement]:
             _batched_steps(_LOCAL, 256),
             _batched_steps(_LOCAL, 1024),
         )
-        resets, drawn = rates(_single_resets(gym.make(_LOCAL).unwrapped), _batched_resets(_LOCAL, 256))
+        resets, drawn = rates(_resets(gym.make(_LOCAL).unwrapped), _resets(worlds.make(_LOCAL, 256, seed=0), 256))
     mixed = rates(_batched_steps(_MIXED, 256), _batched_steps(_MIXED, 1024))
     return [
         Measurement("minigrid GoToLocal, same run", steps, "steps/s"),
@@ -173,7 +154,7 @@ def _bench_room_grids() -> list[Measurement]:
         with redirect_stdout(StringIO()):
             package = gym.make(world).unwrapped
             steps, batched = rates(_single_steps(package), _batched_steps(world, 256))
-            resets, drawn = rates(_single_resets(package), _batched_resets(world, 256))
+            resets, drawn = rates(_resets(package), _resets(worlds.make(world, 256, seed=0), 256))
         name = world.split("-")[1]
         found += [
             Measurement(f"minigrid {name}, same run", steps, "steps/s"),
@@ -205,45 +186,33 @@ def _bench_door_key() -> list[Measurement]:
 
 def _cpu_rate(work: Callable[[], object], times: int) -> float:
     """How often a CPU second has time for some work."""
-    start = time.process_time()
-    for _ in range(times):
-        work()
-    return times / (time.process_time() - start)
+    return times / cpu_seconds(work, times)
 
 
-def _plain_resets() -> float:
-    """The package's worlds a CPU second, its noise not compiled."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _PLAIN, str(_RESETS)]
+def _printed(program: str, *words: str, **variables: str) -> float:
+    """The number that a program prints in a process of its own, with these variables in its environment."""
+    command, environment = [sys.executable, "-c", program, *words], {**os.environ, **variables}
     return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-
-
-def _package_lives(rng: np.random.Generator) -> Callable[[], None]:
-    package = crafter.Env(seed=0)
-    package.reset()
-
-    def step() -> None:
-        if package.step(int(rng.integers(17)))[2]:
-            package.reset()
-
-    return step
-
-
-def _our_lives(rng: np.random.Generator) -> Callable[[], object]:
-    batch = worlds.make("Crafter-Reward", _BATCH, seed=0, autoreset="same-step")
-    batch.reset()
-    return lambda: batch.step(rng.integers(0, 17, _BATCH))
 
 
 def _bench_crafter() -> list[Measurement]:
     """Worlds and steps a CPU second, ours and the package's."""
     package, ours = crafter.Env(seed=0), worlds.make("Crafter-Reward", 1, seed=0)
-    their_step, our_step = (make(np.random.default_rng(0)) for make in (_package_lives, _our_lives))
-    for first in (package.reset, ours.reset, their_step, our_step):
+    lives, batch = crafter.Env(seed=0), worlds.make("Crafter-Reward", _BATCH, seed=0, autoreset="same-step")
+    rng, ours_rng = np.random.default_rng(0), np.random.default_rng(0)
+
+    def their_step() -> None:
+        if lives.step(int(rng.integers(17)))[2]:
+            lives.reset()
+
+    def our_step() -> None:
+        batch.step(ours_rng.integers(0, 17, _BATCH))
+
+    for first in (lives.reset, batch.reset, package.reset, ours.reset, their_step, our_step):
         first()
     rates = [
         (
-            _plain_resets(),
+            _printed(_PLAIN, str(_RESETS), NUMBA_DISABLE_JIT="1", OMP_NUM_THREADS="1"),
             _cpu_rate(package.reset, _RESETS),
             _cpu_rate(ours.reset, 10 * _RESETS),
             _cpu_rate(their_step, _STEPS),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from groundlab.cli import laboratory
-from groundlab.cli.options import Seed, World
+from groundlab.cli.options import Only, Seed, World
 from groundlab.cli.printing import print_text
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError
@@ -61,7 +61,7 @@ def demonstrations(
 @app.command()
 def logbook(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder in which each paper gets one of its own.")],
-    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
 ) -> None:
     """Write the published claims as Trackio logbooks, a page a claim: command, result, figure."""
     laboratory.require("groundlab export logbook")

@@ -48,20 +48,12 @@ class Keys:
         character = self._character()
         while not self.typed and character.isspace():
             character = self._character()
-        if character == _ESCAPE:
-            return self._arrow()
+        if character == _ESCAPE:  # of its own, or the beginning of an arrow, `ESC [ A` or `ESC O A`
+            follows = not self.typed or select.select([sys.stdin], [], [], _ESCAPE_SECONDS)[0]
+            return ARROWS.get(self._character(), _ESCAPE) if follows and self._character() in ("[", "O") else _ESCAPE
         return "." if character in (" ", "\r", "\n") else character
 
     def _character(self) -> str:
         if not self.typed:
             return sys.stdin.read(1)
         return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
-
-    def _arrow(self) -> str:
-        """The arrow that an escape begins, `ESC [ A` or `ESC O A`; an escape of its own otherwise."""
-        if not self._follows():
-            return _ESCAPE
-        return ARROWS.get(self._character(), _ESCAPE) if self._character() in ("[", "O") else _ESCAPE
-
-    def _follows(self) -> bool:
-        return not self.typed or bool(select.select([sys.stdin], [], [], _ESCAPE_SECONDS)[0])

@@ -7,12 +7,10 @@ groundlab methods mediator        its worlds; its settings with type, default, t
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from groundlab.cli.printing import wide_console
+from groundlab.cli.printing import listing, wide_console
 from groundlab.core.errors import GroundlabError
 
 if TYPE_CHECKING:
@@ -25,24 +23,18 @@ def methods(
     name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Only this one, with its settings.")] = None,
 ) -> None:
     """List the methods of all papers; of one, its worlds and its settings with defaults and meaning."""
+    from groundlab.papers import registry
+
     wide = wide_console()
     if name is None:
-        return _list_all(wide)
-    from groundlab.papers import registry
-
+        table = listing("method", "paper", "worlds", "what it is", whole=("method",))
+        for paper, method in registry.methods():
+            worlds = f"{len(registry.worlds_of(method))} {', '.join(method.families)}"
+            table.add_row(method.name, paper, worlds, method.summary)
+        wide.print(table)
+        return wide.print("groundlab methods METHOD shows its settings", highlight=False)
     for paper, method in registry.named(name):
         _describe(wide, paper, method)
-
-
-def _list_all(wide: Console) -> None:
-    from groundlab.papers import registry
-
-    table = _table("method", "paper", "worlds", "what it is")
-    for paper, method in registry.methods():
-        worlds = f"{len(registry.worlds_of(method))} {', '.join(method.families)}"
-        table.add_row(method.name, paper, worlds, method.summary)
-    wide.print(table)
-    wide.print("groundlab methods METHOD shows its settings", highlight=False)
 
 
 def _describe(wide: Console, paper: str, method: "Method") -> None:
@@ -54,7 +46,7 @@ def _describe(wide: Console, paper: str, method: "Method") -> None:
     wide.print(Text.assemble((method.name, "bold"), f" ({paper}): {method.summary}"))
     wide.print(f"worlds: {', '.join(worlds) if len(worlds) <= _NAMED else families}", highlight=False)
     published = _paper_values(paper, method.name)
-    table = _table("setting", "type", "default", "paper", "meaning")
+    table = listing("setting", "type", "default", "paper", "meaning", whole=("setting",))
     for row in describe(registry.schema_of(method)):
         table.add_row(row.name, row.type, row.default, published.get(row.name, ""), row.meaning)
     wide.print(table)
@@ -79,10 +71,3 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     for key, value in settings.items():
         pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, shown(value))]
     return pairs
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in headings:
-        table.add_column(heading, no_wrap=heading in ("method", "setting"), overflow="fold")
-    return table

@@ -20,7 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from groundlab.cli import laboratory, options
-from groundlab.cli.options import BaseUrl, Budget, Model, Prices, Seed, Set, parse_settings
+from groundlab.cli.options import BaseUrl, Budget, Model, Only, Prices, Seed, Set, parse_settings
 from groundlab.cli.printing import console, print_text
 from groundlab.core.errors import GroundlabError, unknown_name
 
@@ -109,7 +109,7 @@ def memory(
 @app.command()
 def fetch(
     scale: Annotated[str, typer.Option("--scale", help="Whose models: paper names the published ones.")] = "paper",
-    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list files, sizes and digests.")] = False,
 ) -> None:
     """Fetch the models that a scale's configs name, at their pinned revisions, and check every file's digest."""
@@ -219,9 +219,8 @@ def _estimate(asked: Any, data: Any, free: bool) -> str:
     calls, prompt, completion = labelling.estimate(asked, data)
     size = f"{asked.form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
     cost = connection.prices().cost(connection.Tokens(prompt, completion))  # broken prices are told in any case
-    return f"{size}, nobody is paid" if free else f"{size}, cost {cost:.4f}; {_limits(connection.budget())}"
-
-
-def _limits(budget: Any) -> str:
-    limits = [f"{value:,g} {name}" for name, value in vars(budget).items() if value is not None]
-    return f"it stops at {' or '.join(limits)} in the ledger" if limits else "no budget (--budget)"
+    if free:
+        return f"{size}, nobody is paid"
+    limits = [f"{value:,g} {name}" for name, value in vars(connection.budget()).items() if value is not None]
+    told = f"it stops at {' or '.join(limits)} in the ledger" if limits else "no budget (--budget)"
+    return f"{size}, cost {cost:.4f}; {told}"

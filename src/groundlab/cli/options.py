@@ -28,6 +28,8 @@ def _named_folder(value: str) -> Path:
     return Path(value)
 
 
+Only = Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, max=1024, help="Processes; one a core by default.")]
 Results = Annotated[
     Path | None, typer.Option("--results", parser=_named_folder, help="Results folder, or one version in it.")
 ]

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
 
 from groundlab.cli import laboratory
 from groundlab.cli.options import Seed
-from groundlab.cli.printing import PlainConsole, print_text, wide_console
+from groundlab.cli.printing import PlainConsole, listing, print_text, wide_console
 from groundlab.core.errors import GroundlabError
 
 
@@ -44,9 +43,8 @@ def worlds(
         return print_text(f"compiled: {', '.join(compile_worlds())}, and all worlds of their families")
 
     wide = wide_console()
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("world", "grid", "limit", "missions (C a colour, T a type; X, Y objects)"):
-        table.add_column(heading, no_wrap=heading in ("world", "grid", "limit"))
+    short = ("world", "grid", "limit")
+    table = listing(*short, "missions (C a colour, T a type; X, Y objects)", whole=short, overflow="ellipsis")
     groups: dict[str, list[Any]] = {group: [] for group in GROUPS}
     for family in families().values():
         for row in family.worlds.values():

@@ -4,9 +4,12 @@ Nothing is read as rich's markup: a path or an error may hold brackets. What can
 reply or a package's mission may hold codes that command a terminal.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 
@@ -30,6 +33,14 @@ console = PlainConsole(markup=False)
 def wide_console() -> Console:
     """The terminal, or a page of 100 columns where there is none: for tables that need the room."""
     return console if console.is_terminal else PlainConsole(width=_PIPE_WIDTH, markup=False)
+
+
+def listing(*headings: str, whole: Sequence[str], overflow: Any = "fold") -> Table:
+    """An empty table for a list; whole: the headings whose cells are not broken over lines; overflow: as rich's."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading in whole, overflow=overflow)
+    return table
 
 
 def print_text(text: str, style: str = "") -> None:

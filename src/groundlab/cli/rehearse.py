@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from groundlab.cli.options import Results
+from groundlab.cli.options import Only, Results
 from groundlab.cli.printing import print_text
 
 
 def rehearse(
     scale: Annotated[str, typer.Option("--scale", help="Whose rows: paper names the published models.")] = "paper",
-    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     arm: Annotated[
         list[str], typer.Option("--arm", metavar="ARM", help="Only these arms, as the list names them.")
     ] = [],  # noqa: B006

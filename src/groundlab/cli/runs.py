@@ -17,10 +17,12 @@ from rich.table import Table
 from groundlab.cli.options import (
     Deterministic,
     Method,
+    Only,
     Portable,
     Results,
     Seed,
     Track,
+    Workers,
     World,
     ask_for_determinism,
     overlay,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    only: Annotated[list[str], typer.Option("--only", metavar="PAPER", help="Only these papers.")] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     figure: Annotated[str | None, typer.Option("--figure", help="Only what one figure or table needs.")] = None,
     experiment: Annotated[list[str], typer.Option("--experiment", help="Only runs of these, by their names.")] = [],  # noqa: B006
     claim: Annotated[
@@ -46,9 +48,7 @@ def reproduce(
     ] = [],  # noqa: B006
     scale: Annotated[str, typer.Option("--scale", help="smoke, quick, full or paper.")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=MOST_SEEDS, help="Seeds a run.")] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=1024, help="Processes; one a core by default.")
-    ] = None,
+    workers: Workers = None,
     results: Results = None,
     executor: Annotated[
         str, typer.Option("--executor", help="Where runs are executed: local, slurm or none.")
@@ -203,7 +203,11 @@ def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | N
     for gif in recording.write(record, episodes) if record else []:
         print_text(f"recorded {gif}")
     if record:
-        data = playback.of(episodes, _player(request, checkpoint), made=_made(request, checkpoint))
+        file = checkpoint / "manifest.json" if checkpoint else None
+        run = storage.read_json(file) if file and file.is_file() else {}
+        made = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}
+        made |= {"run": run.get("hash"), "commit": run.get("git", {}).get("commit")}  # for whoever opens it later
+        data = playback.of(episodes, _player(request, checkpoint), made=made)
         storage.write_json(record / "episodes.json", data)
         print_text(f"recorded {record / 'episodes.json'}: all of them, for the player of the site")
     return results
@@ -219,14 +223,6 @@ def _player(request: Any, checkpoint: Path | None) -> Any:
         return registry.watched(checkpoint, request.seed)[1]
     except GroundlabError:
         return None
-
-
-def _made(request: Any, checkpoint: Path | None) -> dict[str, Any]:
-    """What made a recording, for whoever opens it later: the request, and the run whose agent played."""
-    file = checkpoint / "manifest.json" if checkpoint else None
-    run = storage.read_json(file) if file and file.is_file() else {}
-    named = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}
-    return {**named, "run": run.get("hash"), "commit": run.get("git", {}).get("commit")}
 
 
 def _print_conversation(row: dict[str, Any]) -> None:
@@ -345,9 +341,7 @@ def verify(
     sample: Annotated[int, typer.Option("--sample", min=1, max=10_000, help="How many runs are run again.")] = 10,
     draw: Annotated[int, typer.Option("--draw", min=0, help="Your own number; it decides which runs are drawn.")] = 0,
     at_most: Annotated[float, typer.Option("--at-most", min=0.1, help="Leave out runs of more CPU seconds.")] = 120.0,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=1024, help="Processes; one a core by default.")
-    ] = None,
+    workers: Workers = None,
     results: Results = None,
     portable: Portable = False,
 ) -> None:

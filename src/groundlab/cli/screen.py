@@ -48,7 +48,9 @@ class Screen:
 
     def __init__(self, console: Console, head: str, stage: Stage):
         self._console, self._head, self._over = console, head, console.is_terminal and not console.is_dumb_terminal
-        self._map = {"grid": level_map, "door-key": room_map, "crafter": crafter_map}.get(stage.family.name, no_map)
+        self._map = {"grid": level_map, "door-key": room_map, "crafter": crafter_map}.get(
+            stage.family.name, lambda stage: []
+        )
         self._side = planner_words(stage) if stage.family.name == "door-key" else _sentences
         self.legend = legend(stage)
         if not self._over:
@@ -125,21 +127,12 @@ def crafter_map(stage: Stage) -> list[Text]:
     return [Text().join(Text(*_CRAFTER[NAMES[code]]) for code in row) for row in cells.T.tolist()]
 
 
-def no_map(stage: Stage) -> list[Text]:
-    """Worlds of other packages show their words alone."""
-    return []
-
-
 def _sentences(stage: Stage) -> list[str]:
     if stage.family.name == "crafter":
-        return [*_belongings(stage), *(f"- {part}" for line in stage.sentences for part in _parts(line))]
+        parts = (part.strip() for line in stage.sentences for part in line.replace(".You ", ". You ").split(". "))
+        own = ("Your status", "Your have", "You have nothing")  # about what one has
+        return [*_belongings(stage), *(f"- {part}" for part in parts if part and not part.startswith(own))]
     return [stage.mission, *(f"- {sentence}" for sentence in stage.sentences or ["(nothing in sight)"])]
-
-
-def _parts(caption: str) -> list[str]:
-    """A caption's sentences, but for those about what one has."""
-    parts = (part.strip() for part in caption.replace(".You ", ". You ").split(". "))
-    return [part for part in parts if part and not part.startswith(("Your status", "Your have", "You have nothing"))]
 
 
 def _belongings(stage: Stage) -> list[str]:

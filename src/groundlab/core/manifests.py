@@ -157,6 +157,11 @@ def read_reference(results: Path) -> dict[str, dict[str, str]]:
     return stored
 
 
+def published_versions(results: Path) -> list[str]:
+    """The names of the versions that `<results>/reference.json` holds, each once."""
+    return sorted({version for scales in read_reference(results).values() for version in scales.values()})
+
+
 def find_published(paper: str, scale: str, results: Path) -> Path | None:
     """The folder of a paper's published version at a scale: of this results folder, else of the repository's.
 

@@ -6,6 +6,7 @@ is kept in its comparison.json, which the review page shows. Verdicts are compar
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ class Comparison:
         """What to print: the count, then a sentence for each cause of differences."""
         other_code = sum(not each.same_code for each in self.differing)
         rounding = [each for each in self.differing if each.same_code and not each.fault]
-        found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{self._unpaired()}"]
+        counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
+        unpaired = "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
+        found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{unpaired}"]
         if rounding:
             here, there = ("; ".join(sorted({each.cpus[side] for each in rounding})) for side in (0, 1))
             trained = sum(each.trained for each in rounding)
@@ -85,10 +88,6 @@ class Comparison:
                 "fault, of groundlab or of this machine, and their numbers must not be trusted"
             )
         return found
-
-    def _unpaired(self) -> str:
-        counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
-        return "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
 
     def as_json(self) -> dict[str, Any]:
         """What comparison.json holds."""
@@ -148,28 +147,19 @@ def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
         raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
     folders = [file.parent for file in found]
     for each in folders:
-        _check_sealed(each)
-    return dict(sorted(_keyed(folders)))
+        manifest = run_folder.read_manifest(each)  # older ones, without a seal, are taken as they are
+        damage = run_folder.damage_of(each, manifest) if manifest and manifest.get(seals.SEAL) else {}
+        for name, problem in damage.items():
+            raise GroundlabError(f"{each / name} {problem}; delete {each} and make it again, or git checkout it")
+    return dict(sorted((_key(each), each) for each in folders))
 
 
-def _check_sealed(folder: Path) -> None:
-    """Raises GroundlabError for a sealed run that is damaged; older ones are taken as they are."""
-    manifest = run_folder.read_manifest(folder)
-    damage = run_folder.damage_of(folder, manifest) if manifest and manifest.get(seals.SEAL) else {}
-    for name, problem in damage.items():
-        raise GroundlabError(f"{folder / name} {problem}; delete {folder} and make it again, or git checkout it")
-
-
-def _keyed(folders: Iterable[Path]) -> Iterable[tuple[str, Path]]:
-    """(what was run, folder): method, world, seed and settings with their defaults, as a digest."""
-    for folder in folders:
-        config = _config(folder)
-        try:
-            spec = registry.resolve(config["method"], config["world"], config["seed"], config["settings"])
-            settings: Any = spec.settings
-        except GroundlabError:  # a setting that this code does not know: comparable with its like only
-            settings = config["settings"]
-        yield digest_json([config["method"], config["world"], config["seed"], settings]), folder
+def _key(folder: Path) -> str:
+    """What was run: method, world, seed and settings with their defaults, as a digest."""
+    config = _config(folder)
+    with suppress(GroundlabError):  # a setting that this code does not know: comparable with its like only
+        config |= registry.resolve(*config.values()).model_dump()
+    return digest_json([config["method"], config["world"], config["seed"], config["settings"]])
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -48,19 +48,18 @@ def content(version: Path) -> Entity:
     """The crate as JSON-LD: every run that is there is a folder and the action that made it, all else is a file."""
     manifest = manifests.read_version(version)
     runs = [run for run in manifest["runs"] if run["folder"] and (version / run["folder"]).is_dir()]
-    files = [_file(version, path) for path in _other_files(version)]
+    found = (path for path in version.rglob("*") if path.is_file() and path.name not in _LEFT_OUT)
+    others = sorted(path for path in found if "runs" not in path.relative_to(version).parts[:2])
+    files = [_file(version, path) for path in others]
     folders = [_folder(run) for run in runs]
     actions = [_whole(manifest, files), *(_action(manifest, version, run) for run in runs)]
-    inputs = [_property(f"#input/{name}", name, f"sha256:{digest}") for name, digest in manifest["inputs"].items()]
-    graph = [_descriptor(), _root(manifest, [*folders, *files], actions), _profile(), _licence(), _authors()]
+    inputs = [
+        {"@id": f"#input/{name}", "@type": "PropertyValue", "name": name, "value": f"sha256:{digest}"}
+        for name, digest in manifest["inputs"].items()
+    ]
+    graph = [_DESCRIPTOR, _root(manifest, [*folders, *files], actions), _PROCESS_RUN_CRATE, _MIT, _OURSELVES]
     graph += [_software(manifest), *_packages(manifest), *inputs, *folders, *files, *actions]
     return {"@context": _CONTEXT, "@graph": graph}
-
-
-def _other_files(version: Path) -> list[Path]:
-    """What a version holds besides the folders of its runs, for archives."""
-    found = (path for path in version.rglob("*") if path.is_file() and path.name not in _LEFT_OUT)
-    return sorted(path for path in found if "runs" not in path.relative_to(version).parts[:2])
 
 
 def _link(*ids: str) -> Any:
@@ -68,9 +67,16 @@ def _link(*ids: str) -> Any:
     return links[0] if len(links) == 1 else links
 
 
-def _descriptor() -> Entity:
-    about = {"conformsTo": _link("https://w3id.org/ro/crate/1.1"), "about": _link("./")}
-    return {"@id": CRATE, "@type": "CreativeWork", **about}
+_DESCRIPTOR = {
+    **{"@id": CRATE, "@type": "CreativeWork"},
+    **{"conformsTo": _link("https://w3id.org/ro/crate/1.1"), "about": _link("./")},
+}
+_PROCESS_RUN_CRATE = {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+_MIT = {
+    **{"@id": _LICENCE, "@type": "CreativeWork", "name": "MIT License"},
+    "description": "The licence of groundlab, its shipped models and its results.",
+}
+_OURSELVES = {"@id": _AUTHORS, "@type": "Organization", "name": "The groundlab authors"}
 
 
 def _root(manifest: Manifest, parts: list[Entity], actions: list[Entity]) -> Entity:
@@ -89,19 +95,6 @@ def _root(manifest: Manifest, parts: list[Entity], actions: list[Entity]) -> Ent
         "hasPart": [_link(part["@id"]) for part in parts],
         "mentions": [_link(action["@id"]) for action in actions],
     }
-
-
-def _profile() -> Entity:
-    return {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
-
-
-def _licence() -> Entity:
-    text = "The licence of groundlab, its shipped models and its results."
-    return {"@id": _LICENCE, "@type": "CreativeWork", "name": "MIT License", "description": text}
-
-
-def _authors() -> Entity:
-    return {"@id": _AUTHORS, "@type": "Organization", "name": "The groundlab authors"}
 
 
 def _ourselves(manifest: Manifest) -> str:
@@ -135,10 +128,6 @@ def _packages(manifest: Manifest) -> list[Entity]:
     ]
 
 
-def _property(id: str, name: str, value: str) -> Entity:
-    return {"@id": id, "@type": "PropertyValue", "name": name, "value": value}
-
-
 def _file(version: Path, path: Path) -> Entity:
     data = path.read_bytes()
     kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
@@ -168,17 +157,14 @@ def _whole(manifest: Manifest, files: list[Entity]) -> Entity:
     }
 
 
-def _times(session: Entity) -> tuple[str, str]:
-    """Start and end of a process, as ISO 8601."""
-    started = datetime.datetime.fromisoformat(session["started"])
-    ended = started + datetime.timedelta(seconds=session.get("wall_seconds", 0.0))
-    return started.isoformat(timespec="seconds"), ended.isoformat(timespec="seconds")
-
-
 def _action(manifest: Manifest, version: Path, run: Entity) -> Entity:
     """How a run was made, from the start of its first process to the end of its last."""
     own = manifests.read_run(version / run["folder"]) or {}
-    times = [_times(session) for session in own.get("history", [])]
+    took = [
+        (datetime.datetime.fromisoformat(each["started"]), datetime.timedelta(seconds=each.get("wall_seconds", 0.0)))
+        for each in own.get("history", [])
+    ]
+    times = {"startTime": min(took)[0], "endTime": max(start + wall for start, wall in took)} if took else {}
     inputs = [f"#input/{name}" for name in own.get("inputs", {}) if name in manifest["inputs"]]
     seconds = f"{run['wall_seconds']:.1f} s by the clock, {run['cpu_seconds']:.1f} s of CPU"
     return {
@@ -188,7 +174,7 @@ def _action(manifest: Manifest, version: Path, run: Entity) -> Entity:
         "description": f"{seconds}, {run['peak_memory_mib']:.0f} MiB at most; settings are in config.yaml.",
         "instrument": _link(_ourselves(manifest)),
         "agent": _link(_AUTHORS),
-        **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
+        **{name: time.isoformat(timespec="seconds") for name, time in times.items()},
         "actionStatus": "http://schema.org/CompletedActionStatus",
         **({"object": _link(*inputs)} if inputs else {}),
         "result": _link(f"{run['folder']}/"),

@@ -234,8 +234,11 @@ class Pool:
                 ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)
                 for worker in [self._busy[pipe] for pipe in self._busy if pipe in ready]:
                     self._on_message(worker)
-                if self._stopping():
-                    self._pass_on_stop()
+                if self._stopping() and not self._stop_sent:
+                    self._stop_sent = True
+                    self._view.stopping()
+                    for worker in self._busy.values():
+                        worker.ask_to_stop()
                 while parts and not self._stop_sent and self._has_ended(parts[0]):
                     on_end(parts.pop(0), self.failed)
         finally:
@@ -274,13 +277,6 @@ class Pool:
             if free:
                 return run, free[0]
         return None
-
-    def _pass_on_stop(self) -> None:
-        if not self._stop_sent:
-            self._stop_sent = True
-            self._view.stopping()
-            for worker in self._busy.values():
-                worker.ask_to_stop()
 
     def _on_message(self, worker: Worker) -> None:
         assert worker.run

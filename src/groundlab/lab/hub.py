@@ -11,7 +11,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
@@ -21,7 +20,7 @@ from groundlab.core.yaml_files import dump_yaml
 from groundlab.lab import run_folder
 from groundlab.papers.reasoning.ppo import MODEL
 from groundlab.papers.reasoning.settings import ADAPTER
-from groundlab.report.statistics import mean_interval
+from groundlab.report.statistics import success_of
 
 CARD = "README.md"
 
@@ -85,10 +84,9 @@ def _base(manifest: dict[str, Any]) -> str:
 
 
 def _measured(result: dict[str, Any]) -> str:
-    successes = np.array([[float(row["success"]) for row in result["rows"]]])
-    estimate = mean_interval(100 * successes, trained=False, bounds=(0, 100))
-    value, low, high = (f"{number:.0f} %" for number in (estimate.value, estimate.low, estimate.high))
-    return f"| {result['policy']} | {successes.size} | {value} | {low} to {high} |"
+    found = success_of(result["rows"])
+    value, low, high = (f"{number:.0f} %" for number in (found.value, found.low, found.high))
+    return f"| {result['policy']} | {len(result['rows'])} | {value} | {low} to {high} |"
 
 
 def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = None) -> str:

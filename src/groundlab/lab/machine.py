@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -41,14 +42,11 @@ def package_versions() -> dict[str, str]:
     """The installed versions of groundlab and of what it requires directly."""
     required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
     names = ["groundlab", *sorted(Requirement(line).name for line in required)]
-    return {name: version for name in names if (version := _version(name))}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    found = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 @cache
@@ -61,9 +59,13 @@ def hardware() -> dict[str, Any]:
     gpu = None without one, else `gpu_driver` and `cuda` are beside it: NVIDIA's driver, and what torch was built for.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    entries = _cpu_entries()
+    listing = Path("/proc/cpuinfo")  # Linux has one, whose first part is of the first core
+    lines = listing.read_text().split("\n\n")[0].splitlines() if listing.is_file() else []
+    entries = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    cpu = entries.get("model name") or platform.processor() or platform.machine()
+    cpu += f" (family {entries['cpu family']}, model {entries['model']})" if "cpu family" in entries else ""
     return {
-        "cpu": _cpu_name(entries),
+        "cpu": cpu,
         "vector_flags": sorted(word for word in entries.get("flags", "").split() if word.startswith(_VECTORS)),
         "blas": _blas_kernels(),
         "held_to": numerics.held(),
@@ -88,19 +90,6 @@ def core_count() -> int:
 
 
 _VECTORS = ("sse4", "avx", "fma", "amx")
-
-
-def _cpu_entries() -> dict[str, str]:
-    """What Linux says of the first core, by name; empty elsewhere."""
-    listing = Path("/proc/cpuinfo")
-    lines = listing.read_text().split("\n\n")[0].splitlines() if listing.is_file() else []
-    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _cpu_name(entries: dict[str, str]) -> str:
-    """`AMD EPYC (family 25, model 17)`."""
-    name = entries.get("model name") or platform.processor() or platform.machine()
-    return f"{name} (family {entries['cpu family']}, model {entries['model']})" if "cpu family" in entries else name
 
 
 def _blas_kernels() -> list[str]:

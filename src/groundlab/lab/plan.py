@@ -134,10 +134,8 @@ class Plan:
         return max((on_cpu + on_gpu) / machine.core_count(), on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
-        left_out = f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"
-        return Group(
-            _summary(self), *_note_on_gpus(self), *_note_on_rehearsals(self), *([left_out] if self.notes else [])
-        )
+        left_out = [f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"]
+        return Group(_summary(self), *_notes_on_estimates(self), *(left_out if self.notes else []))
 
     @property
     def detailed(self) -> RenderableType:
@@ -164,7 +162,7 @@ class Plan:
         blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
         shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
         left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
-        return [*shared, *_note_on_gpus(self), *_note_on_rehearsals(self), *left_out]
+        return [*shared, *_notes_on_estimates(self), *left_out]
 
 
 def results_folder(given: str | Path | None = None) -> Path:
@@ -300,12 +298,9 @@ def _planned_run(
 
 
 def _named_settings(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={_shown(value)}" for key, value in settings.items())
-
-
-def _shown(value: Any) -> str:
-    """A value as plans print it; of a long list or many settings, how many there are."""
-    return f"({len(value)} of them)" if isinstance(value, list | dict) and len(value) > 2 else str(value)
+    """As plans print them; of a long list or many settings inside, how many there are."""
+    long = {key: isinstance(value, list | dict) and len(value) > 2 for key, value in settings.items()}
+    return ", ".join(f"{key}={f'({len(value)} of them)' if long[key] else value}" for key, value in settings.items())
 
 
 _HEADINGS = ("method", "worlds and settings", "runs", "finished", "time left", "disk")
@@ -323,9 +318,12 @@ def _rows(the_plan: Plan) -> list[list[str]]:
 def _totals(the_plan: Plan) -> list[str]:
     """The last line; its time is wall time on all cores."""
     left = [run.estimate for run in the_plan.runs if run.status != "finished"]
+    count, gpus = len(machine.gpu_names()), ""
+    if any(run.needs_gpu for run in the_plan.runs):
+        gpus = f", {count or 'no'} GPU{'s' * (count > 1)}"
     return [
         "total",
-        f"{machine.core_count()} cores" + _gpus_of(the_plan),
+        f"{machine.core_count()} cores{gpus}",
         str(len(the_plan.runs)),
         str(len(the_plan.runs) - len(left)),
         duration(the_plan.estimated_seconds()),
@@ -333,32 +331,20 @@ def _totals(the_plan: Plan) -> list[str]:
     ]
 
 
-def _gpus_of(the_plan: Plan) -> str:
-    """`, 1 GPU`, `, no GPU`, or nothing where no run asks for one."""
-    count = len(machine.gpu_names()) if any(run.needs_gpu for run in the_plan.runs) else None
-    return "" if count is None else f", {count or 'no'} GPU{'s' * (count > 1)}"
-
-
-def _note_on_gpus(the_plan: Plan) -> list[str]:
-    """What a machine without a GPU cannot run, and what the estimates mean there."""
-    asking = [run for run in the_plan.runs if run.needs_gpu and run.status != "finished"]
-    if not asking or machine.gpu_names():
-        return []
-    hours, methods = duration(sum(run.estimate.seconds for run in asking)), {run.spec.method for run in asking}
-    return [
-        f"{len(asking)} runs want a GPU, which this machine does not have ({', '.join(sorted(methods))}); "
-        f"their {hours} are for one GPU elsewhere"
-    ]
-
-
-def _note_on_rehearsals(the_plan: Plan) -> list[str]:
-    """Which estimates were measured by a rehearsal, and which are the configs' own."""
-    left = [run for run in the_plan.runs if run.status != "finished"]
-    sources = Counter(run.rehearsed for run in left if run.rehearsed)
-    if not sources:
-        return []
-    told = "; ".join(f"{count} measured {source}" for source, count in sources.items())
-    return [f"estimates of {len(left)} runs: {told}; the others are the configs' or of finished runs"]
+def _notes_on_estimates(the_plan: Plan) -> list[str]:
+    """What a machine without a GPU cannot run, and which estimates were measured by a rehearsal."""
+    left, found = [run for run in the_plan.runs if run.status != "finished"], list[str]()
+    asking = [run for run in left if run.needs_gpu]
+    if asking and not machine.gpu_names():
+        hours, methods = duration(sum(run.estimate.seconds for run in asking)), {run.spec.method for run in asking}
+        found.append(
+            f"{len(asking)} runs want a GPU, which this machine does not have ({', '.join(sorted(methods))}); "
+            f"their {hours} are for one GPU elsewhere"
+        )
+    if sources := Counter(run.rehearsed for run in left if run.rehearsed):
+        measured = "; ".join(f"{count} measured {source}" for source, count in sources.items())
+        found.append(f"estimates of {len(left)} runs: {measured}; the others are the configs' or of finished runs")
+    return found
 
 
 def _table(the_plan: Plan) -> Table:

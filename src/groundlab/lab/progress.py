@@ -100,12 +100,12 @@ class PlainView(View):
         if time.monotonic() - self._said_at > _PLAIN_SECONDS:
             self._said_at = time.monotonic()
             figures = _brackets(_figures(news))
-            self._say(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self.time_left()} left")
+            self.note(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self.time_left()} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         super().ended(run, status, line)
         took = duration(time.monotonic() - self._started.get(run.hash, self._began))
-        self._say(
+        self.note(
             line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}"
         )
 
@@ -113,9 +113,6 @@ class PlainView(View):
         self.note("stopping: the running runs save a checkpoint first")
 
     def note(self, line: str) -> None:
-        self._say(line)
-
-    def _say(self, line: str) -> None:
         say(line, self._stream)
 
 

@@ -10,11 +10,11 @@ A paper's records are collected, and its notebooks become pages, while the next 
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -148,7 +148,13 @@ def reproduce(
     device, gpus = chosen_device(device, executor, dry_run)
     until = None if hours is None else time.monotonic() + 3600 * hours
     request = _Request(list(papers), scale, seeds, methods, experiments, device)
-    the_plan = _plan(request, results_folder(results), continue_from, dry_run)
+    home = results_folder(results)
+    storage.check_writable(home) if dry_run else storage.make_folder(home)
+    the_plan = request.make_plan(home)
+    if continue_from is not None and not dry_run:
+        taken = take_finished(the_plan, continue_from)
+        _console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
+        the_plan = request.make_plan(home)
     _console.print(the_plan.detailed if verbose else the_plan)
     ready = find_version(the_plan)
     if dry_run:
@@ -197,7 +203,10 @@ def reproduce_claims(
     from groundlab.report.judging import judge
 
     known = {claim.id: claim for claim in load_claims()}
-    claims = [known[name] if name in known else _unknown_claim(name, known) for name in dict.fromkeys(ids)]
+    for name in ids:
+        if name not in known:
+            raise unknown_name("claim", name, known, "configs/<paper>/claims.yaml lists all")
+    claims = [known[name] for name in dict.fromkeys(ids)]
     for claim in claims:
         if claim.not_run is not None or scale not in claim.scales:
             other = claim.not_run or f"give --scale {' or '.join(claim.scales)}"
@@ -234,10 +243,6 @@ def reproduce_claims(
     return 1 if outcome.failed or verdicts.exact_failed else 0
 
 
-def _unknown_claim(name: str, known: Collection[str]) -> NoReturn:
-    raise unknown_name("claim", name, known, "configs/<paper>/claims.yaml lists all")
-
-
 def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "SlurmSettings | None":
     """The settings of the cluster, for the executor `slurm`. Raises GroundlabError for options that do not fit."""
     if executor not in EXECUTORS:
@@ -250,17 +255,6 @@ def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "Sl
     if hours is not None:
         raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
     return cluster
-
-
-def _plan(request: _Request, results: Path, continue_from: str | Path | None, dry_run: bool) -> Plan:
-    """The plan, after the finished runs of a version were taken into the store; a dry run takes none."""
-    storage.check_writable(results) if dry_run else storage.make_folder(results)
-    the_plan = request.make_plan(results)
-    if continue_from is None or dry_run:
-        return the_plan
-    taken = take_finished(the_plan, continue_from)
-    _console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
-    return request.make_plan(results)
 
 
 def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
@@ -346,7 +340,12 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
         describe_version(the_plan, folder, outcome.failed, command)
         if compared := comparison.beside_published(folder, the_plan.papers, the_plan.scale):
             storage.write_json(folder / comparison.FILE, compared.as_json())
-        _begin_review(pages, folder)
+        if review := _review_page(folder):
+            pages.begin(review)
+        else:  # outside a clone there is no notebook of it
+            from groundlab import report
+
+            report.review(folder)
         verdicts = _judged(folder, the_plan.papers)
         pages.finish()
     version = finish_version(the_plan, folder, outcome.failed, command)
@@ -380,15 +379,6 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
 def _review_page(folder: Path) -> list[Page]:
     """The same of the review, which comes last; none outside a clone."""
     return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in review_notebook()]
-
-
-def _begin_review(pages: PageProcess, folder: Path) -> None:
-    """Review a version, by its notebook where there is one."""
-    if review := _review_page(folder):
-        return pages.begin(review)
-    from groundlab import report
-
-    report.review(folder)
 
 
 def _judged(version: Path, papers: Sequence[str]) -> "Verdicts":

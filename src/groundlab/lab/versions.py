@@ -78,7 +78,7 @@ def find_by_name(home: Path, version: str | Path) -> Path:
 
     Raises GroundlabError where there is none.
     """
-    for folder in (Path(version), home / version, home / ".scratch" / version):
+    for folder in (home / version, home / ".scratch" / version, Path(version)):
         if (folder / "manifest.json").is_file():
             return folder
     names = sorted(file.parent.name for file in home.glob("[!.]*/manifest.json"))
@@ -133,7 +133,9 @@ def find_version(plan: Plan) -> Path | None:
     """
     if plan.pending():
         return None
-    digest, home, made_here = version_digest(plan), home_of(plan), _seals_here(plan)
+    digest, home = version_digest(plan), home_of(plan)
+    stored = (run_folder.read_manifest(plan.folder_of(run)) for run in plan.runs)
+    made_here = {manifest[seals.SEAL] for manifest in stored if manifest}
     for folder in sorted(file.parent for file in home.glob(f"[!.]*/{MANIFEST}")):
         try:
             manifest = manifests.read_version(folder)
@@ -147,12 +149,6 @@ def find_version(plan: Plan) -> Path | None:
         if not manifests.left_out(folder, manifest) and not git.is_tracked(folder / MANIFEST):
             return folder
     return None
-
-
-def _seals_here(plan: Plan) -> set[str]:
-    """The seals of a plan's finished runs, as the store of its results folder holds them."""
-    found = (run_folder.read_manifest(plan.folder_of(run)) for run in plan.runs)
-    return {manifest[seals.SEAL] for manifest in found if manifest}
 
 
 def version_names(plan: Plan) -> Iterator[str]:
@@ -304,15 +300,13 @@ def _inputs(plan: Plan) -> dict[str, str]:
     read = [folder / f"{name}.yaml" for folder in folders for name in (plan.scale, "claims")]
     read += [*(file for _, file in notebooks_of(plan)), *review_notebook()]
     read += [root / "requirements" / "constraints.txt"] if root else []
-    files = {_name(file, root): digest_bytes(file.read_bytes()) for file in read if file.is_file()}
+    files = {}
+    for file in filter(Path.is_file, read):  # by its path in the repository, or where it is in another package's folder
+        name = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
+        files[name] = digest_bytes(file.read_bytes())
     for run in plan.runs:
         files.update((run_folder.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
     return files
-
-
-def _name(file: Path, root: Path | None) -> str:
-    """A file's path in the repository, or where it is in another package's folder."""
-    return file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
 
 
 def publish(version: str, results: str | Path | None = None) -> Path:
@@ -322,11 +316,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     records that are not as they were written.
     """
     home = results_folder(results)
-    versions = {file.parent.name: file.parent for file in home.glob(f"[!.]*/{MANIFEST}")}
-    scratch = {file.parent.name: file.parent for file in (home / ".scratch").glob(f"[!.]*/{MANIFEST}")}
-    if version not in versions | scratch:
-        raise unknown_name("version", version, versions, f"versions are the folders in {home}")
-    folder = (scratch | versions)[version]
+    folder = find_by_name(home, version)
     manifest = manifests.read_version(folder)
     _check_publishable(folder, manifest)
     reference = manifests.read_reference(home)
@@ -349,8 +339,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
 def write_crates(results: str | Path | None = None) -> list[Path]:
     """Describe every published version anew for archives, after its pages were made; returns the crates."""
     home = results_folder(results)
-    named = {version for scales in manifests.read_reference(home).values() for version in scales.values()}
-    return [crate.write(home / version) for version in sorted(named)]
+    return [crate.write(home / version) for version in manifests.published_versions(home)]
 
 
 def pack_records(version: Path) -> None:

@@ -30,7 +30,7 @@ from huggingface_hub.errors import (
 from groundlab.core.errors import GroundlabError, first_line
 from groundlab.lab import config
 
-_NAMES = ("model", "encoder")  # settings that may name a repository of the hub
+NAMES = ("model", "encoder")  # settings that may name a repository of the hub
 _SMALL = ("*.json", "*.txt", "*.model", "*.jinja")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that is there
 
@@ -71,13 +71,14 @@ def named_at(scale: str, papers: tuple[str, ...] = ()) -> list[Weights]:
     found = {
         Weights(str(each[name]), each.get("revision") if name == "model" else None)
         for each in settings
-        for name in _NAMES
-        if _is_of_the_hub(each.get(name))
+        for name in NAMES
+        if is_of_the_hub(each.get(name))
     }
     return sorted(found, key=lambda each: (each.repo, each.revision or ""))
 
 
-def _is_of_the_hub(name: Any) -> bool:
+def is_of_the_hub(name: Any) -> bool:
+    """Whether a setting names a repository of the hub, and no folder here."""
     return isinstance(name, str) and bool(re.fullmatch(r"[\w.-]+/[\w.-]+", name)) and not Path(name).exists()
 
 

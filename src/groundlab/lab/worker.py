@@ -250,7 +250,11 @@ def serve(descriptor: int) -> None:
             spec, folder, *planned = pipe.recv()
         except EOFError:
             return
-        _answer(pipe, *_outcome(RunSpec(**spec), Path(folder), planned, _Reporter(pipe, stop), stop))
+        ending = _outcome(RunSpec(**spec), Path(folder), planned, _Reporter(pipe, stop), stop)
+        try:
+            pipe.send(ending)
+        except OSError:
+            sys.exit(1)  # the parent is gone; the run itself is safe on disk
 
 
 def _outcome(
@@ -266,13 +270,6 @@ def _outcome(
     except Exception as error:
         return "failed", f"{spec.label} failed: {type(error).__name__}: {first_line(error)}"
     return "finished", ""
-
-
-def _answer(pipe: Connection, status: run_folder.Status, line: str) -> None:
-    try:
-        pipe.send((status, line))
-    except OSError:
-        sys.exit(1)  # the parent is gone; the run itself is safe on disk
 
 
 class _Reporter:

@@ -29,9 +29,7 @@ from groundlab.papers.knowledge.captions import observations as captions
 from groundlab.papers.knowledge.observations import adapter_for, normalise
 from groundlab.papers.mediator import agent as mediator
 from groundlab.papers.mediator.episodes import Episode, Rules, make_envs, play
-from groundlab.papers.mediator.network import Playing
 from groundlab.papers.mediator.planner import planner_for
-from groundlab.papers.mediator.training import FrameDifference
 from groundlab.papers.reasoning.evaluation import make_env
 from groundlab.papers.reasoning.policy import evaluation_policy
 from groundlab.papers.reasoning.settings import TrainingSettings
@@ -88,7 +86,7 @@ def _beside(agent: Agent, layout: int, before: Choice, change: Change | None) ->
     """What was read as it is, and what is read once words are changed."""
     if not change:
         return _page(agent, layout, [before])
-    missing = [word for word in change if not _found(word, before.text)]
+    missing = [word for word in change if replaced(before.text, {word: ""}) == before.text]
     if missing:
         raise GroundlabError(f"{missing[0]!r} is not in what the agent reads at layout {layout}; choose a word of it")
     return _page(agent, layout, [before, _read(agent, layout, change)], change)
@@ -100,10 +98,6 @@ def replaced(text: str, change: Change) -> str:
         return text
     pattern = "|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in sorted(change, key=len, reverse=True))
     return re.sub(pattern, lambda found: change[found.group()], text)
-
-
-def _found(word: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def _glam(agent: Agent, layout: int, change: Change) -> Choice:
@@ -155,30 +149,24 @@ def _recoded(views: np.ndarray, change: Change) -> np.ndarray:
     return recoded
 
 
-class _Watched:
-    """The asking network at its likeliest decisions, with what it saw and how likely asking was."""
-
-    def __init__(self, agent: Agent):
-        settings = mediator.AskingSettings(**agent.spec.settings)
-        self._network, self._by_option = Playing(agent.learner.network), settings.heads == "by-option"
-        self._frames = FrameDifference(settings.fidelity.frame_difference, settings.frame_stack)
-        self.steps: list[tuple[str, float]] = []
+class _Watched(mediator.AskingAgent):
+    """The asking network at its likeliest decisions, with what its planner would read and how likely asking was."""
 
     def begin(self, images: np.ndarray) -> None:
-        self._frames.begin(images)
+        super().begin(images)
+        self.steps: list[tuple[str, float]] = []
 
     def decide(self, episodes: list[Episode], active: np.ndarray, images: np.ndarray) -> np.ndarray:
-        inputs = self._frames.inputs(images, active)
-        inputs = mediator.with_options(inputs, episodes) if self._by_option else inputs
-        ask = np.exp(self._network(inputs)[0][:, mediator.ASK])
-        self.steps.append((episodes[0].text(), float(ask[0])))
-        return ask > 0.5
+        asks = super().decide(episodes, active, images)
+        self.steps.append((episodes[0].text(), float(self.last_probabilities[0])))
+        return asks
 
 
 def _mediator(agent: Agent, layout: int, change: Change) -> Choice:
     """The moment of an episode at which asking is likeliest, and the plan that the planner makes of the words."""
     settings = mediator.AskingSettings(**agent.spec.settings)
-    planner, watched = planner_for(agent.spec.world, settings), _Watched(agent)
+    planner = planner_for(agent.spec.world, settings)
+    watched = _Watched(agent.learner.network, settings, np.ones(1, np.bool_))
     rules = Rules(planner, settings.ask_lambda, settings.fidelity)
     episode = play(make_envs(agent.spec.world, 1), [layout], watched, rules)[0]
     step = max(range(len(watched.steps)), key=lambda number: watched.steps[number][1])

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +64,10 @@ def adversaries() -> list[Adversary]:
     """All programs, in the order of the file."""
     kinds = parse_yaml(read_text("knowledge/adversaries.yaml"), "adversaries.yaml")
     return [
-        Adversary(kind, name, text.get("program") or _function(text["body"]))
+        Adversary(kind, name, text.get("program") or _HEAD + indent(text["body"] + "\n", "    ", lambda line: True))
         for kind, programs in kinds.items()
         for name, text in programs.items()
     ]
-
-
-def _function(body: str) -> str:
-    return _HEAD + "".join(f"    {line}\n" for line in body.split("\n"))
 
 
 @contextmanager

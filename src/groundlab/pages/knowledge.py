@@ -12,10 +12,9 @@ What is shown of a plan is what its finished runs were shaped by; with a folder 
 kept there of runs that this machine has not made.
 """
 
-import base64
 import html
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from groundlab.papers.knowledge.dataset import Dataset, Segment
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Potential, random_play, targets
 from groundlab.papers.knowledge.sandbox.results import FAULTS
-from groundlab.report.style import house_style, new_figure, small_png
+from groundlab.report.style import data_uri, house_style, new_figure, small_png
 from groundlab.worlds.codes import COLOURS, DONE, EMPTY, FORWARD, STEP_X, STEP_Y, TYPES, WALL
 from groundlab.worlds.view import draw_view
 
@@ -94,8 +93,7 @@ def preferences(plan: Plan, folder: Path | None = None, count: int = 4, seed: in
     labels = bk_pref.load_labels(home / "preferences.json", Dataset(_settings(run).dataset_folder))
     chosen = generator(seed, "gallery pairs").permutation(len(labels.labels))[:count]
     rows = [(_told(labels.first[n]), _told(labels.second[n]), _PREFERRED[labels.labels[n]]) for n in chosen.tolist()]
-    page = table(("first segment", "second segment", "preferred"), rows)
-    return Page(_about(home) + _lines_kept(page.markup), page.plain)
+    return _below(_about(home), table(("first segment", "second segment", "preferred"), rows))
 
 
 def goals(plan: Plan, folder: Path | None = None, count: int = 6, seed: int = 0) -> Page:
@@ -104,18 +102,17 @@ def goals(plan: Plan, folder: Path | None = None, count: int = 6, seed: int = 0)
     library = bk_goal.load(home)
     chosen = generator(seed, "gallery goals").permutation(len(library.captions))[:count]
     rows = [(library.captions[n].strip(), "\n".join(library.goals[n])) for n in chosen.tolist()]
-    page = table(("stretch of play", "goals"), rows)
-    return Page(_about(home) + _lines_kept(page.markup), page.plain)
+    return _below(_about(home), table(("stretch of play", "goals"), rows))
 
 
 def _told(segment: Segment) -> str:
     return trajectory(segment.captions, segment.actions.tolist()).strip()
 
 
-def _lines_kept(markup: str) -> str:
-    """A table whose cells keep their line breaks."""
+def _below(head: str, page: Page) -> Page:
+    """A table below some HTML; its cells keep their line breaks."""
     style = 'style="text-align:left;vertical-align:top;white-space:pre-wrap;max-width:38em"'
-    return markup.replace('<td style="text-align:left">', f"<td {style}>")
+    return Page(head + page.markup.replace('<td style="text-align:left">', f"<td {style}>"), page.plain)
 
 
 def _settings(run: PlannedRun) -> agent.Settings:
@@ -127,7 +124,10 @@ def _settings(run: PlannedRun) -> agent.Settings:
 
 def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: str | None = None) -> Page:
     """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs."""
-    shown = [run for form in ("code", "preference", "goals", "oracle", "random") for run in _first(plan, form)]
+    shown = []
+    for form in ("code", "preference", "goals", "oracle", "random"):
+        with suppress(GroundlabError):
+            shown.append(run_of(plan, form))
     place = world or shown[0].spec.world
     cells, ringed = room(place, layout), targets(place)
     with house_style():
@@ -144,16 +144,8 @@ def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: s
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
         caption = f"potentials over layout {layout} of {place}"
-        data = base64.b64encode(small_png(figure, dpi=150)).decode()
-        image = f'<img style="max-width:100%" alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
-        return Page(image, caption)
-
-
-def _first(plan: Plan, form: str) -> list[PlannedRun]:
-    try:
-        return [run_of(plan, form)]
-    except GroundlabError:
-        return []
+        address = data_uri(small_png(figure, dpi=150))
+        return Page(f'<img style="max-width:100%" alt="{html.escape(caption)}" src="{address}">', caption)
 
 
 def _potential(plan: Plan, run: PlannedRun, world: str, folder: Path | None) -> Potential:
@@ -192,9 +184,9 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
         if phi[place] > 0 and len(best) < count:
             step = trajectory(observations(played.views[place, -2:]), played.actions[place, -1:].tolist())
             best.setdefault(step.strip(), float(phi[place]))
-    page = table(("latest step", "φ"), [(step, f"{value:.3f}") for step, value in best.items()])
     rates = f"{(phi > 0).mean():.1%} of {len(phi):,} random steps and {(walks > 0).mean():.1%} of {len(walks)} walks"
-    return Page(f"<p>φ is not 0 on {rates}</p>" + _lines_kept(page.markup), f"{rates}\n{page.plain}")
+    page = table(("latest step", "φ"), [(step, f"{value:.3f}") for step, value in best.items()])
+    return _below(f"<p>φ is not 0 on {rates}</p>", Page(page.markup, f"{rates}\n{page.plain}"))
 
 
 # --- The sandbox
@@ -271,18 +263,16 @@ def draw_map(axes: Axes, phi: np.ndarray, cells: np.ndarray, targets: list[tuple
     """
     draw_room(axes, cells, targets)
     where = np.argwhere(np.isfinite(phi))
-    triangles = PolyCollection([_triangle(*each) for each in where.tolist()], cmap=_COLOURS, linewidth=0)
+    edges = [
+        [(x, y), *((x + _CORNERS[corner % 4][0], y + _CORNERS[corner % 4][1]) for corner in (heading, heading + 1))]
+        for x, y, heading in where.tolist()
+    ]
+    triangles = PolyCollection(edges, cmap=_COLOURS, linewidth=0)
     values = phi[tuple(where.T)]
     triangles.set_array(values)
     triangles.set_clim(*((0, 1) if np.ptp(values) == 0 else (None, None)))
     axes.add_collection(triangles)
     return triangles
-
-
-def _triangle(x: int, y: int, heading: int) -> list[tuple[float, float]]:
-    """From the middle of a cell to the edge that a heading looks at."""
-    first, second = _CORNERS[heading], _CORNERS[(heading + 1) % 4]
-    return [(x, y), (x + first[0], y + first[1]), (x + second[0], y + second[1])]
 
 
 def draw_room(axes: Axes, cells: np.ndarray, targets: list[tuple[str, str]]) -> None:

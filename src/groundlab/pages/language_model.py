@@ -79,18 +79,13 @@ def curriculum(recipe: str) -> Page:
             str(number),
             f"{stage.steps:,}" + (f", or until the loss is below {stage.until_loss:g}" if stage.until_loss else ""),
             f"{stage.fewest} to {stage.most}",
-            _mixture(stage.topics),
+            ", ".join(f"{topic} {part / sum(stage.topics.values()):.0%}" for topic, part in stage.topics.items()),
             f"{stage.rare:.0%}",
             f"{stage.styles:.0%}",
         )
         for number, stage in enumerate(pretraining.load_recipe(recipe).stages, 1)
     ]
     return table(("stage", "steps", "things in a scene", "topics", "rare and invented words", "other styles"), rows)
-
-
-def _mixture(weights: dict[str, float]) -> str:
-    total = sum(weights.values())
-    return ", ".join(f"{topic} {weight / total:.0%}" for topic, weight in weights.items())
 
 
 def _load(name: str) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from groundlab.papers import episodes
 from groundlab.papers.worlds import balrog_exhibits, bot, exhibits
 from groundlab.papers.worlds.random_agent import RandomPlayer
 from groundlab.report import records
-from groundlab.report.statistics import Estimate, bounds_of, mean_interval
+from groundlab.report.statistics import Estimate, success_of
 from groundlab.worlds import render
 from groundlab.worlds.crafter.rules import CrafterWorld
 from groundlab.worlds.facts import Facts, Played, Submission, group_of
@@ -70,7 +70,12 @@ def _of_grid(world: worlds.World) -> dict[str, Any]:
     observations, _ = envs.reset(seed=list(range(LAYOUTS)))
     image, limits = observations["image"], envs.grids.max_steps
     words = family.describe(world, {"image": image[:1]})[0]
-    planned = known.bot.get(world.name) or (_planned(world.name) if family.name == "grid" else None)
+    chance, planned = known.random.get(world.name), known.bot.get(world.name)
+    if chance is None:
+        player = RandomPlayer(_ACTIONS, generator(0, "random actions"))
+        chance = _played(episodes.play_layouts(world.name, range(LAYOUTS), player))
+    if planned is None and family.name == "grid":
+        planned = _played(bot.play(world.name, list(range(BOT_LAYOUTS))))
     best = known.best.get(world.name)
     missing = {
         "words": "" if words else _SILENT if family.words_about else _NO_WORDS,
@@ -84,20 +89,11 @@ def _of_grid(world: worlds.World) -> dict[str, Any]:
         "level": render.level_text(envs.grids),
         "limits": (int(limits.min()), int(limits.max())),
         "reward": _REWARD,
-        "chance": known.random.get(world.name) or _random(world.name),
+        "chance": chance,
         "bot": planned,
         "published": best,
         "without": {key: why for key, why in missing.items() if why} | ({} if best else {"published": _NOT_PUBLISHED}),
     }
-
-
-def _random(name: str) -> Played:
-    player = RandomPlayer(_ACTIONS, generator(0, "random actions"))
-    return _played(episodes.play_layouts(name, range(LAYOUTS), player))
-
-
-def _planned(name: str) -> Played:
-    return _played(bot.play(name, list(range(BOT_LAYOUTS))))
 
 
 def _of_crafter(world: CrafterWorld) -> dict[str, Any]:
@@ -135,10 +131,7 @@ def _lives(world: CrafterWorld) -> list[dict[str, Any]]:
 
 
 def _played(rows: Sequence[dict[str, Any]]) -> Played:
-    success = mean_interval(
-        np.array([[100.0 * row["success"] for row in rows]]), trained=False, bounds=bounds_of("success")
-    )
-    value, low, high = _percent(success)
+    value, low, high = _percent(success_of(rows))
     return Played(
         success=value,
         low=low,
@@ -161,17 +154,13 @@ def published() -> Published:
     results = repository_root() / "results"
     version = read_reference(results)["worlds"]["full"]
     mine = records.load(results / version).of_paper("worlds")
-    played = [{_name(row): _stored(row, version) for row in _rows(mine, agent)} for agent in ("random", "bot")]
-    return Published(played[0], played[1], _best(balrog_exhibits.agents(mine), version))
-
-
-def _rows(mine: records.Records, agent: str) -> list[exhibits.Row]:
-    """Those in which every layout counts once."""
-    return [row for row in exhibits.rows_of(mine, agent) if row.selector.policy == agent]
-
-
-def _name(row: exhibits.Row) -> str:
-    return f"{row.selector.world}/{row.selector.kind}" if row.selector.kind else row.selector.world
+    played: dict[str, dict[str, Played]] = {"random": {}, "bot": {}}
+    for agent, found in played.items():
+        for row in exhibits.rows_of(mine, agent):
+            if row.selector.policy == agent:  # every layout counts once
+                name = f"{row.selector.world}/{row.selector.kind}" if row.selector.kind else row.selector.world
+                found[name] = _stored(row, version)
+    return Published(**played, best=_best(balrog_exhibits.agents(mine), version))
 
 
 def _stored(row: exhibits.Row, version: str) -> Played:

@@ -9,7 +9,6 @@
 Each function gives an object that a notebook draws.
 """
 
-import base64
 import html
 import io
 import time
@@ -20,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from groundlab import worlds
-from groundlab.report.style import house_style, new_figure, save
+from groundlab.report.style import data_uri, house_style, new_figure, save
 from groundlab.worlds import render, text
 from groundlab.worlds.codes import COLOURS, TYPES
 
@@ -77,8 +76,7 @@ def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
 def _figure(caption: str, picture: np.ndarray) -> str:
     buffer = io.BytesIO()
     Image.fromarray(picture).save(buffer, "PNG")
-    data = base64.b64encode(buffer.getvalue()).decode()
-    image = f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" style="max-width:none">'
+    image = f'<img alt="{html.escape(caption)}" src="{data_uri(buffer.getvalue())}" style="max-width:none">'
     return f'<figure style="margin:0">{image}<figcaption>{html.escape(caption)}</figcaption></figure>'
 
 

@@ -85,7 +85,9 @@ class Playback:
             before = shown.ravel()
             sentences = tuple(self._sentences.number(self._view(sentence)) for sentence in stage.sentences)
             steps["read"].append(self._texts.number(sentences))
-            steps["lit"].append(self._lights.number(_light(stage)))
+            is_level = stage.family.name == "grid"  # whose cells that the agent sees are lit, row by row
+            lit = np.packbits(render.lit_cells(stage.env.grids).T).tobytes().hex() if is_level else ""
+            steps["lit"].append(self._lights.number(lit))
             steps["hand"].append(self._words.number(_hand(stage)))
             if action:
                 steps["did"].append(self._words.number(WORDS.get(action, action)))
@@ -153,13 +155,6 @@ def _crafter_tiles(view: np.ndarray) -> np.ndarray:
     way = 4 if view[ASLEEP] else 0 if x < 1 else 1 if x > 1 else 2 if y < 1 else 3
     numbers[rules.VIEW_WIDTH // 2, rules.VIEW_HEIGHT // 2] = len(rules.NAMES) + way
     return numbers.T
-
-
-def _light(stage: Stage) -> str:
-    """The cells that the agent sees, row by row."""
-    if stage.family.name != "grid":
-        return ""
-    return np.packbits(render.lit_cells(stage.env.grids).T).tobytes().hex()
 
 
 def _hand(stage: Stage) -> str:

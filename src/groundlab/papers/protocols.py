@@ -20,7 +20,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
 from groundlab.papers import babybench, registry
 from groundlab.papers.method import Request
-from groundlab.report.statistics import bounds_of, mean_interval
+from groundlab.report.statistics import success_of
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,11 @@ def play(
             rows = [{**row, "kind": kind} for row in result["rows"]]
             policies.setdefault(result["policy"], []).append({"world": world, **_measured(rows), "rows": rows})
     about = {"protocol": protocol, "method": method, "num_dists": test.num_dists, "seed": seed, "left_out": left_out}
-    return {**about, "policies": [_policy(name, kinds) for name, kinds in policies.items()]}
+    played = []
+    for name, kinds in policies.items():
+        rows = [row for each in kinds for row in each.pop("rows")]
+        played.append({"policy": name, "in_all": {**_measured(rows), "kind": "in all"}, "kinds": kinds, "rows": rows})
+    return {**about, "policies": played}
 
 
 def _world(test: Protocol, method: str, kind: str) -> str:
@@ -137,13 +141,7 @@ def _lacks(kind: str, settings: dict[str, Any]) -> str:
 
 def _measured(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Success in percent with its 95 % interval, and the means of steps and return."""
-    values = np.array([[100.0 * row["success"] for row in rows]])
-    success = mean_interval(values, trained=False, bounds=bounds_of("success"))
+    success = success_of(rows)
     means = {name: float(np.mean([row[name] for row in rows])) for name in ("steps", "return")}
     ends = {"success": success.value, "low": success.low, "high": success.high}
     return {"kind": rows[0]["kind"], "episodes": len(rows), **ends, **means}
-
-
-def _policy(name: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
-    rows = [row for each in kinds for row in each.pop("rows")]
-    return {"policy": name, "in_all": {**_measured(rows), "kind": "in all"}, "kinds": kinds, "rows": rows}

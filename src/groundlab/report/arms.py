@@ -139,6 +139,11 @@ class Arm:
 A = TypeVar("A", bound=Arm)
 
 
+def short(world: str) -> str:
+    """`GoToLocal` for `BabyAI-GoToLocal-v0`, `GoTo` for `Reasoning-GoTo-v0`."""
+    return world.removeprefix("BabyAI-").removeprefix("Reasoning-").removesuffix("-v0")
+
+
 def arms(records: Records, cls: type[A]) -> list[A]:
     """All arms of a paper: in the order of its styles, then by world, the usual ones before variants."""
     return [*records.once(f"arms of {cls.paper}", lambda: _arms(records, cls))]
@@ -151,21 +156,14 @@ def _arms(records: Records, cls: type[A]) -> list[A]:
         groups.setdefault((run["arm"], run["world"]), []).append(run)
     words = {arm: members[0]["arm_label"] for (arm, _), members in groups.items()}
     styles = with_styles(cls.styles, {arm.split("/")[0]: words.get(arm.split("/")[0], "") for arm in words})
-    found = [
-        cls(
-            *(arm, words[arm], world, members[0]["settings"], *_measured(records, members), _key(members)),
-            styles[arm.split("/")[0]],
-        )
-        for (arm, world), members in groups.items()
-    ]
+    found = []
+    for (arm, world), members in groups.items():
+        names = [run["run"] for run in members]
+        rows, curves = (frame.loc[frame["run"].isin(names)] for frame in (records.evaluations, records.curves))
+        style, settings = styles[arm.split("/")[0]], members[0]["settings"]
+        found.append(cls(arm, words[arm], world, settings, rows, curves, _key(members), style))
     order = list(styles)
     return sorted(found, key=lambda arm: (order.index(arm.kind), arm.world, arm.variant))
-
-
-def _measured(records: Records, runs: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    names = [run["run"] for run in runs]
-    evaluations, curves = (frame.loc[frame["run"].isin(names)] for frame in (records.evaluations, records.curves))
-    return evaluations, curves
 
 
 def _key(runs: list[dict[str, Any]]) -> str:

@@ -28,11 +28,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
-from groundlab.core.schema import parse
+from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
@@ -58,11 +58,7 @@ def _quoted(value: Any) -> Any:
 Number = Annotated[Decimal, BeforeValidator(_quoted)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Selector(_Strict):
+class Selector(Strict):
     """The stored rows of one method in one world."""
 
     method: str
@@ -71,7 +67,7 @@ class Selector(_Strict):
     """How it was played: one of its paper's `policies`."""
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({})
     when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
     averaged over all frames (the sample efficiency of docs/papers/glam-method.md#env-5-2); the ends of its training;
@@ -118,7 +114,7 @@ class Selector(_Strict):
         return f"{self.method} in {self.world}{kind}{policy}{settings}"
 
 
-class Margin(_Strict):
+class Margin(Strict):
     """How large a difference still counts as none, in the unit of the metric."""
 
     points: Number | dict[str, Number]
@@ -131,7 +127,7 @@ class Margin(_Strict):
         return self.points.get(metric) if isinstance(self.points, dict) else self.points
 
 
-class Comparison(_Strict):
+class Comparison(Strict):
     """`of` is lower (or higher, not lower, ...) in a metric than `than`; `by` so much, where set."""
 
     metric: str
@@ -149,7 +145,7 @@ class Comparison(_Strict):
     test of the seeds' means (`statistics.permutation_p`)."""
 
 
-class Claim(_Strict):
+class Claim(Strict):
     """One statement that stored results can confirm or refute."""
 
     id: str
@@ -165,21 +161,21 @@ class Claim(_Strict):
     kind: Kind = "paper"
     family: str = ""
     primary: bool = False
-    published: dict[str, Number] = {}
+    published: dict[str, Number] = Field({})
     """What the paper prints, or the later work; of `trials` the `mean` or the `first`."""
-    trials: dict[str, tuple[Number, ...]] = {}
+    trials: dict[str, tuple[Number, ...]] = Field({})
     """What the paper prints of each trial, of metrics that are judged by and of others."""
     episodes: int | None = None
     """How many episodes a published success rate is of: its own noise then counts in class `interval`."""
-    error_bar: dict[str, Number] = {}
+    error_bar: dict[str, Number] = Field({})
     """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
-    original: dict[str, Number] = {}
+    original: dict[str, Number] = Field({})
     """What the authors' released code gave when it was run again."""
     against: Literal["published", "original"] = "published"
     layouts: Literal["drawn", "fixed"] = "drawn"
     """fixed: the value that it is held against is of the very same test layouts, so only seeds vary."""
-    within: dict[str, Number] = {}
-    range: dict[str, tuple[Number, Number]] = {}
+    within: dict[str, Number] = Field({})
+    range: dict[str, tuple[Number, Number]] = Field({})
     failed_layouts: tuple[int, ...] | None = None
     """The test layouts that every seed fails on, and no others."""
     select: Selector | None = None
@@ -289,7 +285,7 @@ class Claim(_Strict):
                 raise ValueError(f"{self.id} is an interval and needs a margin of {', '.join(without)}")
 
 
-class _ClaimsFile(_Strict):
+class _ClaimsFile(Strict):
     headline: str = ""
     """What came out, for a table of all papers: `{claim-id:side}` stands for a number (verdicts.filled)."""
     claims: tuple[Claim, ...]

@@ -8,7 +8,6 @@ names; one of what ships names no methods and takes nothing. In a notebook a `Dr
 the page and the folder cannot differ.
 """
 
-import base64
 import html
 import importlib
 from collections.abc import Callable
@@ -63,9 +62,8 @@ class Drawn:
         """The saved file itself: the PNG at half its size, or the Markdown of a table."""
         image, text = self.path("png"), self.path("md")
         if image:
-            code = base64.b64encode(image.read_bytes()).decode()
             picture = f'<img style="max-width:100%" alt="{html.escape(self.exhibit.title)}"'
-            return {"text/html": f'{picture} src="data:image/png;base64,{code}">', "text/plain": str(self)}
+            return {"text/html": f'{picture} src="{style.data_uri(image.read_bytes())}">', "text/plain": str(self)}
         return {"text/markdown": text.read_text() if text else str(self), "text/plain": str(self)}
 
 

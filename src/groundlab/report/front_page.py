@@ -18,7 +18,7 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import read_reference, read_version
+from groundlab.core.manifests import published_versions, read_reference, read_version
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
@@ -56,13 +56,12 @@ def publish(root: Path) -> list[Path]:
     between_markers(readme, "papers", "")  # before anything is written
     drawn = {
         version: [path for each in review(root / "results" / version).exhibits for path in each.paths]
-        for version in _versions(root / "results")
+        for version in published_versions(root / "results")
     }
     every = list(published(root / "results"))
-    papers = {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
     pages = {readme: between_markers(readme, "papers", papers_table(every)), claims: claims_page(every)}
     figures = dict[str, Path]()
-    for paper, mine in papers.items():
+    for paper, mine in by_paper(every).items():
         page = root / "docs" / "papers" / f"{paper}-reference.md"
         if page.is_file():
             pages[page] = between_markers(page, "results", results_block(mine))
@@ -114,11 +113,6 @@ class Published:
         return ", ".join(f"{count} {word}" for word, count in numbers.items()) or "–"
 
 
-def _versions(results: Path) -> list[str]:
-    """The versions that reference.json names, each once."""
-    return sorted({version for scales in read_reference(results).values() for version in scales.values()})
-
-
 def published(results: Path) -> Iterator[Published]:
     """What `<results>/reference.json` names, paper by paper, with its stored claims."""
     for paper, scales in read_reference(results).items():
@@ -128,12 +122,16 @@ def published(results: Path) -> Iterator[Published]:
             yield Published(paper, scale, results / version, claims)
 
 
+def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
+    """Published results by their papers."""
+    return {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
+
+
 def papers_table(every: Sequence[Published]) -> str:
     """One row a paper: what came out, its claims at the scale where most of them were judged, and where more is."""
     rows = ["| paper | what came out | claims | more |", "|---|---|---|---|"]
     offered = plugins.load(plugins.PAPERS)
-    for paper in dict.fromkeys(each.paper for each in every):
-        mine = [each for each in every if each.paper == paper]
+    for paper, mine in by_paper(every).items():
         best = best_scale(mine)
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
@@ -150,11 +148,8 @@ def finding(mine: Sequence[Published]) -> str:
 
 def best_scale(every: Sequence[Published]) -> Published:
     """Of a paper's published results those in which most of its claims were judged, by kinds; the first of equals."""
-    return max(every, key=lambda each: [_judged(each.of_kind(kind)) for kind in _WHOSE])
-
-
-def _judged(claims: Sequence[dict[str, Any]]) -> int:
-    return sum(claim["verdict"] != NOT_RUN for claim in claims)
+    judged = [[sum(claim["verdict"] != NOT_RUN for claim in each.of_kind(kind)) for kind in _WHOSE] for each in every]
+    return every[judged.index(max(judged))]
 
 
 def results_block(every: Sequence[Published]) -> str:
@@ -178,8 +173,7 @@ def results_block(every: Sequence[Published]) -> str:
 
 def claims_page(every: Sequence[Published]) -> str:
     """docs/claims.md: a heading, the misses of all papers, and the counts of each paper with links to its rows."""
-    papers = [[each for each in every if each.paper == paper] for paper in dict.fromkeys(each.paper for each in every)]
-    parts = [f'## <a id="{mine[0].paper}"></a>{mine[0].paper}\n\n{counts_block(mine)}' for mine in papers]
+    parts = [f'## <a id="{paper}"></a>{paper}\n\n{counts_block(mine)}' for paper, mine in by_paper(every).items()]
     return "\n\n".join([_CLAIMS_HEAD.rstrip(), *misses_block(every), *parts]) + "\n"
 
 
@@ -203,8 +197,9 @@ def misses_block(every: Sequence[Published]) -> list[str]:
 def _miss(missed: "_Judged", link: str) -> dict[str, str]:
     _, claim = missed[-1]
     kind = "" if claim["kind"] == "paper" else f", {claim['kind']}"
+    sentence = claim["statement"].partition(". ")[0].rstrip(".")
     return {
-        "claim": f"{claim['readable']['claim']}: {_short(claim['statement'])} ([`{claim['id']}`]({link})){kind}",
+        "claim": f"{claim['readable']['claim']}: {sentence} ([`{claim['id']}`]({link})){kind}",
         "paper": claim["readable"]["paper"],
         "measured": _measured(missed),
     }
@@ -242,8 +237,3 @@ def _measured(missed: _Judged) -> str:
         seeds = each["readable"]["seeds"]
         where.setdefault(each["readable"]["here"], []).append(f"{scale}, {seeds} seed{'s' * (seeds != '1')}")
     return "; ".join(f"{' and '.join(scales)}: {here}" for here, scales in where.items())
-
-
-def _short(statement: str) -> str:
-    """The first sentence of a statement."""
-    return statement.partition(". ")[0].rstrip(".")

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -264,7 +263,10 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
         if each.measure == "permutation":
             fresh[name], word = _permuted(each, ours, theirs, 1 - confidence)
         else:
-            fresh[name] = _difference(each, records, ours, theirs, paired, confidence)
+            trained = _trained(records, each.of), _trained(records, each.than)
+            fresh[name] = difference_interval(
+                ours, theirs, paired=paired, trained=trained, bounds=bounds_of(each.metric), confidence=confidence
+            )
             word = outcome(each, fresh[name], claim.margin_of(each))
         beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}
         shown = {sides[0]: ours.mean(), sides[1]: theirs.mean(), **beside}
@@ -305,20 +307,6 @@ def _sides(comparison: Comparison, records: Records) -> tuple[np.ndarray, np.nda
         return tables_of_both(select_rows(records, sides[0]), select_rows(records, sides[1]), comparison.metric)
     ours, theirs = (_values(records, side, comparison.metric) for side in sides)
     return ours, theirs, False
-
-
-def _difference(
-    comparison: Comparison, records: Records, ours: np.ndarray, theirs: np.ndarray, paired: bool, confidence: float
-) -> Estimate:
-    """`of` minus `than` with its interval."""
-    return difference_interval(
-        ours,
-        theirs,
-        paired=paired,
-        trained=(_trained(records, comparison.of), _trained(records, comparison.than)),
-        bounds=bounds_of(comparison.metric),
-        confidence=confidence,
-    )
 
 
 def _requirement(comparison: Comparison, margin: Margin | None) -> str:
@@ -409,7 +397,13 @@ def _conclude(
         )
     if silent := _silent(claim, records):
         reasons.append(f"no training episode of {', '.join(silent)} ever ended: its mean is taken as 0")
-    runs = runs_behind(claim, records)
+    runs, planned = runs_behind(claim, records), records.manifest.get("runs", [])
+    mine = [
+        run["status"]
+        for run in planned
+        if run["paper"] == claim.paper
+        and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
+    ]
     return Verdict(
         claim,
         verdict,
@@ -418,7 +412,7 @@ def _conclude(
         parts,
         seeds=len(set(select_rows(records, claim.selectors[0])["seed"])),
         runs=len(runs),
-        missing=sum(entry["status"] != "finished" for entry in _entries_behind(claim, records)),
+        missing=len(mine) - mine.count("finished"),
         seconds=round(sum(runs.values()), 2),
     )
 
@@ -447,13 +441,3 @@ def runs_behind(claim: Claim, records: Records) -> dict[str, float]:
         runs = select(records.runs, method=each.method, world=each.world, settings=each.settings).sort_values("seed")
         chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
     return chosen
-
-
-def _entries_behind(claim: Claim, records: Records) -> list[dict[str, Any]]:
-    """What the version's manifest says of the runs that it planned for a claim."""
-    return [
-        run
-        for run in records.manifest.get("runs", [])
-        if run["paper"] == claim.paper
-        and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
-    ]

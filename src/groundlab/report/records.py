@@ -61,7 +61,12 @@ class Records:
     @property
     def scale(self) -> str:
         """The scale, from the manifest or, before there is one, from the folder's name."""
-        return self.manifest.get("scale") or _scale_in_name(self.folder)
+        scales = [self.manifest["scale"]] if self.manifest.get("scale") else _scales_in(self.folder.name)
+        if not scales:
+            raise GroundlabError(
+                f"{self.folder} has no manifest and no scale in its name; name it like my-quick-results"
+            )
+        return scales[0]
 
     @property
     def version(self) -> str:
@@ -396,10 +401,3 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _scales_in(name: str) -> list[str]:
     return re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", name)
-
-
-def _scale_in_name(folder: Path) -> str:
-    scales = _scales_in(folder.name)
-    if not scales:
-        raise GroundlabError(f"{folder} has no manifest and no scale in its name; name it like my-quick-results")
-    return scales[0]

@@ -8,7 +8,6 @@ read offline; it points to the executed notebooks in its own folder.
 Layout: review.html.j2.
 """
 
-import base64
 import html
 import re
 from collections import Counter
@@ -26,6 +25,7 @@ from groundlab.report.exhibits import Drawn, Gallery, draw_all
 from groundlab.report.judging import judge, runs_behind
 from groundlab.report.records import Records, load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
+from groundlab.report.style import data_uri
 from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts, readable_row
 
 CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
@@ -224,15 +224,10 @@ def _figure(drawn: Drawn, fresh: Path, reference: Path | None) -> dict[str, Any]
     return {
         "title": drawn.exhibit.title,
         "id": drawn.exhibit.id,
-        "fresh": embedded(fresh),
-        "earlier": embedded(earlier) if earlier and not same else None,
+        "fresh": data_uri(fresh.read_bytes()),
+        "earlier": data_uri(earlier.read_bytes()) if earlier and not same else None,
         "same": same,
     }
-
-
-def embedded(image: Path) -> str:
-    """A PNG as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
 
 
 def _table(drawn: Drawn, path: Path) -> dict[str, Any]:

@@ -12,7 +12,9 @@ Shares get a binomial interval of as many episodes as their variance is worth (K
 100 %, 100 % and 97 % would leave the range. Simulated coverage: tests/unit/report/test_coverage.py.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -35,6 +37,11 @@ class Estimate:
     def known(self) -> bool:
         """Whether there is an interval."""
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+    @property
+    def bars(self) -> list[list[float]]:
+        """How far the ends lie below and above the value, [2, 1]: an error bar of matplotlib's."""
+        return [[self.value - self.low], [self.high - self.value]]
 
     def as_json(self) -> dict[str, float | None]:
         """Value and ends; null for an end that is not known."""
@@ -104,6 +111,12 @@ def mean_interval(
     return Estimate(value, max(value - half, lowest), min(value + half, highest))
 
 
+def success_of(rows: Iterable[Mapping[str, Any]]) -> Estimate:
+    """The share of episodes that succeed, in percent, of one policy's rows of an evaluation."""
+    values = np.array([[100.0 * row["success"] for row in rows]])
+    return mean_interval(values, trained=False, bounds=bounds_of("success"))
+
+
 def difference_interval(
     ours: np.ndarray,
     theirs: np.ndarray,
@@ -162,8 +175,9 @@ def agrees_with_share(ours: Estimate, published: float, episodes: int) -> bool:
 def ratio_interval(ours: np.ndarray, theirs: np.ndarray, confidence: float = CONFIDENCE) -> Estimate:
     """The mean of `ours` [seeds] over that of `theirs` [seeds], positive values: Welch's interval of the logarithm."""
     ratio = float(ours.mean() / theirs.mean())
-    relative = [_Spread(each.variance / side.mean() ** 2, each.freedom) for each, side in _seed_spreads(ours, theirs)]
-    spread = relative[0] + relative[1]
+    seeds = [(_over_seeds(side), side.mean() ** 2) for side in (ours, theirs)]
+    first, second = (_Spread(each.variance / square, each.freedom) for each, square in seeds)
+    spread = first + second
     if not np.isfinite(spread.variance):
         return Estimate(ratio, np.nan, np.nan)
     factor = float(np.exp(spread.half_width(confidence)))
@@ -246,10 +260,6 @@ def _over_seeds(values: np.ndarray) -> _Spread:
     if len(values) < 2:
         return _UNKNOWN
     return _Spread(float(values.var(ddof=1)) / len(values), len(values) - 1)
-
-
-def _seed_spreads(*sides: np.ndarray) -> list[tuple[_Spread, np.ndarray]]:
-    return [(_over_seeds(side), side) for side in sides]
 
 
 def _within_layouts(table: np.ndarray) -> _Spread:

@@ -10,8 +10,9 @@ Figures never touch pyplot, so nothing depends on a display or on what was drawn
 called, its `PlotStyle`, belongs to its paper.
 """
 
+import base64
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,6 +115,12 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
+def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 2) -> None:
+    """One legend below all panels, with each label of theirs once."""
+    shown = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
+
+
 def plain_log(axes: Axes, which: str) -> None:
     """A logarithmic "x" or "y" axis labelled 1, 2, 5, 10, ... instead of powers of ten."""
     axes.set(**{f"{which}scale": "log"})
@@ -138,15 +145,16 @@ def save(figure: Figure, folder: Path, name: str, corner: str = "") -> list[Path
 
 
 def _write(figure: Figure, path: Path, kind: str) -> Path:
-    storage.write_atomic(path, small_png(figure, DPI) if kind == "png" else _pdf(figure))
+    buffer = io.BytesIO()
+    if kind == "pdf":  # dates and library versions would make equal figures differ
+        figure.savefig(buffer, format="pdf", dpi=DPI, metadata=dict.fromkeys(("Creator", "Producer", "CreationDate")))
+    storage.write_atomic(path, small_png(figure, DPI) if kind == "png" else buffer.getvalue())
     return path
 
 
-def _pdf(figure: Figure) -> bytes:
-    # Dates and library versions would make equal figures differ.
-    buffer, metadata = io.BytesIO(), {"Creator": None, "Producer": None, "CreationDate": None}
-    figure.savefig(buffer, format="pdf", dpi=DPI, metadata=metadata)
-    return buffer.getvalue()
+def data_uri(png: bytes) -> str:
+    """A PNG as an address that a page shows it by."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def small_png(figure: Figure, dpi: int) -> bytes:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from groundlab.core import plugins
-from groundlab.core.manifests import read_reference
+from groundlab.core.manifests import published_versions
 from groundlab.core.paths import repository_root
 from groundlab.site import chosen, links, notebooks
 
@@ -24,8 +24,7 @@ def write(source: Path) -> None:
     names = {file: links.PAGES.get(file, file.removesuffix(".md")) for file in files}
     for name in names.values():  # a page links those that come after it, too
         links.write(source, name, "")
-    versions = {version for scales in read_reference(root / "results").values() for version in scales.values()}
-    for version in chosen(sorted(versions), 1):
+    for version in chosen(published_versions(root / "results"), 1):
         page = f"results/{version}/review.html"
         (source / "_extra" / page).parent.mkdir(parents=True)
         shutil.copyfile(root / page, source / "_extra" / page)
@@ -34,17 +33,13 @@ def write(source: Path) -> None:
         text = site.markdown((root / file).read_text(), file, name)
         if file.startswith(LOG):
             text = _by_days(source, name, text)
-        links.write(source, name, text + _below(name), orphan=file.startswith("src"))
+        paper = name.removeprefix("docs/papers/")
+        if paper in plugins.load(plugins.PAPERS):  # what the sidebar shows below the first of a paper's three pages
+            below = f"How it works <{paper}-method>\nReference <{paper}-reference>"
+            text += f"\n\n```{{toctree}}\n:hidden:\n\n{below}\n```\n"
+        links.write(source, name, text, orphan=file.startswith("src"))
     for page in (source / "_extra").rglob("review.html"):
         _relink(site, page)
-
-
-def _below(name: str) -> str:
-    """What the sidebar shows below the first of a paper's three pages."""
-    paper = name.removeprefix("docs/papers/")
-    if paper not in plugins.load(plugins.PAPERS):
-        return ""
-    return f"\n\n```{{toctree}}\n:hidden:\n\nHow it works <{paper}-method>\nReference <{paper}-reference>\n```\n"
 
 
 def _by_days(source: Path, name: str, text: str) -> str:

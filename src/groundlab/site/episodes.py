@@ -104,7 +104,8 @@ def write(source: Path) -> None:
     for name in ("grid", "crafter"):
         Image.fromarray(playback.sheet(name)).quantize(128).save(static / f"{name}.png", optimize=True)
     published = load_episodes()
-    numbers = chosen(_best_first(published), 1)
+    wins = [int(published.success[published.of(number)].sum()) for number in range(len(published.submissions))]
+    numbers = chosen(sorted(range(len(wins)), key=lambda number: -wins[number]), 1)  # the best first
     for number in numbers:
         _write_data(static, _file(published, number), balrog(published, number))
     links.write(source, "episodes/balrog", _balrog_page(published, numbers), orphan=True)
@@ -132,12 +133,6 @@ def balrog(published: Episodes, submission: int) -> dict[str, Any]:
     for each in published.of(submission).tolist():
         told.add(_published_episode(published, each), by=_model(published, submission))
     return told.data()
-
-
-def _best_first(published: Episodes) -> list[int]:
-    """The submissions by how many of their episodes succeed."""
-    wins = [int(published.success[published.of(number)].sum()) for number in range(len(published.submissions))]
-    return sorted(range(len(wins)), key=lambda number: -wins[number])
 
 
 def _published_episode(published: Episodes, number: int) -> Episode:

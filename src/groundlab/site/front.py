@@ -35,7 +35,7 @@ def write(source: Path) -> None:
     """Write index.md with the sidebar of the whole site."""
     root = repository_root()
     every = list(front_page.published(root / "results"))
-    papers = {paper: [each for each in every if each.paper == paper] for paper in dict.fromkeys(x.paper for x in every)}
+    papers = front_page.by_paper(every)
     readme = links.Links(root, source).markdown((root / "README.md").read_text(), "README.md", "index")
     title, about, commands, *_ = readme.split("\n\n")
     picture = re.search(r"^<img .*?\n\n\*.*?\*$", readme, re.MULTILINE | re.DOTALL)

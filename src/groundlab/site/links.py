@@ -45,16 +45,13 @@ class Links:
         """The relative address on a page of what a file links; None for what the site does not have."""
         path, _, anchor = target.partition("#")
         path = os.path.relpath(self.root / Path(file).parent / path, self.root)
-        found = self._claim(path, anchor) or self._found(path, page)
+        # a claim's row on the review page of a version has a page of its own
+        row = path.endswith("review.html") and anchor and (self.source / "claims" / f"{anchor}.md").is_file()
+        found = f"claims/{anchor}.html" if row else self._found(path, page)
         if found is None:
             return None
         anchor = f"#{anchor}" if anchor and not found.startswith("claims/") else ""
         return os.path.relpath(found, Path(page).parent) + anchor
-
-    def _claim(self, path: str, anchor: str) -> str | None:
-        """The page of a claim, in the place of its row on the review page of a version."""
-        has_page = path.endswith("review.html") and (self.source / "claims" / f"{anchor}.md").is_file()
-        return f"claims/{anchor}.html" if anchor and has_page else None
 
     def _found(self, path: str, page: str) -> str | None:
         here, parts = self.root / path, Path(path).parts

@@ -17,7 +17,8 @@ from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import read_reference, read_version
 from groundlab.core.paths import repository_root
-from groundlab.report.review import duration, embedded
+from groundlab.report.review import duration
+from groundlab.report.style import data_uri
 from groundlab.report.verdicts import MEANINGS, SIGNS
 from groundlab.site import claims
 from groundlab.site.evidence import Evidence, Judged, collect
@@ -49,9 +50,9 @@ def write(out: Path, papers: Sequence[str] = ()) -> list[Path]:
 def _write_paper(home: Path, every: list[list[Judged]], evidence: Evidence) -> None:
     paper = plugins.load(plugins.PAPERS)[every[0][0].claim.paper]
     created = read_version(every[0][0].folder)["created"]
-    every = sorted(every, key=claims.badness)
+    every, bar = sorted(every, key=claims.badness), "\\|"
     rows = [
-        f"| {SIGNS[first.verdict]} {first.verdict} | [{_cell_text(first.claim.locus)}](#/{first.claim.id}) |"
+        f"| {SIGNS[first.verdict]} {first.verdict} | [{first.claim.locus.replace('|', bar)}](#/{first.claim.id}) |"
         for first in map(claims.first_judged, every)
     ]
     index = [f"# {paper.title}", "", f"{paper.question} {paper.url}", "", "## Pages", "", "| Status | Page |"]
@@ -81,13 +82,8 @@ def page(judged: list[Judged], evidence: Evidence, created: str) -> str:
             ]
     image = first.folder / claim.paper / "figures" / f"{claim.exhibit}.png"
     if claim.exhibit and image.is_file():
-        cells += [
-            (
-                "figure",
-                claim.exhibit,
-                _fenced("html", f'<img src="{embedded(image)}" alt="{claim.exhibit}" style="max-width:100%">'),
-            )
-        ]
+        shown = f'<img src="{data_uri(image.read_bytes())}" alt="{claim.exhibit}" style="max-width:100%">'
+        cells += [("figure", claim.exhibit, _fenced("html", shown))]
     code = [
         f"- {method}: `{file}` at {', '.join(commits)}"
         for (method, file), commits in claims.code_behind(first, evidence).items()
@@ -123,7 +119,3 @@ def _levels(judged: Judged, evidence: Evidence) -> str:
 
 def _fenced(kind: str, text: str) -> str:
     return f"````{kind}\n{text.strip()}\n````"
-
-
-def _cell_text(text: str) -> str:
-    return text.replace("|", "\\|")

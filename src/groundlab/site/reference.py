@@ -45,15 +45,11 @@ def write(source: Path) -> None:
         for module in named:
             text = f"# {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n```\n"
             links.write(source, f"reference/{module}", text)
-        rows = "\n".join(f"- [`{module}`]({module}.html): {_about(module)}" for module in named)
+        about = {module: (importlib.import_module(module).__doc__ or "").partition("\n")[0] for module in named}
+        rows = "\n".join(f"- [`{module}`]({module}.html): {line}" for module, line in about.items())
         toctree = "\n".join(["```{toctree}", ":hidden:", "", *named, "```"])
         parts.append(f"## {heading}\n\n{rows}\n\n{toctree}")
     links.write(source, "reference/index", "\n\n".join(parts) + "\n")
-
-
-def _about(module: str) -> str:
-    """The first line of its docstring."""
-    return (importlib.import_module(module).__doc__ or "").partition("\n")[0]
 
 
 def as_text(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
@@ -63,9 +59,6 @@ def as_text(app: Any, what: str, name: str, documented: Any, options: Any, lines
         if line.strip() and line.startswith("    ") != code:
             code = not code
             text += ["", "::", ""] if code else [""]
-        text.append(line if code else re.sub(r"(`[^`]*`)|([*|\\]|_(?!\w))", _escaped, line))
+        escaped = re.sub(r"(`[^`]*`)|([*|\\]|_(?!\w))", lambda found: found[1] or f"\\{found[2]}", line)
+        text.append(line if code else escaped)
     lines[:] = text
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[1] or f"\\{match[2]}"

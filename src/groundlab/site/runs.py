@@ -19,7 +19,7 @@ from groundlab.report.records import FIRST_FINISHED
 from groundlab.report.review import CLASSES, duration
 from groundlab.report.tables import number
 from groundlab.report.verdicts import SIGNS
-from groundlab.site.evidence import Evidence, Judged, StoredRun, collect
+from groundlab.site.evidence import Judged, StoredRun, collect
 from groundlab.site.pages import render
 
 _NAMED = ("torch", "numpy", "numba", "transformers", "gymnasium", "minigrid")  # packages that a page names
@@ -31,36 +31,27 @@ def write(source: Path, results: Path | None = None) -> None:
     groups: dict[str, list[StoredRun]] = {}
     for run in evidence.runs.values():
         groups.setdefault(run.group, []).append(run)
-    served = _served(evidence)
+    served: dict[str, list[Judged]] = {}  # the claims that each run is behind
+    for judged in (each for one in evidence.claims.values() for each in one):
+        for run in judged.runs:
+            served.setdefault(run, []).append(judged)
     for name, runs in groups.items():
         runs.sort(key=lambda run: run.facts["seed"])
         storage.write_atomic(source / "_static" / "runs" / f"{name}.js", group_script(runs))
         for run in runs:
             storage.write_atomic(source / "runs" / f"{run.page}.md", run_page(run, runs, served.get(run.name, [])))
-    storage.write_atomic(source / "runs" / "index.md", render("runs.md.j2", papers=_by_paper(groups)))
-
-
-def _served(evidence: Evidence) -> dict[str, list[Judged]]:
-    """The claims that each run is behind, by its name."""
-    found: dict[str, list[Judged]] = {}
-    for judged in (each for one in evidence.claims.values() for each in one):
-        for run in judged.runs:
-            found.setdefault(run, []).append(judged)
-    return found
-
-
-def _by_paper(groups: dict[str, list[StoredRun]]) -> dict[str, list[list[StoredRun]]]:
-    """The groups under `paper, scale full`."""
-    found: dict[str, list[list[StoredRun]]] = {}
+    papers: dict[str, list[list[StoredRun]]] = {}
     for runs in groups.values():
-        found.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].scale}", []).append(runs)
-    return dict(sorted(found.items()))
+        papers.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].scale}", []).append(runs)
+    text = render("runs.md.j2", papers=dict(sorted(papers.items())))
+    storage.write_atomic(source / "runs" / "index.md", text)
 
 
 def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> str:
     """The page of a run; seeds: those of its group, itself among them."""
     manifest = run.facts["manifest"]
-    metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in _first_row(run)]
+    first = next((row for rows in run.evaluations.values() for row in rows), {})
+    metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in first]
     return render(
         "run.md.j2",
         run=run,
@@ -81,10 +72,6 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
         cpu=duration(run.facts["cpu_seconds"]),
         packages=[f"{name} {manifest['packages'][name]}" for name in _NAMED if name in manifest["packages"]],
     )
-
-
-def _first_row(run: StoredRun) -> dict[str, Any]:
-    return next((row for rows in run.evaluations.values() for row in rows), {})
 
 
 def command(run: StoredRun) -> str:

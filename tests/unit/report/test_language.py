@@ -67,7 +67,7 @@ def test_models_that_were_taught_everything_come_first_and_the_others_say_what_t
 
 
 def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
-    rows = pretraining_exhibits.models_table(pretraining_exhibits.shipped(home)).readable.set_index("model")
+    rows = pretraining_exhibits.models_table(home).readable.set_index("model")
     ours = rows.loc["quick-t5-s0"]
     assert (ours["recipe"], ours["temperature"], ours["CPU"], ours["parameters"]) == (
         "everything",
@@ -80,7 +80,7 @@ def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
 
 
 def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_nothing_was_asked(home):
-    topics, binding = pretraining_exhibits.probe_figure(pretraining_exhibits.shipped(home)).axes
+    topics, binding = pretraining_exhibits.probe_figure(home).axes
     names = [text.get_text() for text in topics.get_xticklabels()]
     labels = [text.get_text() for text in topics.get_yticklabels()]
     cells = {(labels[y], names[x]): text.get_text() for text in topics.texts for x, y in [text.get_position()]}
@@ -98,7 +98,7 @@ def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_n
 
 def test_only_topics_that_a_model_was_asked_but_never_taught_are_framed(home):
     models = pretraining_exhibits.shipped(home)
-    topics, binding = pretraining_exhibits.probe_figure(models).axes
+    topics, binding = pretraining_exhibits.probe_figure(home).axes
     frames = [patch for patch in topics.patches if isinstance(patch, Rectangle)]
     places = {(round(frame.get_x() + 0.47), round(frame.get_y() + 0.46)) for frame in frames}
     names = [text.get_text() for text in topics.get_xticklabels()]

@@ -187,7 +187,7 @@ def test_arms_whose_bands_would_cover_each_other_get_a_column_each(folder):
         for seed in range(10, 15):
             settings = {"variant": f"estimator/{estimator}", "estimator": estimator, "episodes": "whole"}
             store(folder, "direct", seed, {"sampled": 0.4}, iterations=20, **settings)
-    drawn = figures.estimators_figure(load(folder))
+    drawn = figures.study_figure(load(folder), arms.ESTIMATORS)
     titles = [axis.get_title() for axis in drawn.axes[:5]]
     assert titles[0] == "nested\none seed" and titles[2:] == ["gigpo\n5 seeds", "grpo\n5 seeds", "rloo\n5 seeds"]
     assert len(drawn.axes) == 10 and not any(axis.get_legend() for axis in drawn.axes)

@@ -6,17 +6,16 @@ load(results)[run_folder.cost_key(spec)].estimate       # of a whole run; plans 
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
+from groundlab.core.schema import Strict
 from groundlab.lab.config import Estimate
 
 
-class Measured(BaseModel):
+class Measured(Strict):
     """A row, rehearsed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     row: str
     """Paper, arm and world."""

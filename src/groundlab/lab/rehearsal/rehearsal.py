@@ -78,8 +78,10 @@ def rehearse(row: Row, results: Path, size: Size) -> Measured:
     """
     spec, instead = small_spec(row, size)
     expected = check_room(spec, size)
-    home = costs.home(results)
-    _drop_models(home, rows.models_of(spec.settings))
+    home, wanted = costs.home(results), rows.models_of(spec.settings)
+    for folder in (home / "models").glob("*--*"):  # free the disk of models that this row does not read
+        if folder.name.removesuffix("-toy").replace("--", "/") not in wanted:
+            shutil.rmtree(folder)
     settings = stand_ins.replaced(spec.settings, spec.world, home, bool(size.toy))
     spec = registry.resolve(spec.method, spec.world, spec.seed, settings)
     folder = home / "runs" / row.run.hash
@@ -91,7 +93,9 @@ def rehearse(row: Row, results: Path, size: Size) -> Measured:
         _session(_of_one_episode(spec), folder.with_name(f"{folder.name}-one"), 0)
     _session(spec, folder, 0)
     figures = _learner_figures(row, spec, folder) if learns else _rule_figures(row, spec, folder)
-    figures |= {"peak_gb": _peak(folder), "expected_gb": expected / 1e9}
+    sessions = (run_folder.read_manifest(folder) or {})["history"]
+    peak = max(each.get("peak_device_mib", each["peak_memory_mib"]) for each in sessions)  # the GPU's, if one was used
+    figures |= {"peak_gb": round(peak * 2**20 / 1e9, 3), "expected_gb": expected / 1e9}
     seconds, megabytes = figures.pop("whole_seconds"), _whole_megabytes(row, spec, folder)
     for each in folder.parent.glob(f"{folder.name}*/checkpoint"):
         shutil.rmtree(each)
@@ -105,13 +109,6 @@ def rehearse(row: Row, results: Path, size: Size) -> Measured:
         instead=instead,
         figures=figures,
     )
-
-
-def _drop_models(home: Path, wanted: set[str]) -> None:
-    """Free the disk of models that this row does not read."""
-    for folder in (home / "models").glob("*--*"):
-        if folder.name.removesuffix("-toy").replace("--", "/") not in wanted:
-            shutil.rmtree(folder)
 
 
 def _of_one_episode(spec: RunSpec) -> RunSpec:
@@ -140,23 +137,11 @@ def _session(spec: RunSpec, folder: Path, killed_in: int) -> None:
         raise GroundlabError(line or f"it was over before its update {killed_in}")
 
 
-def _peak(folder: Path) -> float:
-    """GB at most, of the GPU where one was used."""
-    sessions = (run_folder.read_manifest(folder) or {})["history"]
-    peaks = [each.get("peak_device_mib", each["peak_memory_mib"]) for each in sessions]
-    return round(max(peaks) * 2**20 / 1e9, 3)
-
-
-def _last_session(folder: Path) -> list[float]:
-    """Seconds since the start at which the last process ended its updates."""
-    lines = storage.read_lines(folder / "timing.jsonl")
-    mine = list(itertools.takewhile(lambda line: "step" in line and "event" not in line, reversed(lines)))
-    return [line["seconds"] for line in reversed(mine)]
-
-
 def _updates(folder: Path, tested: bool) -> tuple[float, float]:
     """Seconds of an update, and of the tests in the last one."""
-    ends = _last_session(folder)
+    lines = storage.read_lines(folder / "timing.jsonl")
+    last = list(itertools.takewhile(lambda line: "step" in line and "event" not in line, reversed(lines)))
+    ends = [line["seconds"] for line in reversed(last)]  # since the start, of the last process
     spans = [later - earlier for earlier, later in itertools.pairwise(ends)] or ends
     plain = spans[:-1] if tested and len(spans) > 1 else spans
     each = sum(plain) / len(plain)
@@ -184,18 +169,14 @@ def _learner_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:
 
 def _rule_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:
     """The whole run of a method that does not learn: a start, and episodes (of a comparison: states)."""
-    one = _of_one_episode(spec)
-    took = [_wall(folder.with_name(f"{folder.name}-one")), _wall(folder)]
+    one, folders = _of_one_episode(spec), (folder.with_name(f"{folder.name}-one"), folder)
+    took = [(run_folder.read_manifest(each) or {})["wall_seconds"] for each in folders]
     amounts = [work.episodes or work.units for work in map(rows.work, (one.settings, spec.settings, row.settings))]
     first, second, all_of_it = amounts
     if second == first:
         return {"whole_seconds": took[1] * all_of_it / max(1, second)}
     each = max(0.0, took[1] - took[0]) / (second - first)
     return {"episode_seconds": each, "whole_seconds": round(took[1] + each * (all_of_it - second), 1)}
-
-
-def _wall(folder: Path) -> float:
-    return (run_folder.read_manifest(folder) or {})["wall_seconds"]
 
 
 def _whole_megabytes(row: Row, spec: RunSpec, folder: Path) -> float:

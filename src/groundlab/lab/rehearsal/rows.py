@@ -8,8 +8,6 @@ same units, so that what was measured of the small run tells of the whole one.
 """
 
 import math
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,10 +20,10 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.yaml_files import parse_yaml
 from groundlab.lab import run_folder
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.weights import NAMES, is_of_the_hub
 from groundlab.papers import registry
 
 CONTEXT = 512  # tokens of a prompt, where nothing was read yet
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -150,18 +148,11 @@ def architectures() -> dict[str, dict[str, Any]]:
 
 def models_of(settings: dict[str, Any]) -> set[str]:
     """The models of the hub that settings name, inside others too. Raises GroundlabError for an unknown shape."""
-    found = set(_models(settings))
+    inside = [name for value in settings.values() if isinstance(value, dict) for name in models_of(value)]
+    found = {*inside, *(str(settings[name]) for name in NAMES if is_of_the_hub(settings.get(name)))}
     for name in found - architectures().keys():
         raise unknown_name("model with a known architecture", name, architectures())
     return found
-
-
-def _models(settings: dict[str, Any]) -> Iterator[str]:
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            yield from _models(value)
-        elif name in ("model", "encoder") and _HUB_NAME.fullmatch(str(value)) and not Path(str(value)).exists():
-            yield str(value)
 
 
 def configuration(name: str, toy: bool = False) -> Any:

@@ -127,25 +127,18 @@ class Jobs:
         over, begun = queue.has_ended(state), queue.has_begun(folder)
         if over and state in queue.GOOD_ENDS:
             over = now - self._ended_at.setdefault(run.hash, now) > _SHARED_DISK_SECONDS
-        if begun or over:
-            self._begin(run, view)
+        if (begun or over) and run.hash not in self._started:
+            self._started.add(run.hash)
+            view.started(run)
         if over or (begun and (run_folder.status_of(folder) == "finished" or queue.own_error(folder))):
-            self._end(run, state, view)
+            line, finished = self._close(run), run_folder.status_of(folder) == "finished"
+            view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
+            self._started.discard(run.hash)
+            if not finished and not line and state in queue.BAD_ENDS:
+                self.waiting.append(run)
         elif begun:
             with suppress(GroundlabError):  # nothing written yet
                 view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
-
-    def _begin(self, run: PlannedRun, view: View) -> None:
-        if run.hash not in self._started:
-            self._started.add(run.hash)
-            view.started(run)
-
-    def _end(self, run: PlannedRun, state: str, view: View) -> None:
-        line, finished = self._close(run), run_folder.status_of(self._plan.folder_of(run)) == "finished"
-        view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
-        self._started.discard(run.hash)
-        if not finished and not line and queue.goes_on_elsewhere(state):
-            self.waiting.append(run)
 
     def _submit_more(self, view: View) -> None:
         """Raises GroundlabError where Slurm refuses and nothing is left to wait for."""

@@ -22,7 +22,8 @@ from groundlab.lab.plan import Plan, PlannedRun
 FORGOTTEN = "FORGOTTEN"  # our word for a job that Slurm does not list any more
 GOOD_ENDS = ("COMPLETED", FORGOTTEN)  # the result may be there, only not visible on this machine yet
 TAKEN_AWAY = ("CANCELLED", "PREEMPTED")  # by a person or a more important job: nothing failed
-_BAD_ENDS = ("FAILED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED")
+BAD_ENDS = ("FAILED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED")
+"""What a job has left to do after these may be submitted again without asking a person."""
 _ADVICE = {
     "TIMEOUT": " (no step ended in time; raise `minutes`, or `save_seconds` above the length of a step)",
     "OUT_OF_MEMORY": " (raise `memory_gb`)",
@@ -48,7 +49,8 @@ def sbatch(home: Path, tasks: Sequence[Any], python: str, parameters: dict[str, 
         submitter.update_parameters(**parameters)
         return submitter.submit_array(tasks)
     except FailedJobError as error:
-        why = _refusal(str(error))
+        lines = [line.partition("sbatch: error:")[2].strip() for line in str(error).splitlines()]
+        why = "; ".join(filter(None, lines)) or str(error).strip().splitlines()[-1]
         fix = "lower `submit_at_most` in" if any(word in why for word in _SUBMIT_LIMITS) else "correct"
         raise GroundlabError(f"Slurm refused the jobs: {why}; {fix} the settings file") from None
     except RuntimeError:  # submitit's word for no srun
@@ -74,11 +76,6 @@ def submitted(home: Path, job: str) -> Any:
     from submitit import SlurmJob
 
     return SlurmJob(home, job)
-
-
-def _refusal(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if "sbatch: error:" in line]
-    return "; ".join(line.partition("sbatch: error:")[2].strip() for line in lines) or text.strip().splitlines()[-1]
 
 
 def states() -> dict[str, str]:
@@ -121,7 +118,7 @@ class Poll:
 
 def has_ended(state: str) -> bool:
     """Whether a job in that state will never run again by itself."""
-    return state in (*GOOD_ENDS, *TAKEN_AWAY, *_BAD_ENDS)
+    return state in (*GOOD_ENDS, *TAKEN_AWAY, *BAD_ENDS)
 
 
 def note_job(folder: Path, job: str, log: Path, place: int = 0) -> None:
@@ -163,18 +160,13 @@ def close(plan: Plan, run: PlannedRun, state: str) -> str:
     file.unlink(missing_ok=True)
     if status == "finished" or state in TAKEN_AWAY or (state == FORGOTTEN and not error):
         return ""
-    if not error and state in _BAD_ENDS and (note.get("saved") or (note.get("place") and not begun)):
+    if not error and state in BAD_ENDS and (note.get("saved") or (note.get("place") and not begun)):
         return ""
     line = (
         error or f"{run.label} failed: job {note['job']} ended as {state}{_ADVICE.get(state, '')}{last_words(folder)}"
     )
     run_folder.mark_failed(folder, line)
     return line
-
-
-def goes_on_elsewhere(state: str) -> bool:
-    """Whether what a job in that final state has left to do may be submitted again without asking a person."""
-    return state in _BAD_ENDS
 
 
 def own_error(folder: Path) -> str | None:

@@ -8,22 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.schema import parse
+from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab.plan import PlannedRun
 from groundlab.papers import registry
 
-_STRICT = ConfigDict(extra="forbid", frozen=True)
 Options = dict[str, str | int | bool]
 
 
-class Block(BaseModel):
+class Block(Strict):
     """What some tasks ask for in place of the whole file's values; a key that is left out changes nothing."""
-
-    model_config = _STRICT
 
     partition: str | None = None
     account: str | None = None
@@ -34,22 +31,22 @@ class Block(BaseModel):
     cpus: int = Field(default=1, ge=1)
     gpus: int = Field(default=1, ge=0)
     nv: bool | None = None
-    sbatch: Options = {}
+    sbatch: Options = Field({})
 
 
 class SlurmSettings(Block):
     """What a task asks of the cluster; `configs/slurm.yaml` explains each."""
 
     gpu_runs: Block = Block()
-    methods: dict[str, Block] = {}
+    methods: dict[str, Block] = Field({})
     pages: Block = Block()
     at_once: int = Field(default=256, ge=1)
     submit_at_most: int = Field(default=300, ge=1)
     pack_minutes: float = Field(default=10, ge=0, allow_inf_nan=False)
     image: Path | None = None
     runtime: Literal["apptainer", "singularity"] = "apptainer"
-    bind: list[str] = []
-    setup: list[str] = []
+    bind: list[str] = Field([])
+    setup: list[str] = Field([])
 
     @field_validator("methods")
     @classmethod

@@ -36,13 +36,24 @@ class Task:
     def __call__(self) -> None:
         """Run to the end, or to the next step after a signal; a run that failed fails the task, after the others."""
         stop, time_limit = threading.Event(), threading.Event()
-        _on_signals(stop, time_limit)
+        # in the place of submitit's handlers, which requeue at once and so lose the steps since the last checkpoint;
+        # each signal may come twice (from srun and from the node), so a second one must do no harm
+        signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
+        signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
         failed = []
         for spec, folder, run_hash, named in self.runs:
             if stop.is_set():
                 _leave(time_limit)
             try:
-                _execute(RunSpec(**spec), Path(folder), run_hash, named, stop)
+                _note_saved(Path(folder), False)
+                report = _ProgressFile(Path(folder) / PROGRESS_FILE)
+                options: dict[str, Any] = {
+                    "expected_hash": run_hash,
+                    "named": named,
+                    "report": report,
+                    "stop": stop.is_set,
+                }
+                execute_run(RunSpec(**spec), Path(folder), **options)
             except Unfinished as end:
                 print(end, flush=True)
                 _note_saved(Path(folder), time_limit.is_set())
@@ -54,12 +65,6 @@ class Task:
                 print(error, flush=True)
         if failed:
             raise failed[0]
-
-
-def _execute(spec: RunSpec, folder: Path, run_hash: str, named: dict[str, str], stop: threading.Event) -> None:
-    _note_saved(folder, False)
-    report = _ProgressFile(folder / PROGRESS_FILE)
-    execute_run(spec, folder, expected_hash=run_hash, named=named, report=report, stop=stop.is_set)
 
 
 def _leave(time_limit: threading.Event) -> None:
@@ -91,15 +96,6 @@ class PagesTask:
         except GroundlabError as error:
             print(error, flush=True)
             return 1
-
-
-def _on_signals(stop: threading.Event, time_limit: threading.Event) -> None:
-    """Replace submitit's handlers, which requeue at once and so lose the steps since the last checkpoint.
-
-    Each signal may come twice (from srun and from the node), so a second one must do no harm.
-    """
-    signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
 
 
 class _ProgressFile:

@@ -32,7 +32,7 @@ from groundlab.papers.babybench.answerers import RULE, by_bot, by_chance
 from groundlab.papers.babybench.follower import Follower
 from groundlab.papers.babybench.questions import Question
 from groundlab.papers.worlds.settings import ChatAgentSettings
-from groundlab.report.statistics import bounds_of, mean_interval
+from groundlab.report.statistics import bounds_of, mean_interval, success_of
 from groundlab.worlds.adapters.minigrid_bot import NO_PLAN
 from groundlab.worlds.codes import ACTIONS
 
@@ -112,12 +112,11 @@ def _answerer(protocol: str, method: str, given: dict[str, Any], seed: int) -> C
     settings = parse(ChatAgentSettings, given, "settings of chat")
     ledger = Path(settings.ledger) if settings.ledger else None
     maker = RULE if settings.maker == "scripted" else chat_model(settings.maker, settings.chat, ledger)
-    return partial(_reply, maker=maker, settings=settings)
 
+    def reply(question: Question) -> str:
+        return str(maker.reply([{"role": "user", "content": question.prompt}], settings.chat.sampling(question.layout)))
 
-def _reply(question: Question, maker: Any, settings: ChatAgentSettings) -> str:
-    messages = [{"role": "user", "content": question.prompt}]
-    return str(maker.reply(messages, settings.chat.sampling(question.layout)))
+    return reply
 
 
 def _judge(question: Question, env: worlds.GridEnv, reply: str) -> Judged:
@@ -177,8 +176,7 @@ _JUDGES = {"predict": _judge_state, "plan": _judge_actions, "decompose": _judge_
 
 def _measured(task: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Success in percent and the task's measures with 95 % intervals, and how many replies lacked what."""
-    values = np.array([[100.0 * row["success"] for row in rows]])
-    success = mean_interval(values, trained=False, bounds=bounds_of("success"))
+    success = success_of(rows)
     lacking = dict(Counter(row["unreadable"] for row in rows if row["unreadable"]))
     ends = {"success": success.value, "low": success.low, "high": success.high}
     measures = {name: _interval(name, rows) for name in MEASURES[task]}

@@ -145,19 +145,15 @@ class _Planner(PatientBot):
                 continue
             previous[x, y], cell = origin, self.mission.grid.get(x, y)
             if accept_fn((x, y), cell):
-                return _path(previous, (x, y)), (x, y), previous
+                path, place = [], (x, y)
+                while place:
+                    path.append(place)
+                    place = previous[place]
+                return path, (x, y), previous
             if cell is None or (ignore_blockers and not _is_shut(cell)) or (cell.type == "door" and cell.is_open):
                 turns = ((ahead_x, ahead_y), (ahead_y, ahead_x), (-ahead_y, -ahead_x), (-ahead_x, -ahead_y))
                 queue.extend(((x + right, y + down, right, down), (x, y)) for right, down in turns)
         return None, None, previous
-
-
-def _path(previous: dict[Place, Place | None], end: Place | None) -> list[Place]:
-    path = []
-    while end:
-        path.append(end)
-        end = previous[end]
-    return path
 
 
 class Follower(Bot):

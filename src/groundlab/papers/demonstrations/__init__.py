@@ -19,8 +19,10 @@ from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
 from groundlab.core.seeding import generator
+from groundlab.papers import recording
 from groundlab.papers.episodes import Player, play_layouts
 from groundlab.worlds import GridEnv, TextEnv
+from groundlab.worlds.codes import ACTIONS
 
 AGENTS = ("bot", "random", "reflex", "glam")
 FIRST_LAYOUT, _ = TRAINING_LAYOUTS
@@ -102,9 +104,10 @@ def _plans(
     make = _maker(agent, world, seed, checkpoint)
     for first in range(0, len(layouts), _TOGETHER):
         some = layouts[first : first + _TOGETHER]
-        recorder = _Recorder(make(len(some)), len(some))
-        play_layouts(world, some, recorder, num_dists)
-        yield from recorder.actions
+        with recording.recorded() as kept:
+            rows = play_layouts(world, some, make(len(some)), num_dists)
+        played = {id(row): episode.actions for row, episode in kept}
+        yield from ([ACTIONS.index(name) for name in played[id(row)]] for row in rows)
 
 
 def _plan_of_bot(world: str, layout: int, num_dists: int | None) -> list[int]:
@@ -143,26 +146,6 @@ def _maker(agent: str, world: str, seed: int, checkpoint: Checkpoint | None) -> 
     learner.scorer.train(False)
     policy = CachedPolicy(learner.scorer)
     return lambda count: TextPlayer(policy, count, world, learner.settings)
-
-
-class _Recorder:
-    """A player, and the actions that it took in each environment."""
-
-    def __init__(self, player: Player, count: int):
-        self._player = player
-        self.actions: list[list[int]] = [[] for _ in range(count)]
-
-    def start(self, env: int, observation: dict[str, Any]) -> None:
-        self._player.start(env, observation)
-
-    def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
-        chosen = self._player.act(observations, active)
-        for env, action in zip(active.tolist(), chosen.tolist(), strict=True):
-            self.actions[env].append(action)
-        return chosen
-
-    def observe(self, env: int, action: int, observation: dict[str, Any]) -> None:
-        self._player.observe(env, action, observation)
 
 
 def _words_of(world: str, layout: int, num_dists: int | None, act: TextAgent) -> list[int]:

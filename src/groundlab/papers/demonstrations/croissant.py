@@ -89,20 +89,16 @@ def describe(name: str, about: str, files: Sequence[File], columns: Sequence[Col
         ],
     }
     if columns:
-        fields = [_field(column, files[0].name) for column in columns]
+        fields = [
+            {
+                **{"@type": "cr:Field", "@id": f"steps/{column.name}", "name": column.name},
+                **{"description": column.meaning, "dataType": column.type},
+                "source": {"fileObject": {"@id": files[0].name}, "extract": {"column": column.name}},
+            }
+            for column in columns
+        ]
         metadata["recordSet"] = [{"@type": "cr:RecordSet", "@id": "steps", "name": "steps", "field": fields}]
     return metadata
-
-
-def _field(column: Column, file: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": f"steps/{column.name}",
-        "name": column.name,
-        "description": column.meaning,
-        "dataType": column.type,
-        "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
-    }
 
 
 def describe_shipped(folder: Path) -> dict[str, Any]:

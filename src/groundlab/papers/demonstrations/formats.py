@@ -47,6 +47,8 @@ COLUMNS = (
     Column("truncated", "sc:Boolean", "the step ended the episode by its time limit"),
     Column("success", "sc:Boolean", "the episode fulfilled its mission"),
 )
+_ENCODINGS = {"jsonl": "application/jsonlines", "json": "application/json", "hdf5": "application/x-hdf5"}
+_OTHER = "application/octet-stream"
 _README = """# Demonstrations of {agent} in {world}
 
 {episodes} episodes, {steps} steps, {successes} of them successful. Each level is that of its reset seed.
@@ -111,7 +113,7 @@ def export(folder: Path, form: str, episodes: Iterable[Demonstration]) -> dict[s
     card |= {"return": float(np.mean([each.rewards.sum() for each in played]))}
     card |= {"seeds": [each.layout for each in played], "groundlab": __version__, "sha256": digests}
     about = f"{card['episodes']} episodes of {agent} in {world}, a grid world, step by step in words and pictures"
-    named = [File(name, _encoding(name), digest) for name, digest in digests.items()]
+    named = [File(name, _ENCODINGS.get(name.rpartition(".")[2], _OTHER), digest) for name, digest in digests.items()]
     columns = COLUMNS if form == "jsonl" else ()
     name = f"{world}-{agent}".replace("/", "-")
     storage.write_json(folder / "croissant.json", describe(name, about, named, columns))
@@ -119,11 +121,6 @@ def export(folder: Path, form: str, episodes: Iterable[Demonstration]) -> dict[s
     storage.write_atomic(folder / "README.md", _README.format(**card, read=read, version=__version__))
     storage.write_json(folder / "card.json", card)
     return card
-
-
-def _encoding(name: str) -> str:
-    kinds = {"jsonl": "application/jsonlines", "json": "application/json", "hdf5": "application/x-hdf5"}
-    return kinds.get(name.rpartition(".")[2], "application/octet-stream")
 
 
 def _package(form: str) -> Any:
@@ -171,11 +168,12 @@ def _write_minari(folder: Path, played: list[Demonstration]) -> None:
 
     minari = _package("minari")
     texts = [*(text for each in played for text in (*each.prompts, *each.captions, each.mission))]
+    words = gym.spaces.Text(max(map(len, texts)), min_length=0, charset=frozenset("".join(texts)))
     space = gym.spaces.Dict(
         {
             "image": gym.spaces.Box(0, 255, played[0].images.shape[1:], np.uint8),
             "direction": gym.spaces.Discrete(4),
-            **{name: _texts(texts) for name in ("mission", "prompt", "caption")},
+            **dict.fromkeys(("mission", "prompt", "caption"), words),
         }
     )
     buffers = [_buffer(minari, number, episode) for number, episode in enumerate(played)]
@@ -189,12 +187,6 @@ def _write_minari(folder: Path, played: list[Demonstration]) -> None:
             algorithm_name=played[0].agent,
             description=f"{_world(played)}, a world of groundlab; reset seeds are in the episodes",
         )
-
-
-def _texts(texts: list[str]) -> Any:
-    import gymnasium as gym
-
-    return gym.spaces.Text(max(map(len, texts)), min_length=0, charset=frozenset("".join(texts)))
 
 
 def _buffer(minari: Any, number: int, episode: Demonstration) -> Any:

@@ -65,8 +65,3 @@ class GlamArm(Arm):
 def glam_arms(records: Records) -> list[GlamArm]:
     """All arms of this paper."""
     return arms.arms(records, GlamArm)
-
-
-def short(world: str) -> str:
-    """`GoToLocal` for `BabyAI-GoToLocal-v0`."""
-    return world.removeprefix("BabyAI-").removesuffix("-v0")

@@ -20,7 +20,7 @@ from groundlab.report.curves import (
 )
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records
-from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, new_figure
+from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, legend_below, new_figure
 
 _DASHES = ("-", "--", ":", "-.")  # of the usual arm of a method, and of its variants
 _COLUMNS = 4  # panels beside each other
@@ -59,9 +59,7 @@ def curves(records: Records) -> Figure:
     if len(panels) == 1:
         label_ends(axes[0, 0])
         return figure
-    drawn = [axis.get_legend_handles_labels() for axis in axes.flat]
-    legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2)
+    legend_below(figure, axes.flat)
     return figure
 
 
@@ -156,7 +154,6 @@ def sizes(records: Records) -> Figure | None:
     if not panels:
         return None
     figure, axes = new_figure(0.8 + 4.2 * len(panels), 4.0, 1, len(panels), sharey=True)
-    legend = {}
     for axis, (what, kinds) in zip(axes[0], panels.items(), strict=True):
         numbers = sorted({number for agents in kinds.values() for number in agents})
         for place, agents in enumerate(kinds.values()):
@@ -164,9 +161,8 @@ def sizes(records: Records) -> Figure | None:
         axis.set_xticks(range(len(numbers)), [str(number) for number in numbers])
         shown = [each for agents in kinds.values() for each in agents.values()]
         axis.set(title=f"{what}\n{seeds_in_words(shown)}", xlabel=f"number of {what}", ylim=(0, 103))
-        legend |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     axes[0, 0].set_ylabel("success while learning [%]")
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2)
+    legend_below(figure, axes[0])
     return figure
 
 

@@ -1,8 +1,7 @@
 """The language models that ship: what each knows by its probes, how it was made, and how it learns by PPO.
 
-    models = shipped()          # every folder of assets/models, those that were taught everything first
-    models_table(models)        # recipe, temperature, cost, the command that pretrains it again
-    probe_figure(models)        # share of right answers, models by probes
+    models_table()        # recipe, temperature, cost, the command that pretrains it again
+    probe_figure()        # share of right answers, models by probes
 
 These two are read from the `recipe.json` beside the weights, which pretraining wrote; no model is loaded and no run
 needed. The doses hold what a model knew beside how it was tuned by PPO, and do need runs.
@@ -28,9 +27,11 @@ from groundlab.report.curves import FILLING, RUNNING_SUCCESS, draw_running_succe
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.style import COLOURS, PALETTE, new_figure
+from groundlab.report.style import COLOURS, PALETTE, legend_below, new_figure
 from groundlab.report.tables import Column, Table
 
+WHOLE = "all"
+"""The name of a recipe that leaves nothing out."""
 BINDING = "binding: places, 8 things"
 _BINDING_PREFIX = "binding: "
 _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
@@ -62,11 +63,7 @@ class Model:
     @property
     def variant(self) -> str:
         """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
-        left_out = ", ".join(self.recipe["leave_out"]).replace("_", " ")
-        parts = [f"no {left_out}"] * bool(left_out)
-        parts += [f"{self.recipe['dose']:.0%} of the steps"] * (self.recipe["dose"] != 1)
-        parts += ["stock initial values"] * (not self.recipe["architecture"]["binding_start"])
-        return ", ".join(parts)
+        return recipe_name(self.facts).removeprefix(WHOLE)
 
     @property
     def command(self) -> str:
@@ -84,19 +81,9 @@ def shipped(home: Path = MODELS) -> list[Model]:
 
 
 @exhibit("glam-models", "The language models that ship, and how each was made")
-def models() -> Table:
-    """The exhibit `glam-models`."""
-    return models_table(shipped())
-
-
-@exhibit("glam-probes", "What each shipped language model knows: held-out questions of its corpus, answered right")
-def probes() -> Figure:
-    """The exhibit `glam-probes`."""
-    return probe_figure(shipped())
-
-
-def models_table(models: list[Model]) -> Table:
+def models_table(home: Path = MODELS) -> Table:
     """One row a model; the CSV has one row a model and probe."""
+    models = shipped(home)
     lines = [
         {"model": model.name, "probe": probe, "success": value, "questions": model.recipe["probe_samples"]}
         for model in models
@@ -129,15 +116,18 @@ _MODEL_NOTES = (
 )
 
 
-def probe_figure(models: list[Model]) -> Figure:
+@exhibit("glam-probes", "What each shipped language model knows: held-out questions of its corpus, answered right")
+def probe_figure(home: Path = MODELS) -> Figure:
     """Two panels of cells, models by probes: topics of the corpus, and the binding probes."""
+    models = shipped(home)
     asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
     panels = [
         ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING_PREFIX)]),
         ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING_PREFIX)]),
     ]
     panels = [(title, chosen) for title, chosen in panels if chosen]
-    widths, labels = [len(chosen) for _, chosen in panels], [_label(model) for model in models]
+    widths = [len(chosen) for _, chosen in panels]
+    labels = [f"{model.name}\n{model.variant}".rstrip() for model in models]
     longest = max(len(line) for label in labels for line in label.split("\n"))
     width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 1.7 + 0.42 * len(models)
     figure, axes = new_figure(width, height, 1, len(panels), sharey=True, width_ratios=widths)
@@ -151,10 +141,6 @@ def probe_figure(models: list[Model]) -> Figure:
         loc="outside lower center",
     )
     return figure
-
-
-def _label(model: Model) -> str:
-    return f"{model.name}\n{model.variant}" if model.variant else model.name
 
 
 def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
@@ -206,7 +192,7 @@ def recipe_name(facts: dict[str, Any]) -> str:
     parts = [f"no {', '.join(recipe['leave_out'])}"] if recipe["leave_out"] else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
     parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
-    return (", ".join(parts) or "all").replace("_", " ")
+    return (", ".join(parts) or WHOLE).replace("_", " ")
 
 
 def dose_name(facts: dict[str, Any]) -> str:
@@ -294,31 +280,21 @@ def doses_figure(records: Records) -> Figure | None:
     for (agent, facts), colour in zip(pairs, colours, strict=False):
         label = f"{dose_name(facts)}, temperature {facts['temperature']:.2f}"
         draw_running_success(axes[0, 0], agent, colour, label)
-        _draw_frames(axes[0, 1], agent, facts, colour)
-        _draw_tests(axes[0, 2], agent, facts, colour)
+        for seed in agent.seeds:
+            reached = frames_reached(agent.where(agent.curves["seed"] == seed))
+            marker, fill = ("^", "none") if reached.unfinished else ("v", "none") if reached.earlier else ("o", "full")
+            point = 100 * facts["probes"][BINDING], reached.frames[0] / 1000
+            axes[0, 1].plot(*point, marker, color=colour, fillstyle=fill, alpha=0.8)
+        for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
+            if after := agent.estimate(f"{agent.policy} {test}"):
+                look = {"fmt": marker, "color": colour, "markersize": 5, "elinewidth": 0.7}
+                axes[0, 2].errorbar(100 * facts["probes"][probe], after.value, after.bars, **look)
     for agent in glam_arms(records):
         if agent.name == "npe" and agent.world == pairs[0][0].world and agent.learns:
             draw_running_success(axes[0, 0], agent, STYLES["npe"].colour, "token embeddings only (NPE)", "--")
     _finish(axes[0])
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    legend_below(figure, axes[0, :1])
     return figure
-
-
-def _draw_frames(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) -> None:
-    for seed in agent.seeds:
-        reached = frames_reached(agent.where(agent.curves["seed"] == seed))
-        marker, fill = ("^", "none") if reached.unfinished else ("v", "none") if reached.earlier else ("o", "full")
-        x = 100 * facts["probes"][BINDING]
-        axis.plot(x, reached.frames[0] / 1000, marker, color=colour, fillstyle=fill, alpha=0.8)
-
-
-def _draw_tests(axis: Axes, agent: GlamArm, facts: dict[str, Any], colour: str) -> None:
-    for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
-        after = agent.estimate(f"{agent.policy} {test}")
-        if after:
-            spread = [[after.value - after.low], [after.high - after.value]]
-            x = 100 * facts["probes"][probe]
-            axis.errorbar(x, after.value, spread, fmt=marker, color=colour, markersize=5, elinewidth=0.7)
 
 
 def _finish(axes: Any) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from groundlab.papers.glam.arms import STYLES, GlamArm, glam_arms, temperature
-from groundlab.papers.glam.pretraining_exhibits import doses, recipe_name
+from groundlab.papers.glam.pretraining_exhibits import WHOLE, doses, recipe_name
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records
 from groundlab.report.statistics import Estimate
@@ -17,8 +17,8 @@ from groundlab.report.style import PALETTE, new_figure
 
 _MARKERS = ("o", "^", "s", "D", "v")
 """One a pretraining seed."""
-_WHOLE, _VERBS = "all", "synonyms"
-_IN_LINES = {_WHOLE: "the whole\npretraining", "stock initial values": "stock initial\nvalues"}
+_VERBS = "synonyms"
+_IN_LINES = {WHOLE: "the whole\npretraining", "stock initial values": "stock initial\nvalues"}
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ def study(records: Records) -> Figure | None:
     shared = [at for at, recipes in crossed.items() if len(recipes) > 1]
     if not shared:
         return None
-    tuned = [each for each in found if each.temperature in shared or each.recipe == _WHOLE]
+    tuned = [each for each in found if each.temperature in shared or each.recipe == WHOLE]
     colours = dict(zip(_temperatures(tuned), PALETTE, strict=False))
     figure, axes = new_figure(10.4, 4.8, 1, 2, sharey=True)
     compared = [each for each in tuned if each.temperature in shared and each.recipe in crossed[each.temperature]]
     _draw_recipes(axes[0, 0], compared, every, colours)
-    _draw_other_words(axes[0, 1], [each for each in tuned if each.recipe == _WHOLE], every, colours)
+    _draw_other_words(axes[0, 1], [each for each in tuned if each.recipe == WHOLE], every, colours)
     entries = [
         *(Line2D([], [], color=colours[at], linewidth=3, label=f"temperature {at:g}") for at in colours),
         *(_entry(f"pretraining seed {seed}", marker=_marker(seed)) for seed in _seeds(tuned)),
@@ -142,5 +142,5 @@ def _is_untuned(arm: GlamArm, cell: Cell) -> bool:
 
 def _draw_mark(axis: Axes, x: float, level: Estimate | None, colour: str, seed: int, **look: Any) -> None:
     if level:
-        spread = [[level.value - level.low], [level.high - level.value]] if level.known else None
+        spread = level.bars if level.known else None
         axis.errorbar(x, level.value, spread, fmt=_marker(seed), color=colour, markersize=6, elinewidth=1, **look)

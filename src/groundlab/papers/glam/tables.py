@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms, short
+from groundlab.papers.glam.arms import CONTROL, EIGHT, GlamArm, glam_arms
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, WINDOW, Records, running_success
@@ -229,7 +230,12 @@ def generalization(records: Records) -> Table:
     Agents of other language models have a table of their own, `glam-doses`.
     """
     every = glam_arms(records)
-    tested = [each for each in every if _was_tested(each) and each.study != "model"]
+    others = [test for test in TESTS if test not in ("", EIGHT)]
+    tested = [
+        each
+        for each in every
+        if each.study != "model" and any(each.scores(f"{each.policy} {test}") is not None for test in others)
+    ]
     chance = {each.world: each for each in every if each.kind == "random"}
     own_world = next((each.world for each in tested if each.kind == "glam"), "")
     rows, lines = [], []
@@ -239,7 +245,8 @@ def generalization(records: Records) -> Table:
         row = {"test": title}
         for agent in tested:
             estimate = agent.estimate(f"{agent.policy} {test}".strip())
-            row[_column(agent, own_world)] = written(estimate, "success") + _change(agent, estimate, test)
+            where = f" ({short(agent.world)})" if agent.world != own_world else ""
+            row[agent.label + where] = written(estimate, "success") + _change(agent, estimate, test)
             if estimate is not None:
                 line = {"test": test, "agent": agent.label, "world": agent.world, "mean": estimate.value}
                 lines.append(line | {"low": estimate.low, "high": estimate.high})
@@ -255,16 +262,6 @@ _TEST_NOTES = (
     "rows count only for agents that lose by the control (first table): others do not read what is changed",
     "paper: Flan-T5-large, MixedTrainLocal, 1,000 episodes, read off its figure (± 0.5 %); (f): trained on GoToLocal",
 )
-
-
-def _was_tested(agent: GlamArm) -> bool:
-    policies = set(agent.evaluations["policy"])
-    return any(f"{agent.policy} {test}" in policies for test in TESTS if test and test != EIGHT)
-
-
-def _column(agent: GlamArm, usual_world: str) -> str:
-    """The agent, and where it was trained if that is elsewhere."""
-    return agent.label + (f" ({short(agent.world)})" if agent.world != usual_world else "")
 
 
 def _change(agent: GlamArm, estimate: Estimate | None, test: str) -> str:

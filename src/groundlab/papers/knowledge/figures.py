@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -32,7 +31,7 @@ from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_runni
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
-from groundlab.report.style import PlotStyle, new_figure
+from groundlab.report.style import PlotStyle, legend_below, new_figure
 
 # --- Learning curves
 
@@ -66,10 +65,7 @@ def curves(records: Records) -> Figure | None:
         in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; {FILLING}", fontsize=9.5)
-    handles: dict[str, Artist] = {}
-    for axis in axes[0]:
-        handles.update({label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)})
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(3, len(panels)))
+    legend_below(figure, axes[0], min(3, len(panels)))
     return figure
 
 
@@ -112,19 +108,17 @@ def improvement(records: Records) -> Figure | None:
         if noise:
             distance = noise.efficiency().value - base.efficiency().value
             axis.axvline(zero + distance, color=noise.style.colour, linestyle="--", label=noise.style.label)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    legend_below(figure, axes[0, :1])
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
-    axes[0, 0].set_yticks(range(len(shown)), [_two_lines(arm) for arm in shown])
+    names = [arm.title.partition(" (") for arm in shown]
+    lines = [
+        f"{name}\n{arm.source or rest.removesuffix(')')}" for arm, (name, _, rest) in zip(shown, names, strict=True)
+    ]
+    axes[0, 0].set_yticks(range(len(shown)), [each.rstrip("\n") for each in lines])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure
-
-
-def _two_lines(arm: KnowledgeArm) -> str:
-    name, _, rest = arm.title.partition(" (")
-    second = arm.source or rest.removesuffix(")")
-    return f"{name}\n{second}" if second else name
 
 
 def _interval(axis: Axes, row: int, estimate: Estimate, style: PlotStyle) -> None:
@@ -175,22 +169,18 @@ def label_errors(records: Records) -> Figure | None:
     axis.axhline(plain.mean(), color=base.style.colour, linestyle="--", label="φ = 0: mean, and range of its seeds")
     axis.axhspan(plain.min(), plain.max(), color=base.style.colour, alpha=0.12, linewidth=0)
     names = [f"{_judge(arm).lstrip(',')}\n({_seed_counts([arm])})" for arm in shown]
+    single = any(len(arm.seeds) == 1 for arm in shown)
+    seeds = "columns of one seed: no trend" if single else f"{_seed_counts(shown)} a column"
     axis.set_xticks(range(len(shown)), names)
     axis.set(
-        title=f"{base.world}, first {frames:,.0f} steps\n{_seeds_of_labels(shown)}; φ = 0: {_seed_counts([base])}",
+        title=f"{base.world}, first {frames:,.0f} steps\n{seeds}; φ = 0: {_seed_counts([base])}",
         xlabel="wrong labels of the scripted judge [%], or other judges",
         ylabel="area under the learning curve [%]",
         xlim=(-0.5, len(shown) - 0.5),
     )
     axis.margins(y=0.25)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    legend_below(figure, [axis])
     return figure
-
-
-def _seeds_of_labels(shown: list[KnowledgeArm]) -> str:
-    """`5 seeds a column`, or that columns of one seed show no trend."""
-    single = any(len(arm.seeds) == 1 for arm in shown)
-    return "columns of one seed: no trend" if single else f"{_seed_counts(shown)} a column"
 
 
 # --- Where the agents of the dataset went

@@ -113,11 +113,6 @@ def main_arms(records: Records, home: str | None = None) -> dict[str, ReasoningA
     return {each.kind: each for each in reasoning_arms(records) if each.usual and each.world == home}
 
 
-def short(world: str) -> str:
-    """`GoTo` for `Reasoning-GoTo-v0`."""
-    return world.removeprefix("Reasoning-").removesuffix("-v0")
-
-
 def difference(ours: ReasoningArm, theirs: ReasoningArm, test: str, metric: str = "success") -> Estimate | None:
     """`ours` minus `theirs` in one test, with its interval; paired, where the layouts are the same."""
     return arms.difference((ours, ours.policy(test)), (theirs, theirs.policy(test)), metric)

@@ -25,14 +25,14 @@ from groundlab.papers.reasoning.arms import (
     main_arms,
     reasoning_arms,
     shared_updates,
-    short,
 )
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import draw_seeds, in_thousands, seeds_in_words
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.statistics import SEEDS_FOR_A_VERDICT
-from groundlab.report.style import COLOURS, PALETTE, SUCCESS, new_figure
+from groundlab.report.style import COLOURS, PALETTE, SUCCESS, legend_below, new_figure
 
 REPLIES = "replies of the agent"
 WINDOW = 10  # updates in the mean that is displayed; the report has 100 of its longer trainings
@@ -54,7 +54,7 @@ def curves(records: Records) -> Figure:
         axis.set_title(title)
     for row, world in zip(axes, worlds if len(worlds) > 1 else (), strict=False):
         row[0].set_ylabel(f"{short(world)}: {TRUE}")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, axes[0, :1], 4)
     return figure
 
 
@@ -71,7 +71,8 @@ def _draw_learning(axes: np.ndarray, main: dict[str, ReasoningArm]) -> None:
     for arm in learners:
         marks = {"marker": arm.style.marker, "markersize": 4.5}
         draw_series(axes[0], arm, "test_success", arm.style.colour, bounds=(0, 100), **marks)
-        draw_displayed(axes[1], arm, arm.style.colour)
+        if (series := displayed(arm)) is not None:
+            draw_seeds(axes[1], *series, arm.style.colour, arm.label, bounds=(0, 100))
         draw_series(axes[2], arm, "test_invalid", arm.style.colour, bounds=(0, np.inf), **marks)
     for axis in axes[:2]:
         _untuned_levels(axis, main)
@@ -107,13 +108,6 @@ def draw_series(
     if series is not None:
         frames, values = series
         draw_seeds(axis, frames, factor * values, colour, label or arm.label, **style)
-
-
-def draw_displayed(axis: Axes, arm: ReasoningArm, colour: str) -> None:
-    """Success as the report displays it, from the first update with enough before it."""
-    series = displayed(arm)
-    if series is not None:
-        draw_seeds(axis, *series, colour, arm.label, bounds=(0, 100))
 
 
 def displayed(arm: ReasoningArm) -> tuple[np.ndarray, np.ndarray] | None:
@@ -185,9 +179,8 @@ def length_bias(records: Records) -> Figure:
     _draw_counting(axes[0, -1], records)
     for axis in axes[0]:
         axis.set_ylim(-3, 103)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
     if columns:
-        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        legend_below(figure, axes[0, :1])
     return figure
 
 
@@ -244,33 +237,6 @@ _INVALID = ("test_invalid", "invalid replies per test episode", (0, np.inf))
 _CROWD = 3  # so many arms with bands can share a panel
 
 
-@exhibit(
-    "reasoning-distractors", "Learning among distractors", methods=("direct",), beside=("reasoning", *UNTUNED.values())
-)
-def distractors_figure(records: Records) -> Figure | None:
-    """Success while learning, by the number of distractors."""
-    return study_figure(records, DISTRACTORS)
-
-
-@exhibit(
-    "reasoning-estimators", "Estimators of credit, all else held fixed", methods=("direct",), beside=("reasoning",)
-)
-def estimators_figure(records: Records) -> Figure | None:
-    """Success while learning, by the estimator of credit."""
-    return study_figure(records, ESTIMATORS)
-
-
-@exhibit(
-    "reasoning-limits",
-    "The limit of new tokens and the context window, with few seeds",
-    methods=("direct",),
-    beside=("reasoning",),
-)
-def limits_figure(records: Records) -> Figure | None:
-    """Success while learning, by the limit of new tokens and by the context window."""
-    return study_figure(records, BUDGET, WINDOWS)
-
-
 def study_figure(records: Records, *studies: Study) -> Figure | None:
     """True success over replies, a panel an agent and study, as many updates as the shortest arm has, to the next test.
 
@@ -279,7 +245,9 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
     groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
     if not groups:
         return None
-    if len(groups) == 1 and _is_crowded(groups[0][1]):
+    first = groups[0][1]
+    crowded = len(first) > _CROWD and any(len(arm.seeds) >= SEEDS_FOR_A_VERDICT for arm in first)
+    if len(groups) == 1 and crowded:
         return _one_by_one(*groups[0])
     panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
     figure, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
@@ -298,10 +266,14 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
 
 
 _MARKERS = "osD^vPX*"
-
-
-def _is_crowded(group: list[ReasoningArm]) -> bool:
-    return len(group) > _CROWD and any(len(arm.seeds) >= SEEDS_FOR_A_VERDICT for arm in group)
+_LIMITS = "The limit of new tokens and the context window, with few seeds"
+for _id, _title, _beside, _studies in (
+    ("reasoning-distractors", "Learning among distractors", ("reasoning", *UNTUNED.values()), (DISTRACTORS,)),
+    ("reasoning-estimators", "Estimators of credit, all else held fixed", ("reasoning",), (ESTIMATORS,)),
+    ("reasoning-limits", _LIMITS, ("reasoning",), (BUDGET, WINDOWS)),
+):
+    _declare = exhibit(_id, _title, methods=("direct",), beside=_beside)
+    _declare(lambda records, studies=_studies: study_figure(records, *studies))
 
 
 def _one_by_one(study: Study, group: list[ReasoningArm]) -> Figure:

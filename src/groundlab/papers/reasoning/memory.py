@@ -56,7 +56,9 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, settings.dtype))
         weights = _weights(model, settings)
         adapters = _adapters(model, settings) * _FLOAT
-    head = _value_head(config, settings) * _FLOAT
+    size = config.hidden_size
+    head = size + 1 + (2 * size * (size + 1) if settings.value_head == "mlp" else 0)
+    head = 0 if settings.is_critic_free else head * _FLOAT
     trainable = (adapters or weights["weights"]) + head
     served = settings.backend == "vllm"  # by a second copy of the model; not counted: what it compiles and captures
     row = context + settings.max_new_tokens
@@ -99,14 +101,6 @@ def _adapters(model: Any, settings: TrainingSettings) -> int:
     targets = tuple(settings.lora_targets) or None
     adapted = add_lora(model, Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets), seed=0)
     return sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
-
-
-def _value_head(config: Any, settings: TrainingSettings) -> int:
-    """Weights of the value head."""
-    size = config.hidden_size
-    if settings.is_critic_free:
-        return 0
-    return size + 1 + (2 * size * (size + 1) if settings.value_head == "mlp" else 0)
 
 
 def _cache(config: Any, settings: TrainingSettings, context: int) -> int:

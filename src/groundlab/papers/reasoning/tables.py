@@ -26,8 +26,8 @@ from groundlab.papers.reasoning.arms import (
     main_arms,
     reasoning_arms,
     shared_updates,
-    short,
 )
+from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import FIRST_FINISHED, Records
@@ -330,7 +330,8 @@ def _reply_rows(line: dict[str, Any]) -> list[dict[str, str]]:
         return (
             [{"episode": "", "reply": "…", "reads": f"({len(hidden)} more)", "says": ""}] if number == hidden[0] else []
         )
-    row = {"episode": "", "reply": str(number), "reads": _one_line(line["seen"]), "says": _quoted(line["said"])}
+    reads, says = _in_one_line(line["seen"], "; ") or "(nothing)", f"“{_in_one_line(line['said'], ' ⏎ ')}”"
+    row = {"episode": "", "reply": str(number), "reads": reads, "says": says}
     if not line["valid"]:
         row["says"] += " ✗"
     if number == 1:
@@ -339,12 +340,6 @@ def _reply_rows(line: dict[str, Any]) -> list[dict[str, str]]:
     return [row, {"episode": ending, "reply": "", "reads": "", "says": ""}] if number == last else [row]
 
 
-def _one_line(text: str) -> str:
-    """Lines as sentences of one line, which a table's cell is."""
-    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip()) or "(nothing)"
-
-
-def _quoted(reply: str) -> str:
-    """A reply in quotes, its line breaks shown."""
-    plain = " ⏎ ".join(" ".join(line.split()) for line in reply.splitlines() if line.strip())
-    return f"“{plain}”"
+def _in_one_line(text: str, between: str) -> str:
+    """The lines of a text as one, which a table's cell is."""
+    return between.join(" ".join(line.split()) for line in text.splitlines() if line.strip())

@@ -21,9 +21,9 @@ from groundlab.papers.reasoning.arms import (
     ReasoningArm,
     main_arms,
     reasoning_arms,
-    short,
 )
 from groundlab.papers.reasoning.figures import REPLIES, draw_series
+from groundlab.report.arms import short
 from groundlab.report.curves import in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records

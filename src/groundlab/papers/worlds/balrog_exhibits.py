@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from groundlab.papers.worlds.exhibits import KINDS
+from groundlab.papers.worlds.exhibits import TRAIN as WORLD
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, select
@@ -21,8 +23,6 @@ from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import COLOURS, SUCCESS, new_figure
 from groundlab.report.tables import DASH, Column, Table
 
-WORLD = "BabyAI-MixedTrainLocal-v0"
-KINDS = ("goto", "pickup", "open", "putnext", "pick_up_seq_go_to")
 KIND_NAMES = ("go to", "pick up", "open", "put next to", "pick up, then go to")
 OURS = {"random": "random actions", "reflex": "a stated rule", "bot": "minigrid's bot"}
 EFFECTS = ("new", "again", "wall", "toggled", "blocked", "idle")

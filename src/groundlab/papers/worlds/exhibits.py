@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from groundlab.report.arms import short
 from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import select_rows
@@ -76,7 +77,7 @@ def rows_of(records: Records, agent: str) -> list[Row]:
 
 
 def _name(selector: Selector) -> str:
-    level = selector.world.removeprefix("BabyAI-").removesuffix("-v0")
+    level = short(selector.world)
     if selector.kind:
         return f"{level}, {selector.kind.replace('_', ' ')}"
     if selector.world not in (TRAIN, TEST):
@@ -138,6 +139,12 @@ _COLUMNS: list[Column[Row]] = [
 
 
 def _notes(records: Records) -> tuple[str, ...]:
+    parity = ()
+    rows = records.evaluations.loc[records.evaluations["method"] == "facts"]
+    if not rows.empty:
+        levels = ", ".join(map(short, rows["world"]))
+        states, wrong = int(rows["states"].sum()), int(rows["mismatches"].sum())
+        parity = (f"beside the minigrid package ({levels}): {states:,} states compared, {wrong:,} differ",)
     return (
         "success: percent of the episodes of all seeds [95 % interval over layouts]; steps and return: means over them",
         "every kind alike: a fixed list of layouts, as many of each kind; "
@@ -145,18 +152,8 @@ def _notes(records: Records) -> tuple[str, ...]:
         "paper: read off its generalization figure, ± its error bar; "
         "re-run: the released environment played again (600 or 1000 episodes; bot 300)",
         "return: undiscounted, 1 - 0.9 of the share of the time limit that was used; 0 for a failure",
-        *_parity_note(records),
+        *parity,
     )
-
-
-def _parity_note(records: Records) -> tuple[str, ...]:
-    """What the `facts` runs counted, in one line."""
-    rows = records.evaluations.loc[records.evaluations["method"] == "facts"]
-    if rows.empty:
-        return ()
-    levels = ", ".join(world.removeprefix("BabyAI-").removesuffix("-v0") for world in rows["world"])
-    states, wrong = int(rows["states"].sum()), int(rows["mismatches"].sum())
-    return (f"beside the minigrid package ({levels}): {states:,} states compared, {wrong:,} differ",)
 
 
 # --- The figure
@@ -195,8 +192,7 @@ def _chance_row(axis: Axes, height: int, row: Row) -> None:
         axis.plot(again, height + 0.26, **_AGAIN)
     axis.plot(row.by_seed, np.full(len(row.by_seed), height - 0.24), color=colour, **_SEED)
     success = row.success
-    ends = [[success.value - success.low], [success.high - success.value]]
-    axis.errorbar(success.value, height, xerr=ends, color=colour, **_MEASURED)
+    axis.errorbar(success.value, height, xerr=success.bars, color=colour, **_MEASURED)
 
 
 _MEASURED = {"marker": "D", "markersize": 5, "elinewidth": 1.6, "capsize": 2.5, "linestyle": "none"}
