@@ -220,8 +220,7 @@ print(sorted({"torch", "transformers", "numba", "pandas", "matplotlib"} & set(sy
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["--help", "run --help", "worlds", "methods", "methods glam", "reproduce --dry-run --scale smoke"],
+    "arguments", ["--help", "run --help", "worlds", "methods", "methods glam", "reproduce --dry-run --scale smoke"]
 )
 def test_what_only_prints_a_list_or_a_plan_loads_neither_torch_nor_the_compiled_engine(arguments):
     command = [sys.executable, "-c", LOADED, *arguments.split()]

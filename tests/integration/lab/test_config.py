@@ -57,8 +57,7 @@ def test_a_misspelt_method_setting_is_answered_with_the_nearest_one(laboratory, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "scale", "nearest"),
-    [(["mediatr"], "smoke", "mediator"), (["mediator"], "smokee", "smoke")],
+    ("arguments", "scale", "nearest"), [(["mediatr"], "smoke", "mediator"), (["mediator"], "smokee", "smoke")]
 )
 def test_an_unknown_paper_or_scale_is_answered_with_the_nearest_one(laboratory, arguments, scale, nearest):
     with pytest.raises(GroundlabError, match=f"did you mean '{nearest}'"):

@@ -110,7 +110,7 @@ def test_a_rehearsal_keeps_what_a_row_is_and_lowers_amounts(results):
     before = row_of("glam", results).settings
     after = rows.smaller(before, Size())
     assert {name for name in before if before[name] != after[name]} == {
-        *("num_envs", "frames_per_env", "frames", "batch_size", "layouts", "first_finished"),
+        *("num_envs", "frames_per_env", "frames", "batch_size", "layouts", "first_finished")
     }
     assert rows.work(after)[:2] == (4, 64)
     assert rows.work(before)[:2] == (313, 313 * 32 * 40)

@@ -69,11 +69,7 @@ def test_a_published_version_never_stands_for_ones_own_and_is_what_that_is_compa
 
 def test_papers_come_shortest_first_and_the_pages_of_each_in_the_order_of_its_config(laboratory, rule_entry):
     """The second paper's page finds the first one's executed, though its own runs are estimated longer."""
-    parameters, first, second = (
-        PARAMETERS,
-        "03_second_by_name.ipynb",
-        "02_mediator.ipynb",
-    )
+    parameters, first, second = (PARAMETERS, "03_second_by_name.ipynb", "02_mediator.ipynb")
     laboratory.write_longer_paper(OTHER_RULE)
     laboratory.write_config([rule_entry], notebooks=[first, second])
     none = "assert not Path(folder, 'worlds').exists()"

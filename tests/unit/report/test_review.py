@@ -11,14 +11,7 @@ import pytest
 from groundlab.core import git
 from groundlab.core.errors import GroundlabError
 from groundlab.report import review
-from groundlab.report.front_page import (
-    Published,
-    between_markers,
-    claims_page,
-    misses_block,
-    publish,
-    results_block,
-)
+from groundlab.report.front_page import Published, between_markers, claims_page, misses_block, publish, results_block
 from groundlab.report.review import linked
 from groundlab.report.tables import cells
 
