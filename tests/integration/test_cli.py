@@ -379,13 +379,6 @@ def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, tra
     assert code == 2 and "is corrupt" in err and len(err.strip().splitlines()) == 1
 
 
-def test_a_corrupt_ledger_line_is_named(groundlab, tmp_path):
-    ledger = tmp_path / "ledger.jsonl"
-    ledger.write_text("{broken\n")
-    code, _, err = groundlab("evaluate", "always", "--world", "KeyInBox", "--set", f"ledger={ledger}")
-    assert code == 2 and "ledger.jsonl:1" in err and len(err.strip().splitlines()) == 1
-
-
 def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     code, _, err = groundlab("run", "always", "--world", "KeyInBox", "--out", tmp_path)

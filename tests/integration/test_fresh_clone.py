@@ -38,10 +38,3 @@ def test_the_first_command_trains_in_a_fresh_clone(clone):
     asked = reproduce(clone, "--dry-run")
     (line,) = re.findall(r"^(\d+) of (\d+) runs would be executed$", asked.stdout, re.MULTILINE)
     assert asked.returncode == 0 and line[0] == line[1], asked.stdout + asked.stderr
-
-
-def test_and_does_not_say_that_there_is_nothing_to_do(clone):
-    """With an executor that executes nothing, it ends with the code for runs that are left to do."""
-    ended = reproduce(clone, "--executor", "none", "--no-pages")
-    assert ended.returncode == 75, ended.stdout + ended.stderr
-    assert "nothing to do" not in ended.stdout and " 0 runs finished" in ended.stdout

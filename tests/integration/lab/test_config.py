@@ -11,11 +11,6 @@ from groundlab.lab.notebooks import check_parameters
 from groundlab.lab.versions import version_manifest
 
 
-def test_every_shipped_config_is_valid_and_its_settings_are_the_methods_own():
-    for scale in config.SCALES:
-        assert lab.plan("mediator", scale=scale).runs
-
-
 def test_a_misspelt_key_is_answered_with_the_nearest_one(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "sedes": 3}])
     with pytest.raises(
@@ -54,14 +49,6 @@ def test_a_misspelt_method_setting_is_answered_with_the_nearest_one(laboratory, 
     laboratory.write_config([{**training_entry, "settings": {"iteration": 3}}])
     with pytest.raises(GroundlabError, match="'iteration'; did you mean 'iterations'"):
         lab.plan("mediator", scale="smoke")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "scale", "nearest"), [(["mediatr"], "smoke", "mediator"), (["mediator"], "smokee", "smoke")]
-)
-def test_an_unknown_paper_or_scale_is_answered_with_the_nearest_one(laboratory, arguments, scale, nearest):
-    with pytest.raises(GroundlabError, match=f"did you mean '{nearest}'"):
-        lab.plan(*arguments, scale=scale)
 
 
 def test_a_scale_that_a_paper_does_not_have_is_said_so(laboratory):

@@ -104,14 +104,6 @@ def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):
     assert "by us" in (tmp_path / "executed.ipynb").read_text() and "SAID" not in os.environ
 
 
-def test_a_page_that_failed_beside_other_work_is_told_when_it_is_awaited(laboratory, tmp_path):
-    notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["raise ValueError('no such table')"])
-    with PageProcess() as pages:
-        pages.begin([Page(notebook, {}, tmp_path / "executed.ipynb")])
-        with pytest.raises(GroundlabError, match=r"page.ipynb failed in cell.*ValueError: no such table"):
-            pages.finish()
-
-
 def test_a_page_process_that_is_killed_is_told(laboratory, tmp_path):
     notebook = laboratory.write_notebook("page.ipynb", "marker = ''", [*WAITS, "time.sleep(300)"])
     with PageProcess() as pages:

@@ -3,7 +3,6 @@
 import ast
 import fnmatch
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -58,53 +57,7 @@ def _source_of(method: str, world: str) -> str:
     return Path(str(registry.load(method, world).__file__)).relative_to(PACKAGE).as_posix()
 
 
-def _with_function_moved(text: str, name: str, old: str, new: str) -> str:
-    """A file that imports a function from its new module."""
-    pattern = rf"from {re.escape(old)} import (.*)"
-    found = re.search(pattern, text)
-    names = found[1].split(", ") if found else []
-    if name not in names:
-        return text
-    rest = f"from {old} import {', '.join(each for each in names if each != name)}\n" if len(names) > 1 else ""
-    return re.sub(pattern, f"{rest}from {new} import {name}", text)
-
-
-def test_a_moved_function_renames_no_run(copy):
-    before = copy.hash()
-    text = (copy.home / "learning/returns.py").read_text()
-    function = next(node for node in ast.parse(text).body if getattr(node, "name", "") == "discounted")
-    source = ast.get_source_segment(text, function)
-    assert source
-    copy.write("learning/returns.py", text.replace(source, ""))
-    copy.write("learning/monte_carlo.py", f"import torch\nfrom torch import Tensor\n\n\n{source}\n")
-    for file in copy.home.rglob("*.py"):
-        moved = "groundlab.learning.returns", "groundlab.learning.monte_carlo"
-        file.write_text(_with_function_moved(file.read_text(), "discounted", *moved))
-    modules = import_closure.closure([registry.load(*RUN).__name__], {"groundlab": copy.home})
-    assert "groundlab.learning.monte_carlo" in modules and copy.hash() == before
-
-
-def test_two_modules_merged_rename_no_run(copy):
-    before = copy.hash()
-    merged = (copy.home / "learning/returns.py").read_text()
-    (copy.home / "learning/returns.py").unlink()
-    copy.append("learning/ppo.py", merged)
-    for file in copy.home.rglob("*.py"):
-        file.write_text(file.read_text().replace("groundlab.learning.returns", "groundlab.learning.ppo"))
-    assert copy.hash() == before
-
-
-def test_comments_docstrings_and_the_order_of_imports_rename_no_run(copy):
-    before = copy.hash()
-    copy.append("core/run.py", "# a comment\n")
-    copy.replace("learning/returns.py", "Monte-Carlo returns [T] of one episode", "The returns")
-    copy.replace(
-        "learning/returns.py", "import torch\nfrom torch import Tensor\n", "from torch import Tensor\nimport torch\n"
-    )
-    assert copy.hash() == before
-
-
-def test_a_new_world_method_paper_or_figure_renames_no_run(copy):
+def test_a_new_world_method_paper_or_figure_and_the_laboratory_rename_no_run(copy):
     runs = [RUN, ("random", "BabyAI-GoToLocal-v0"), ("rnd", "Crafter-Text-Reward")]
     before = [copy.hash(*run) for run in runs]
     new = 'yield World("BabyAI-GoToNew-v0", (ball,), "go to it", "new")'
@@ -118,7 +71,8 @@ def test_a_new_world_method_paper_or_figure_renames_no_run(copy):
     copy.replace("papers/mediator/__init__.py", "exhibits=(", 'exhibits=("groundlab.papers.mediator.tables", ')
     copy.write("papers/new/__init__.py", 'PAPER = "a new paper"\n')
     copy.write("papers/new/agent.py", "from groundlab.learning.returns import gae\n")
-    for file in [*(copy.home / "report").glob("*.py"), *(copy.home / "papers").glob("*/figures.py")]:
+    laboratory = [copy.home / "lab" / name for name in ("progress.py", "plan.py")]
+    for file in [*laboratory, *(copy.home / "report").glob("*.py"), *(copy.home / "papers").glob("*/figures.py")]:
         file.write_text(file.read_text() + "\nNEW = 1\n")
     assert [copy.hash(*run) for run in runs] == before
 
@@ -154,12 +108,10 @@ def test_a_formula_a_constant_and_a_default_rename_the_runs_that_use_them(copy):
         copy.replace(name, old, new)
         assert copy.hash() != before, name
     assert copy.hash("random", "BabyAI-GoToLocal-v0") == other
-
-
-def test_the_pinned_versions_rename_every_run(copy, laboratory):
-    before = copy.hash()
-    (laboratory.root / "requirements" / "constraints.txt").write_text("numpy==1\n")
-    assert copy.hash() != before
+    for name in ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "papers/mediator/skills.py"):
+        before = copy.hash()
+        copy.append(name, "CHANGE = 1\n")
+        assert copy.hash() != before, name
 
 
 def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_other_row(copy, monkeypatch):

@@ -16,7 +16,6 @@ from groundlab.core.errors import GroundlabError
 from groundlab.lab.plan import PlannedRun
 from groundlab.papers.glam import arms, figures, pretraining_exhibits, pretraining_study, tables
 from groundlab.report.claims import Claim, load_claims
-from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import levels_at, load, running_success, training_means
 
@@ -64,6 +63,8 @@ def test_running_success_counts_the_last_episodes_and_not_updates():
     frames, success = running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
     assert frames.tolist() == [3000, 4000, 5000], "before, there are fewer than 100 episodes"
     assert success == pytest.approx([25.0, 80.0, 100 * 80.0 / 120])
+    frames, success = running_success(curve((200, 50.0), (0, None), (200, 100.0)))
+    assert frames.tolist() == [1000, 2000, 3000] and success == pytest.approx([50.0, 50.0, 100.0]), "a gap stays level"
 
 
 def test_what_is_kept_of_an_arm_is_of_one_policy_and_one_metric(glam_results):
@@ -140,10 +141,6 @@ def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
     assert labels == [arms.STYLES["glam"].label, arms.STYLES["npae"].label], "those of the second panel, too"
     means = second.containers[0].lines[0].get_ydata()
     assert list(means) == pytest.approx([91.0, 90.0]), "the mean over seeds of the success of their updates"
-
-
-def test_one_size_has_no_figure(glam_results):
-    assert figures.sizes(load(glam_results)) is None
 
 
 def test_numbers_of_actions_leave_crowded_curves(tmp_path):
@@ -271,42 +268,12 @@ def test_the_generalisation_table_holds_what_was_played_and_its_change(glam_resu
     assert cell.startswith("45 % [") and cell.endswith("(-50 %)")
 
 
-def test_all_exhibits_are_drawn(glam_results):
-    drawn = {each.exhibit.id: each for each in draw_all(glam_results, "glam")}
-    assert {"glam-agents", "glam-curves", "glam-efficiency", "glam-generalization", "glam-doses"} <= set(drawn)
-    assert drawn["glam-doses"].skipped, "no model of ours with probes"
-    assert drawn["glam-pretraining"].skipped, "no two recipes at one temperature"
-    assert drawn["glam-sizes"].skipped, "one number of actions and of objects"
-    assert not any(each.skipped for name, each in drawn.items() if not re.search("dose|prob|sizes|pretraining", name))
-    assert all(path.stat().st_size > 200 for each in drawn.values() for path in each.paths)
-
-
-def test_success_is_not_interpolated_over_updates_without_episodes():
-    frames, success = running_success(curve((200, 50.0), (0, None), (200, 100.0)))
-    assert np.array_equal(frames, [1000, 2000, 3000])
-    assert success == pytest.approx([50.0, 50.0, 100.0])
-
-
 def comparison(direction: str, by: str = "0", **of) -> Claim:
     than = {"method": "npae", "world": WORLD, "policy": "sampled", **({"when": of["when"]} if "when" in of else {})}
     compared = {"metric": "success", "direction": direction, "by": by, "than": than}
     compared |= {"of": {"method": "glam", "world": WORLD, "policy": "sampled", "settings": {"nbr_obs": 1}, **of}}
     facts = {"id": "a", "paper": "glam", "locus": "x", "statement": "s", "source": "t"}
     return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [compared]})
-
-
-def test_agents_are_ordered_by_the_success_of_their_training(glam_results):
-    verdict = judge_claim(comparison("higher", when="training"), load(glam_results))
-    assert verdict.verdict == "seen with few seeds", "three seeds"
-    (gap,) = verdict.fresh.values()
-    assert gap.value == pytest.approx((20 + 70 + 90 + 90) / 4 - 35)
-
-
-@pytest.mark.parametrize(
-    ("by", "verdict"), [("1", "seen with few seeds"), ("40", "cannot tell"), ("99", "opposite seen with few seeds")]
-)
-def test_an_ordering_can_demand_a_margin(glam_results, by, verdict):
-    assert judge_claim(comparison("higher", by), load(glam_results)).verdict == verdict
 
 
 def test_tests_of_a_policy_are_selected_by_their_name(glam_results):

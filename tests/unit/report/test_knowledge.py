@@ -9,7 +9,6 @@ from groundlab.papers.knowledge import arms, figures, tables
 from groundlab.papers.knowledge.labelling import PreferencesSettings
 from groundlab.papers.knowledge.settings import Fidelity
 from groundlab.report.claims import Claim, load_claims
-from groundlab.report.exhibits import draw_all, exhibits
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
@@ -181,10 +180,6 @@ def test_labels_are_told_by_their_errors_then_other_judges_and_the_mean_is_that_
     assert means == pytest.approx([60]), "a single seed has no mean"
 
 
-def test_one_kind_of_labels_alone_is_no_study(folder):
-    assert figures.label_errors(load(folder)) is None
-
-
 def test_a_quirk_is_compared_over_the_seeds_and_frames_that_both_have(folder):
     late = {**CLEAN, "late": True}
     store(folder, "preference", 1, [0.5, 0.4], arm="preference/quirks/late", label="late", fidelity=late)
@@ -225,17 +220,6 @@ def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):
     assert row(table, arm="BK-Code")["minus φ = 0"] == "+10.0"
     assert {each["world"] for each in table.readable.to_dict("records")} == {"GoToLocal-RedBall-S20"}
     assert all(arm.world == WORLD for arm in arms.usual_arms(arms.knowledge_arms(load(folder))))
-
-
-def test_all_exhibits_are_drawn_and_what_was_not_run_is_left_out(folder):
-    drawn = {each.exhibit.id: each for each in draw_all(folder, "knowledge")}
-    assert set(drawn) == {id for id, each in exhibits().items() if each.paper == "knowledge"} and set(drawn) <= set(
-        exhibits()
-    )
-    made = {name for name, each in drawn.items() if not each.skipped}
-    assert {"knowledge-curves", "knowledge-improvement", "knowledge-efficiency", "knowledge-final"} <= made
-    assert not made & {"knowledge-labels", "knowledge-quirks", "knowledge-worlds"}
-    assert all(path.stat().st_size > 200 for each in drawn.values() for path in each.paths)
 
 
 def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(folder):

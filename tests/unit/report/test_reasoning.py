@@ -11,7 +11,7 @@ import pytest
 from groundlab.papers.reasoning import arms, figures, tables, thought_figures
 from groundlab.papers.reasoning.tables import cells
 from groundlab.report.claims import Claim
-from groundlab.report.exhibits import draw_all, exhibits
+from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
@@ -316,11 +316,7 @@ def test_replies_in_any_script_stay_one_row_of_the_table(folder):
     assert sum(line.startswith("|") for line in lines) == len(made.readable) + 2
 
 
-def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(folder, tmp_path):
-    drawn = draw_all(folder, "reasoning")
-    assert [each.exhibit.id for each in drawn] == [id for id, each in exhibits().items() if each.paper == "reasoning"]
-    assert not any(each.skipped for each in drawn)
-    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
+def test_what_was_not_run_is_skipped_with_the_reason(tmp_path):
     bare = tmp_path / "0.1.0-smoke-20260101-abcdef1"
     store(bare, "direct", 0, {"sampled": 0.2}, iterations=2)
     skipped = {each.exhibit.id: each.skipped for each in draw_all(bare, "reasoning")}
@@ -372,25 +368,6 @@ def test_a_fall_is_how_far_the_last_test_lies_below_the_best_one(folder):
     levels = judged.levels["fall of test_success: thinking first - answering at once"]
     assert levels == {"thinking first": pytest.approx(52.5 / 3), "answering at once": 0}, "73.5 - 21 in one of three"
     assert judged.verdict == "cannot tell", "two seeds of three do not fall"
-
-
-@pytest.mark.parametrize(
-    ("direction", "verdict"),
-    [
-        ("not significantly higher", "ordering holds"),
-        ("not significantly lower", "not reproduced"),
-        ("not significantly different", "not reproduced"),
-    ],
-)
-def test_no_significant_gain_holds_as_an_ordering_where_a_loss_is_shown(folder, direction, verdict):
-    """What was shown to be lower is not "no difference found"."""
-    for seed in (3, 4):
-        store(folder, "direct", seed, {"sampled": 0.96})
-        store(folder, "reasoning", seed, {"sampled": 0.86})
-    sides = [
-        {"method": name, "world": WORLD, "policy": "sampled", "settings": {"iterations": 40}} for name in arms.UNTUNED
-    ]
-    assert judge_claim(ordering(*sides, direction), load(folder)).verdict == verdict
 
 
 def test_comparisons_of_several_worlds_are_all_judged_and_name_their_world(folder):
