@@ -110,7 +110,7 @@ def test_a_formula_a_constant_and_a_default_rename_the_runs_that_use_them(copy):
     assert copy.hash("random", "BabyAI-GoToLocal-v0") == other
     for name in ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "papers/mediator/skills.py"):
         before = copy.hash()
-        copy.append(name, "CHANGE = 1\n")
+        copy.append(name, f"CHANGE = {name!r}\n")
         assert copy.hash() != before, name
 
 

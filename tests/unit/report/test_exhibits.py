@@ -71,8 +71,8 @@ def test_table_1_holds_full_precision_in_csv_and_the_published_value_beside_ours
     assert "30.00 [30.00, 30.00] | 25.78 ✗" in line and "100 % [96.3, 100] | 100 % ✓" in line
 
 
-def test_every_claim_of_table_1_has_its_row(results):
-    records = load(results)
+def test_every_claim_of_table_1_has_its_row(stored):
+    records = load(stored)
     rows = {
         str(each)
         for world in ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -41,9 +42,9 @@ def store(folder, method, seed, rates, successes=(), world=WORLD, variant="", la
     made_up.store_run(folder, "glam", method, world, seed, evaluations, records or [{"iteration": 1}], given, **named)
 
 
-@pytest.fixture
-def glam_results(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
     read = {"sampled": 0.9, "greedy": 0.8, "sampled fixed-mission": 0.4, "sampled adj_synonym": 0.45}
     for seed in range(3):
         store(folder, "glam", seed, read, [0.2, 0.7, 0.9, 0.9])
@@ -52,6 +53,12 @@ def glam_results(tmp_path):
     store(folder, "random", 0, {"random": 0.3})
     store(folder, "random", 0, {"random": 0.25}, world=arms.EIGHT)
     return folder
+
+
+@pytest.fixture
+def glam_results(built, tmp_path):
+    """A copy to change."""
+    return shutil.copytree(built, tmp_path / built.name)
 
 
 def curve(*updates: tuple[int, float | None]) -> pd.DataFrame:
@@ -67,8 +74,8 @@ def test_running_success_counts_the_last_episodes_and_not_updates():
     assert frames.tolist() == [1000, 2000, 3000] and success == pytest.approx([50.0, 50.0, 100.0]), "a gap stays level"
 
 
-def test_what_is_kept_of_an_arm_is_of_one_policy_and_one_metric(glam_results):
-    agent = next(each for each in arms.glam_arms(load(glam_results)) if each.name == "glam")
+def test_what_is_kept_of_an_arm_is_of_one_policy_and_one_metric(built):
+    agent = next(each for each in arms.glam_arms(load(built)) if each.name == "glam")
     named = [(policy, metric) for policy in ("sampled", "greedy") for metric in ("success", "steps", "return")]
     for _ in ("measured", "kept"):
         found = [agent.estimate(*each) for each in named]
@@ -163,8 +170,8 @@ def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp
     assert table.loc["LM without tuning", "as they finish"].startswith("75 %")
 
 
-def test_the_agents_table_tells_what_the_control_costs(glam_results):
-    table = tables.agents_table(load(glam_results)).readable.set_index("agent")
+def test_the_agents_table_tells_what_the_control_costs(built):
+    table = tables.agents_table(load(built)).readable.set_index("agent")
     ours = table.loc["pretrained LM, PPO (GLAM)"]
     assert ours["lost"].startswith("50 %") and ours["one mission"].startswith("40 %")
     other = table.loc["embeddings only, action head (NPAE)"]
@@ -174,8 +181,8 @@ def test_the_agents_table_tells_what_the_control_costs(glam_results):
     assert "pretrained LM, PPO (GLAM), nbr_obs 3" in table.index
 
 
-def test_frames_are_compared_by_ratio_and_a_seed_that_never_got_there_makes_it_a_bound(glam_results):
-    table = tables.efficiency_table(load(glam_results)).readable.set_index("agent")
+def test_frames_are_compared_by_ratio_and_a_seed_that_never_got_there_makes_it_a_bound(built):
+    table = tables.efficiency_table(load(built)).readable.set_index("agent")
     assert table.loc["pretrained LM, PPO (GLAM)", "frames to 80 %"] == "3.0k, 3.0k, 3.0k"
     other = table.loc["embeddings only, action head (NPAE)"]
     assert other["frames to 80 %"] == "not in 4.0k, not in 4.0k, not in 4.0k"
@@ -261,8 +268,8 @@ def test_episodes_counted_as_they_finish_are_a_policy_of_their_own(tmp_path):
     assert agent.estimate("first-finished").value == 90
 
 
-def test_the_generalisation_table_holds_what_was_played_and_its_change(glam_results):
-    table = tables.generalization(load(glam_results)).readable.set_index("test")
+def test_the_generalisation_table_holds_what_was_played_and_its_change(built):
+    table = tables.generalization(load(built)).readable.set_index("test")
     assert list(table.index) == ["the training task", "synonyms of the colours"]
     cell = table.loc["synonyms of the colours", "pretrained LM, PPO (GLAM)"]
     assert cell.startswith("45 % [") and cell.endswith("(-50 %)")
@@ -276,8 +283,8 @@ def comparison(direction: str, by: str = "0", **of) -> Claim:
     return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [compared]})
 
 
-def test_tests_of_a_policy_are_selected_by_their_name(glam_results):
-    judged = judge_claim(comparison("lower", policy="sampled adj_synonym"), load(glam_results))
+def test_tests_of_a_policy_are_selected_by_their_name(built):
+    judged = judge_claim(comparison("lower", policy="sampled adj_synonym"), load(built))
     assert next(iter(judged.fresh.values())).value == pytest.approx(45 - 50)
     with pytest.raises(ValueError, match="must be one of"):
         comparison("lower", policy="sampeld adj_synonym")

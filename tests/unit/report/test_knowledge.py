@@ -1,5 +1,7 @@
 """The knowledge paper's exhibits: areas under curves, how far they are from phi = 0, and what few seeds say."""
 
+import shutil
+
 import made_up
 import numpy as np
 import pytest
@@ -43,10 +45,10 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     made_up.store_run(folder, "knowledge", method, world, seed, evaluations, records, given, **named)
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
     """Three seeds an arm: phi = 0 at 20, 30, 40 %; BK-Code overlaps it; BK-Pref and the oracle are above every seed."""
-    home = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    home = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
     for seed in range(3):
         store(home, "none", seed, [0.2 + 0.1 * seed] * 4, 0.4)
         store(home, "code", seed, [0.17 + 0.1 * seed, 0.45 + 0.1 * seed, 0.2, 0.2], 0.4)
@@ -57,13 +59,19 @@ def folder(tmp_path):
     return home
 
 
+@pytest.fixture
+def folder(built, tmp_path):
+    """A copy to change."""
+    return shutil.copytree(built, tmp_path / built.name)
+
+
 def row(table, **given):
     (found,) = [each for each in table.readable.to_dict("records") if given.items() <= each.items()]
     return found
 
 
-def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(folder):
-    table = tables.improvement_table(load(folder))
+def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(built):
+    table = tables.improvement_table(load(built))
     base = row(table, arm="φ = 0 (plain PPO)")
     assert base["area under the curve"] == "30 % [5.2, 54.8]" and base["seeds"] == "3"
     assert row(table, arm="BK-Pref")["area under the curve"] == "60 % [60, 60]"
@@ -73,16 +81,16 @@ def test_the_area_under_a_curve_is_the_mean_success_over_all_frames(folder):
     assert {base["minus φ = 0"], base["minus random potential"]} == {"–"}
 
 
-def test_the_p_of_more_counts_relabelled_seeds(folder):
-    table = tables.improvement_table(load(folder))
+def test_the_p_of_more_counts_relabelled_seeds(built):
+    table = tables.improvement_table(load(built))
     assert row(table, arm="BK-Pref")["p of more than φ = 0"] == "0.050", "1 of 20: every seed is above"
     # areas 25.5, 30.5, 35.5 against 20, 30, 40: 9 of 20 choices of three have as large a sum
     assert row(table, arm="BK-Code")["p of more than φ = 0"] == "0.450"
     assert row(table, arm="φ = 0 (plain PPO)")["p of more than φ = 0"] == "–"
 
 
-def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_controls(folder):
-    table = tables.improvement_table(load(folder)).readable.set_index("arm")
+def test_every_arm_says_whose_knowledge_it_has_and_controls_say_that_they_are_controls(built):
+    table = tables.improvement_table(load(built)).readable.set_index("arm")
     assert table.loc["BK-Code", "knowledge"] == "hand-written knowledge"
     assert table.loc["BK-Pref", "knowledge"] == "scripted labeller, error 10 %"
     assert table.loc["oracle potential (control, knows the task)", "knowledge"] == "–"
@@ -120,8 +128,8 @@ def test_every_quirk_of_the_settings_has_words():
     assert set(arms.QUIRKS) == {*Fidelity.model_fields, "unscaled_attention"}
 
 
-def test_final_success_is_compared_layout_by_layout(folder):
-    table = tables.final_table(load(folder))
+def test_final_success_is_compared_layout_by_layout(built):
+    table = tables.final_table(load(built))
     ours = row(table, arm="BK-Pref")
     assert ours["sampled"].startswith("60 % [") and ours["minus φ = 0"].startswith("+20.0 [")
     assert row(table, arm="φ = 0 (plain PPO)")["minus φ = 0"] == "–"
@@ -222,8 +230,8 @@ def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):
     assert all(arm.world == WORLD for arm in arms.usual_arms(arms.knowledge_arms(load(folder))))
 
 
-def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(folder):
-    figure = figures.curves(load(folder))
+def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(built):
+    figure = figures.curves(load(built))
     assert figure is not None
     told = [{line.get_label() for line in axis.get_lines()} for axis in figure.axes]
     assert all("φ = 0 (plain PPO)" in labels for labels in told)
@@ -232,8 +240,8 @@ def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(fold
     assert all("random potential (control, knows nothing)" in labels for labels in told)
 
 
-def test_the_random_potential_is_a_line_in_the_picture_of_areas(folder):
-    figure = figures.improvement(load(folder))
+def test_the_random_potential_is_a_line_in_the_picture_of_areas(built):
+    figure = figures.improvement(load(built))
     assert figure is not None
     for axis, place in zip(figure.axes, (17.5, 17.5 - 30), strict=True):
         (line,) = [line for line in axis.get_lines() if line.get_linestyle() == "--"]
@@ -360,8 +368,8 @@ def claim(form: str, direction: str = "higher", **of: dict) -> Claim:
         ("preference", "lower", "opposite seen with few seeds"),
     ],
 )
-def test_three_seeds_show_an_order_or_the_opposite_and_give_no_verdict(folder, form, direction, verdict):
-    judged = judge_claim(claim(form, direction), load(folder))
+def test_three_seeds_show_an_order_or_the_opposite_and_give_no_verdict(built, form, direction, verdict):
+    judged = judge_claim(claim(form, direction), load(built))
     assert judged.verdict == verdict, judged.reason
     assert judged.seeds == 3
 
@@ -373,18 +381,18 @@ def test_five_seeds_are_enough_for_a_verdict(folder):
     assert judge_claim(claim("preference"), load(folder)).verdict == "ordering holds"
 
 
-def test_a_permutation_is_told_by_its_p(folder):
-    told = readable_row(judge_claim(claim("preference"), load(folder)))["here"]
+def test_a_permutation_is_told_by_its_p(built):
+    told = readable_row(judge_claim(claim("preference"), load(built)))["here"]
     assert told == "success while learning: BK-Pref 60 %, plain PPO 30 % (permutation of seeds, p = 0.050)"
 
 
-def test_permutations_are_of_seeds_and_not_of_layouts(folder):
+def test_permutations_are_of_seeds_and_not_of_layouts(built):
     end = {"policy": "sampled", "when": "end"}
     sides = {
         name: {"method": "knowledge", "world": WORLD, "settings": {"form": form}, **end}
         for name, form in (("of", "preference"), ("than", "none"))
     }
-    judged = judge_claim(claim("preference", "higher", **sides), load(folder))
+    judged = judge_claim(claim("preference", "higher", **sides), load(built))
     p = next(iter(judged.fresh.values())).value
     assert np.isclose(p, 1 / 20), "60 % of layouts against 40 %, in every seed"
 

@@ -13,8 +13,8 @@ from groundlab.report.judging import select_rows
 from groundlab.report.records import load, select, table
 
 
-def test_rows_curves_and_tests_are_found_by_method_world_and_policy(results):
-    records = load(results)
+def test_rows_curves_and_tests_are_found_by_method_world_and_policy(stored):
+    records = load(stored)
     rows = select(records.evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
     assert table(rows, "steps").shape == (5, 100)
     curves = select(records.curves, method="mediator", world="SimpleDoorKey")
@@ -23,8 +23,8 @@ def test_rows_curves_and_tests_are_found_by_method_world_and_policy(results):
     assert set(tests["iteration"]) == {10, 20}
 
 
-def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole(results):
-    rows = select(load(results).evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
+def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole(stored):
+    rows = select(load(stored).evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
     shuffled, wanted = rows.sample(frac=1, random_state=0), rows.pivot(index="seed", columns="layout", values="return")
     assert table(shuffled, "return").tolist() == wanted.to_numpy().tolist()
     with pytest.raises(GroundlabError, match="the seeds differ in their layouts"):
@@ -58,8 +58,8 @@ def test_a_folder_is_read_again_when_one_of_its_files_has_changed_and_only_then(
     assert gained == 1
 
 
-def test_records_with_other_rows_know_nothing_of_what_was_selected_before(results):
-    records, rule = load(results), Selector(method="hard-coded", world="SimpleDoorKey")
+def test_records_with_other_rows_know_nothing_of_what_was_selected_before(stored):
+    records, rule = load(stored), Selector(method="hard-coded", world="SimpleDoorKey")
     assert len(select_rows(records, rule)) == 100
     assert select_rows(records, rule) is select_rows(records, rule)
     fewer = replace(records, evaluations=records.evaluations.loc[records.evaluations["layout"] < 10])
