@@ -26,8 +26,6 @@ def test_every_file_and_variable_that_is_named_exists():
     assert files and [name for name in files if not (ROOT / name).exists()] == []
     variables = {word for word in QUOTED if re.fullmatch(r"(OPENAI|GROUNDLAB_LLM)_\w+", word)}
     assert variables == {connection.KEY, connection.ATTEMPTS, connection.TIMEOUT}
-    targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
-    assert targets and [target for target in targets if not (ROOT / "docs" / target).exists()] == []
 
 
 def test_the_stated_patience_is_that_of_the_code():

@@ -108,20 +108,6 @@ def test_a_recording_that_was_changed_is_refused(recorded, groundlab):
         assert code == 2 and said in error and "Traceback" not in error
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (("play",), "no world is named"),
-        (("play", MIXED, "--replay", "x.json"), "leave out the world"),
-        (("play", "--replay", "none.json"), "is no file"),
-        (("play", "--agent", "none"), "none"),
-    ],
-)
-def test_what_cannot_be_played_is_told_in_a_line(groundlab, arguments, said):
-    code, _, error = groundlab(*arguments)
-    assert code == 2 and said in error and error.count("\n") == 1
-
-
 def test_an_agent_left_alone_plays_as_its_evaluation_says(groundlab, asking):
     row = json.loads((asking / "evaluation.json").read_text())[0]["rows"][3]
     code, out, _ = groundlab("play", "--agent", asking, "--seed", 3, keys=">")

@@ -179,10 +179,6 @@ def _interpreters() -> list[str]:
     return [sys.executable, *(python for python in found if python)]
 
 
-def test_the_sample_has_the_digest_that_was_recorded(sample):
-    assert sample.digest == GOLDEN
-
-
 @pytest.mark.parametrize("python", _interpreters())
 def test_every_supported_python_gives_the_same_digest(sample, python):
     package = Path(groundlab.__file__).parent

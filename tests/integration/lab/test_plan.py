@@ -33,12 +33,6 @@ def test_seeds_multiply_only_runs_that_depend_on_the_seed(laboratory, rule_entry
     assert (methods.count("always"), methods.count("mediator")) == (1, 4)
 
 
-def test_a_plan_can_be_limited_to_some_methods(laboratory, rule_entry, training_entry):
-    laboratory.write_config([rule_entry, training_entry])
-    plan = lab.plan("mediator", scale="smoke", methods=["always"])
-    assert [run.spec.method for run in plan.runs] == ["always"]
-
-
 def test_a_plan_can_be_limited_to_named_experiments(laboratory, rule_entry, training_entry):
     laboratory.write_config([{**rule_entry, "experiments": ["E1", "E4"]}, {**training_entry, "experiments": ["E3"]}])
     plan = lab.plan("mediator", scale="smoke", experiments=["E4"])

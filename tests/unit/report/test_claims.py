@@ -178,14 +178,6 @@ def test_an_equivalence_needs_the_whole_interval_within_its_margin(stored, point
     assert found.verdict == expected and "chosen for this test" in found.reason
 
 
-def test_a_permutation_of_seeds_takes_the_place_of_a_chance(stored):
-    training = {**OURS, "when": "first tenth"}
-    sides = {"of": training, "than": {**training, "label": "the same"}}
-    same = [{"metric": "interactions", "direction": "lower", **sides, "measure": "permutation"}]
-    found = verdict(stored, "ordering", compare=same)
-    assert found.verdict == "not told apart" and 0.4 < next(iter(found.fresh.values())).value < 0.7
-
-
 def test_only_the_primary_comparison_of_a_family_keeps_the_level(stored):
     compare = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
     given = {"compare": compare, "family": "askers"}
@@ -350,12 +342,6 @@ def test_what_was_not_run_is_not_judged(results):
     smoke = shutil.copytree(results, results.parent / "0.1.0-smoke-20260101-abcdef1")
     here = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS)
     assert here.verdict == "not run at this scale" and "this is smoke" in here.reason
-
-
-def test_verdicts_do_not_depend_on_which_claims_are_judged_beside(stored):
-    alone = judge(stored, claims=[each for each in load_claims() if each.tolerance == "interval"][:1])
-    among = {each.claim.id: each for each in judge(stored)}
-    assert among[alone[0].claim.id].fresh == alone[0].fresh
 
 
 def test_published_claims_are_valid_and_complete():

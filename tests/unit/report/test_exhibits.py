@@ -42,14 +42,6 @@ def test_while_a_version_is_put_together_what_was_drawn_stands_and_later_it_is_d
     assert draw("mediator-table1", whole).path("csv").read_text() != "an earlier page's"
 
 
-def test_a_figure_without_its_runs_is_skipped_with_the_reason(results):
-    for place in results.glob("mediator/runs/mediator-*"):
-        shutil.rmtree(place)
-    drawn = draw("mediator-curves", results)
-    assert not drawn.paths and "needs runs of mediator" in drawn.skipped
-    assert not (results / "mediator" / "figures").exists()
-
-
 def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
     alone = draw("mediator-table1", results).path("csv").read_bytes()
     shutil.copytree(results / "mediator" / "runs", results / "glam" / "runs")
