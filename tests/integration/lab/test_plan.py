@@ -18,13 +18,8 @@ def _hashes(plan: lab.Plan) -> list[str]:
 def test_a_plan_is_the_grid_of_methods_worlds_and_seeds(laboratory, rule_entry, training_entry):
     laboratory.write_config([rule_entry, {**training_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
     plan = lab.plan("mediator", scale="smoke")
-    assert [run.label for run in plan.runs] == [
-        "always-SimpleDoorKey-s0",
-        "mediator-SimpleDoorKey-s0",
-        "mediator-SimpleDoorKey-s1",
-        "mediator-KeyInBox-s0",
-        "mediator-KeyInBox-s1",
-    ]
+    trained = [f"mediator-{world}-s{seed}" for world in ("SimpleDoorKey", "KeyInBox") for seed in (0, 1)]
+    assert [run.label for run in plan.runs] == ["always-SimpleDoorKey-s0", *trained]
 
 
 def test_seeds_multiply_only_runs_that_depend_on_the_seed(laboratory, rule_entry, training_entry):
@@ -106,9 +101,8 @@ def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name
 
 
 def test_what_ships_is_named_alike_in_every_checkout():
-    inputs = run_hash.input_digests(
-        "glam", "BabyAI-GoToLocal-v0", registry.resolve("glam", "BabyAI-GoToLocal-v0", 0, {}).settings
-    )
+    run = ("glam", "BabyAI-GoToLocal-v0")
+    inputs = run_hash.input_digests(*run, registry.resolve(*run, 0, {}).settings)
     assert "assets/models/quick-t5-s0/model.safetensors" in inputs
     assert not any(Path(name).is_absolute() for name in inputs)
 
@@ -122,12 +116,11 @@ def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):
 
 
 def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule_entry):
-    laboratory.write_config([{**rule_entry, "method": "random", "estimate": {"seconds": 5000, "megabytes": 1}}])
+    entry = {**rule_entry, "method": "random", "estimate": {"seconds": 5000, "megabytes": 1}}
+    laboratory.write_config([entry])
     plan = lab.plan("mediator", scale="smoke")
     lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
-    laboratory.write_config(
-        [{**rule_entry, "method": "random", "seeds": 2, "estimate": {"seconds": 5000, "megabytes": 1}}]
-    )
+    laboratory.write_config([entry | {"seeds": 2}])
     assert all(run.estimate.seconds < 100 for run in lab.plan("mediator", scale="smoke").runs)
 
 

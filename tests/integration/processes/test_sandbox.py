@@ -220,10 +220,8 @@ def test_a_program_that_fails_on_some_windows_keeps_the_others(sandbox):
 
 
 def test_one_call_cannot_change_the_windows_of_another(sandbox):
-    source = (
-        HEAD
-        + "value = float(obs.sum() + past_obs.sum()) / 100\n    obs[:] = 0\n    past_obs[:] = 0\n    return value, {}"
-    )
+    source = HEAD + "value = float(obs.sum() + past_obs.sum()) / 100\n"
+    source += "    obs[:] = 0\n    past_obs[:] = 0\n    return value, {}"
     result = sandbox.evaluate(source, WINDOWS, ACTIONS)
     np.testing.assert_allclose(result.values, WINDOWS.reshape(40, -1).sum(1) / 100)
 
