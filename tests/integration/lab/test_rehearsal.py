@@ -166,9 +166,8 @@ def test_a_row_that_fails_says_why(results, monkeypatch, forking):
 def test_a_rehearsal_keeps_what_a_row_is_and_lowers_amounts(results):
     before = row_of("glam", results).settings
     after = rows.smaller(before, Size())
-    assert {name for name in before if before[name] != after[name]} == {
-        *("num_envs", "frames_per_env", "frames", "batch_size", "layouts", "first_finished")
-    }
+    amounts = {"num_envs", "frames_per_env", "frames", "batch_size", "layouts", "first_finished"}
+    assert {name for name in before if before[name] != after[name]} == amounts
     assert rows.work(after)[:2] == (4, 64)
     assert rows.work(before)[:2] == (313, 313 * 32 * 40)
     whole = rows.smaller(before, Size(prompts=0))

@@ -21,15 +21,9 @@ LONG = {"iterations": 150, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
 
 
 def test_one_command_makes_a_version_with_pages_and_the_second_time_has_nothing_to_do(laboratory, rule_entry):
-    laboratory.write_notebook(
-        "02_mediator.ipynb",
-        PARAMETERS,
-        [
-            "from groundlab import lab",
-            "plan = lab.plan('mediator', scale=scale, seeds=seeds)",
-            "assert lab.run(plan).exit_code == 0 and lab.collect(plan, folder)",
-        ],
-    )
+    lines = ["from groundlab import lab", "plan = lab.plan('mediator', scale=scale, seeds=seeds)"]
+    lines.append("assert lab.run(plan).exit_code == 0 and lab.collect(plan, folder)")
+    laboratory.write_notebook("02_mediator.ipynb", PARAMETERS, lines)
     code, out, error = laboratory.reproduce()
     assert code == 0, error
     (version,) = laboratory.versions()
@@ -92,9 +86,8 @@ def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(
     for run in plan.runs:
         lab.execute_run(run.spec, plan.folder_of(run))
     assert reproduce(**given, executor="none", pages=False) == 0
-    assert "without --no-pages the same command makes tables, figures and pages" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "without --no-pages the same command makes tables, figures and pages" in said
     assert laboratory.versions() == []
 
 
@@ -118,11 +111,8 @@ def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(
     assert laboratory.reproduce()[0] == 1, "the run fails again"
     (version,) = laboratory.versions()
     runs = json.loads((version / "manifest.json").read_text())["runs"]
-    assert sorted((run["paper"], run["status"]) for run in runs) == [
-        ("mediator", "failed"),
-        ("mediator", "finished"),
-        ("worlds", "finished"),
-    ]
+    told = sorted(f"{run['paper']} {run['status']}" for run in runs)
+    assert told == ["mediator failed", "mediator finished", "worlds finished"]
     (failed,) = [run for run in runs if run["status"] == "failed"]
     assert "ledger" in failed["error"] and failed["folder"] is None
 
@@ -130,11 +120,8 @@ def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(
 def test_an_exact_claim_that_does_not_hold_makes_the_exit_code_1(laboratory):
     """Whatever a file beside the records says."""
     claim = {"id": "a", "paper": "mediator", "locus": "l", "statement": "s", "tolerance": "exact", "source": "t"}
-    claim |= {
-        "scales": ["smoke"],
-        "published": {"steps": "1"},
-        "select": {"method": "always", "world": "SimpleDoorKey"},
-    }
+    claim |= {"scales": ["smoke"], "published": {"steps": "1"}}
+    claim |= {"select": {"method": "always", "world": "SimpleDoorKey"}}
     claims = {"claims": [claim]}
     (laboratory.root / "configs" / "mediator" / "claims.yaml").write_text(yaml.safe_dump(claims))
     said = json.dumps([{"id": "a", "tolerance": "exact", "verdict": "reproduced"}])

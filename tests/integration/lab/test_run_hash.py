@@ -63,9 +63,8 @@ def test_a_new_world_method_paper_or_figure_and_the_laboratory_rename_no_run(cop
     new = 'yield World("BabyAI-GoToNew-v0", (ball,), "go to it", "new")'
     red = 'red_ball = "go to a/the red ball"\n'
     copy.replace("worlds/registry.py", red, f"{red}    {new}\n")
-    copy.replace(
-        "worlds/crafter/rules.py", '_task("EatCow", "eat_cow"),', '_task("EatCow", "eat_cow"), _task("New", "wake_up"),'
-    )
+    task = '_task("EatCow", "eat_cow"),'
+    copy.replace("worlds/crafter/rules.py", task, f'{task} _task("New", "wake_up"),')
     row = 'Method("new", f"{_HERE}.new", "a new method"),'
     copy.replace("papers/glam/__init__.py", "    methods=(\n", f"    methods=(\n        {row}\n")
     copy.replace("papers/mediator/__init__.py", "exhibits=(", 'exhibits=("groundlab.papers.mediator.tables", ')
@@ -95,14 +94,12 @@ def test_a_changed_prompt_or_tokenizer_renames_the_runs_that_read_it_and_no_othe
 
 def test_a_formula_a_constant_and_a_default_rename_the_runs_that_use_them(copy):
     other = copy.hash("random", "BabyAI-GoToLocal-v0")
+    method = _source_of(*RUN)
+    settings, default = str(Path(method).with_name("settings.py")), "ask_lambda: float = Field(0.0"
     for name, old, new in (
         ("learning/returns.py", "alive = 1.0 - dones", "alive = 0.9 - dones"),
-        (_source_of(*RUN), "GO_ON, ASK = 0, 1", "GO_ON, ASK = 1, 0"),
-        (
-            str(Path(_source_of(*RUN)).with_name("settings.py")),
-            "ask_lambda: float = Field(0.01",
-            "ask_lambda: float = Field(0.02",
-        ),
+        (method, "GO_ON, ASK = 0, 1", "GO_ON, ASK = 1, 0"),
+        (settings, f"{default}1", f"{default}2"),
     ):
         before = copy.hash()
         copy.replace(name, old, new)
@@ -130,10 +127,9 @@ def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_othe
 
 def test_settings_at_their_defaults_do_not_count_nested_ones_neither(copy):
     assert copy.hash(plans="head", fidelity={"repeat": "whole"}) == copy.hash()
-    assert copy.hash(fidelity={"repeat": "remaining"}) != copy.hash()
-    assert copy.hash(fidelity={"repeat": "remaining", "carry_inside": False}) == copy.hash(
-        fidelity={"repeat": "remaining"}
-    )
+    remaining = {"repeat": "remaining"}
+    assert copy.hash(fidelity=remaining) != copy.hash()
+    assert copy.hash(fidelity=remaining | {"carry_inside": False}) == copy.hash(fidelity=remaining)
 
 
 def test_every_asset_that_a_methods_code_names_is_declared():

@@ -10,14 +10,7 @@ from groundlab.language.chat import Ledger
 from groundlab.papers.knowledge import bk_goal
 
 KEY = "sk-d0-n0t-te11-Anyb0dy"
-SAMPLE = (
-    "headers for ever",
-    "gzip in gzip",
-    "redirect 307",
-    "100,000 brackets",
-    "the key in a refusal",
-    "words in lines",
-)
+SAMPLE = ("headers for ever", "gzip in gzip", "redirect 307", "100,000 brackets", "the key in a refusal")
 """Of those that tests/unit/language/chat puts to the client itself, all of them."""
 LIST = ok("- Go to the red ball.\n- Look around.")
 

@@ -24,11 +24,8 @@ def row(layout: int, steps: int, success: bool, interactions: int) -> dict:
 
 def evaluation(policy: str, rows: list[dict]) -> dict:
     names = [name for name in rows[0] if name != "layout"]
-    return {
-        "policy": policy,
-        "mean": {name: float(np.mean([each[name] for each in rows])) for name in names},
-        "rows": rows,
-    }
+    mean = {name: float(np.mean([each[name] for each in rows])) for name in names}
+    return {"policy": policy, "mean": mean, "rows": rows}
 
 
 def store_run(
@@ -54,10 +51,8 @@ def store_run(
 def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:
     """A rule that asks so often in every episode and takes 30 steps, or fails after 100."""
     rows = [row(layout, 100 if layout in fails else 30, layout not in fails, interactions) for layout in range(100)]
-    stored = [evaluation("rule", rows)]
-    return store_run(
-        folder, method, world, seed, stored, [{"iteration": 1}], {**HEAD, "plans": plans, "probability": 0.5}
-    )
+    settings = {**HEAD, "plans": plans, "probability": 0.5}
+    return store_run(folder, method, world, seed, [evaluation("rule", rows)], [{"iteration": 1}], settings)
 
 
 def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> Path:
