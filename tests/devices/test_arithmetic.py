@@ -42,10 +42,7 @@ def test_what_the_process_had_chosen_is_put_back(monkeypatch, chosen):
     torch.use_deterministic_algorithms(chosen)
     try:
         with arithmetic():
-            assert (deterministic(), torch.backends.cudnn.benchmark) == (
-                chosen,
-                not chosen,
-            )
+            assert (deterministic(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
             assert not os.environ["CUBLAS_WORKSPACE_CONFIG"]
         with arithmetic(deterministic=True):
             assert (deterministic(), torch.backends.cudnn.benchmark) == (True, False)

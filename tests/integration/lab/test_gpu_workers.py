@@ -128,7 +128,7 @@ def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus,
     monkeypatch.setattr(executor, "check_devices", lambda specs: None)
     device, gpus = chosen_device("cuda:2", "local", dry_run=False)
     assert (device, gpus) == ("cuda", ["2"])
-    on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=4, gpus=gpus))
+    on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=2, gpus=gpus))
     assert set(on_gpu) == {"2"} and on_cpu == ["", ""]
 
 

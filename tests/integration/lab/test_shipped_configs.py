@@ -2,8 +2,6 @@
 
 import pytest
 
-from groundlab import lab
-from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
 from groundlab.papers import registry
@@ -136,18 +134,3 @@ def test_a_study_of_the_reasoning_agents_at_full_has_its_control_in_the_same_wor
     entries = [each for each in config.load("reasoning", "full").runs if name in each.experiments]
     usual = [each for each in entries if defaults | each.settings == each.settings | defaults]
     assert len({world for each in entries for world in each.worlds}) == 1 and len(usual) == 1
-
-
-def test_a_misspelt_key_of_shared_settings_is_refused_where_it_is_taken_over(laboratory):
-    text = """
-paper: mediator
-scale: smoke
-notebooks: [02_mediator.ipynb]
-shared: {short: &short {iteration: 3}}
-runs:
-  - {method: mediator, worlds: [SimpleDoorKey], settings: {<<: *short, trajectories: 2},
-     estimate: {seconds: 1, megabytes: 1}}
-"""
-    (laboratory.root / "configs" / "mediator" / "smoke.yaml").write_text(text)
-    with pytest.raises(GroundlabError, match="'iteration'; did you mean 'iterations'"):
-        lab.plan("mediator", scale="smoke")
