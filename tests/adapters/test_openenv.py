@@ -103,9 +103,8 @@ def test_a_client_that_dies_leaves_the_others_and_the_server_alone(url, openenv,
     with client.connect(url) as other:
         other.reset(seed=5)
         for _ in range(3):
-            dying = subprocess.Popen(
-                [sys.executable, "-c", _DYING, url], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-            )
+            pipes = {"stdout": subprocess.PIPE, "stdin": subprocess.PIPE, "text": True}
+            dying = subprocess.Popen([sys.executable, "-c", _DYING, url], **pipes)
             assert dying.stdout and "middle" in dying.stdout.readline()
             dying.kill()
             dying.wait()

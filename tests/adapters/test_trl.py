@@ -106,13 +106,9 @@ def test_one_grpo_step_plays_our_world_and_learns_from_its_rewards(folder, tmp_p
     )  # fmt: skip
     model = AutoModelForCausalLM.from_pretrained(folder)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    trainer = trl.GRPOTrainer(
-        model=model,
-        args=config,
-        processing_class=AutoTokenizer.from_pretrained(folder),
-        train_dataset=Dataset.from_list(adapter.rows(GROUPS)),
-        environment_factory=lambda: Watched(WORLD),
-    )
+    parts = {"model": model, "args": config, "processing_class": AutoTokenizer.from_pretrained(folder)}
+    data = Dataset.from_list(adapter.rows(GROUPS))
+    trainer = trl.GRPOTrainer(**parts, train_dataset=data, environment_factory=lambda: Watched(WORLD))
     trainer.train()
     logged = trainer.state.log_history[0]
     assert len(begun) == len(played) == GROUP * GROUPS

@@ -41,9 +41,8 @@ def test_verifiers_finds_the_taskset_and_a_level_is_played(tmp_path, monkeypatch
     from verifiers.v1.utils import loaders
 
     adapter = adapters.load("verifiers")
-    lines = (
-        "from groundlab.worlds.adapters.verifiers import GridPlay, GridTaskset\n__all__ = ['GridPlay', 'GridTaskset']"
-    )
+    lines = "from groundlab.worlds.adapters.verifiers import GridPlay, GridTaskset\n"
+    lines += "__all__ = ['GridPlay', 'GridTaskset']"
     (tmp_path / "groundlab_worlds.py").write_text(lines)
     monkeypatch.syspath_prepend(tmp_path)
     assert loaders.environment_class("groundlab_worlds") is adapter.GridPlay

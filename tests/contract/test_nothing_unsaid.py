@@ -69,19 +69,14 @@ def test_cut_replies_and_those_of_another_model_are_counted_when_they_come_and_w
     with chat_server.ChatServer(cut, other, chat_server.answer()) as server:
         monkeypatch.setenv(connection.ADDRESS, server.base_url)
         warned = run_with(server, tmp_path / "run")
-    kinds = {
-        "groundlab.language.chat.ledger: a reply of %s was cut by length",
-        "groundlab.language.chat.ledger: a reply was asked of %s and came from %s",
-    }
+    kinds = {"a reply of %s was cut by length", "a reply was asked of %s and came from %s"}
+    kinds = {f"groundlab.language.chat.ledger: {kind}" for kind in kinds}
     assert warned.keys() == kinds and warned.total() < len(server.requests) + 10
     assert run_with(None, tmp_path / "again", planner="recorded") == warned
     told = (tmp_path / "again" / "log.txt").read_text()
     assert r"asked of m and came from 'm-small\x1b[2J'" in told and "\x1b" not in told
-    assert [json.loads(line).keys() & {"cut", "of"} for line in (tmp_path / "l").read_text().splitlines()[:3]] == [
-        {"cut"},
-        {"of"},
-        set(),
-    ]
+    lines = [json.loads(line) for line in (tmp_path / "l").read_text().splitlines()[:3]]
+    assert [line.keys() & {"cut", "of"} for line in lines] == [{"cut"}, {"of"}, set()]
 
 
 def test_a_text_that_the_encoder_reads_only_in_part_is_warned_of(caplog):

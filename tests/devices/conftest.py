@@ -16,10 +16,8 @@ from groundlab.papers.glam import settings as glam_settings
 @pytest.fixture(scope="session")
 def models(tmp_path_factory) -> dict[str, str]:
     """A tiny T5 and a tiny Llama."""
-    return {
-        "t5": str(write_t5(tmp_path_factory.mktemp("t5"))),
-        "llama": str(write_chat_llama(tmp_path_factory.mktemp("llama"))),
-    }
+    writers = {"t5": write_t5, "llama": write_chat_llama}
+    return {name: str(write(tmp_path_factory.mktemp(name))) for name, write in writers.items()}
 
 
 @pytest.fixture

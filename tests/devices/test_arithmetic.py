@@ -38,18 +38,16 @@ def test_what_the_process_had_chosen_is_put_back(monkeypatch, chosen):
     for name in ("CUBLAS_WORKSPACE_CONFIG", "VLLM_BATCH_INVARIANT"):
         monkeypatch.setenv(name, "")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", not chosen)
+    deterministic = torch.are_deterministic_algorithms_enabled
     torch.use_deterministic_algorithms(chosen)
     try:
         with arithmetic():
-            assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (
-                chosen,
-                not chosen,
-            )
+            assert (deterministic(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
             assert not os.environ["CUBLAS_WORKSPACE_CONFIG"]
         with arithmetic(deterministic=True):
-            assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (True, False)
+            assert (deterministic(), torch.backends.cudnn.benchmark) == (True, False)
             assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8", "one of the two that cuBLAS knows"
-        assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
+        assert (deterministic(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
     finally:
         torch.use_deterministic_algorithms(False)
 

@@ -45,9 +45,7 @@ def test_glam_waits_once_a_step_of_play_and_once_a_gradient_step(models, changes
     settings = LM | {"model": models["t5"], "epochs": 3} | changes
     counted = traffic_of("glam", GRID, settings)
     gradient_steps = 3 * settings["num_envs"] * settings["frames_per_env"] // settings["batch_size"]
-    assert (
-        counted.waits <= settings["frames_per_env"] + 1 + gradient_steps
-    )  # the values after the last step are read too
+    assert counted.waits <= settings["frames_per_env"] + 1 + gradient_steps  # values after the last step are read too
 
 
 def test_a_gradient_step_on_replies_waits_once_for_us_and_once_for_transformers(models):

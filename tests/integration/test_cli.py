@@ -18,18 +18,6 @@ from groundlab.core.paths import repository_root
 from groundlab.lab import config
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A run folder of the asking policy, trained for two iterations on SimpleDoorKey."""
-    from groundlab import lab
-    from groundlab.papers import registry
-
-    folder = tmp_path_factory.mktemp("runs") / "mediator"
-    spec = registry.resolve("mediator", "SimpleDoorKey", 1, {"iterations": 2, "trajectories": 2, "layouts": "0-4"})
-    lab.execute_run(spec, folder)
-    return folder
-
-
 def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
     file = tmp_path / "always.json"
     code, out, _ = groundlab("evaluate", "always", "--world", "SimpleDoorKey", "--layouts", "0-9", "--json", file)
@@ -41,17 +29,8 @@ def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
 
 
 def test_layouts_may_be_given_as_a_setting(groundlab, tmp_path):
-    arguments = (
-        "evaluate",
-        "always",
-        "--world",
-        "SimpleDoorKey",
-        "--set",
-        "layouts=3-4",
-        "--json",
-        tmp_path / "a.json",
-    )
-    assert groundlab(*arguments)[0] == 0
+    arguments = ("evaluate", "always", "--world", "SimpleDoorKey", "--set", "layouts=3-4")
+    assert groundlab(*arguments, "--json", tmp_path / "a.json")[0] == 0
     assert [row["layout"] for row in json.loads((tmp_path / "a.json").read_text())["rows"]] == [3, 4]
 
 
@@ -211,22 +190,22 @@ def test_a_method_shows_each_setting_with_type_default_published_value_and_meani
 LOADED = """
 import sys
 from groundlab import cli
-try:
-    cli.main()
-except SystemExit:
-    pass
-print(sorted({"torch", "transformers", "numba", "pandas", "matplotlib"} & set(sys.modules)))
+for words in sys.argv[1:]:
+    sys.argv = ["groundlab", *words.split()]
+    try:
+        cli.main()
+    except SystemExit:
+        pass
+    print("loaded", sorted({"torch", "transformers", "numba", "pandas", "matplotlib"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    ["--help", "run --help", "worlds", "methods", "methods glam", "reproduce --dry-run --scale smoke"],
-)
-def test_what_only_prints_a_list_or_a_plan_loads_neither_torch_nor_the_compiled_engine(arguments):
-    command = [sys.executable, "-c", LOADED, *arguments.split()]
+def test_what_only_prints_a_list_or_a_plan_loads_neither_torch_nor_the_compiled_engine():
+    lists = ("--help", "run --help", "worlds", "methods", "methods glam", "reproduce --dry-run --scale smoke")
+    command = [sys.executable, "-c", LOADED, *lists]
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
-    assert answer.stdout.splitlines()[-1:] == ["[]"], answer.stdout[-300:] + answer.stderr[-300:]
+    loaded = [line for line in answer.stdout.splitlines() if line.startswith("loaded ")]
+    assert loaded == ["loaded []"] * len(lists), answer.stdout[-300:] + answer.stderr[-300:]
 
 
 def test_the_version_is_printed_and_the_same_everywhere(groundlab):
@@ -294,12 +273,6 @@ def test_floor_is_dotted_where_the_agent_sees_it(play):
     assert ". " not in behind and ahead.strip() == "##"
 
 
-def test_a_mixed_world_draws_the_kind_of_an_episode(play):
-    missions = [play("", "BabyAI-MixedTrainLocal-v0", "--seed", seed).splitlines()[0] for seed in range(30)]
-    verbs = {mission.split(": ")[1].split()[0] for mission in missions}
-    assert {"go", "pick", "open", "put"} <= verbs
-
-
 def test_time_runs_out_and_unknown_keys_cost_nothing(play):
     assert "time is up after 16 steps" in play("?" + "n" * 16, "BabyAI-GoToObjS4-v0")
 
@@ -335,6 +308,10 @@ MISTAKES = [
     (("play", "SimpleDoorKy"), "did you mean 'SimpleDoorKey'?"),
     (("play", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'?"),
     (("play", "MiniGrid-LockedRoom-v0"), "runs through the minigrid package; play one of those"),
+    (("play",), "no world is named"),
+    (("play", "SimpleDoorKey", "--replay", "x.json"), "leave out the world"),
+    (("play", "--replay", "none.json"), "is no file"),
+    (("play", "--agent", "none"), "none"),
 ]
 
 
@@ -378,13 +355,6 @@ def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, tra
     weights.write_bytes(weights.read_bytes()[:-1])
     code, _, err = groundlab("evaluate", "mediator", "--world", "SimpleDoorKey", "--checkpoint", broken)
     assert code == 2 and "is corrupt" in err and len(err.strip().splitlines()) == 1
-
-
-def test_a_corrupt_ledger_line_is_named(groundlab, tmp_path):
-    ledger = tmp_path / "ledger.jsonl"
-    ledger.write_text("{broken\n")
-    code, _, err = groundlab("evaluate", "always", "--world", "KeyInBox", "--set", f"ledger={ledger}")
-    assert code == 2 and "ledger.jsonl:1" in err and len(err.strip().splitlines()) == 1
 
 
 def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):

@@ -183,12 +183,7 @@ def test_a_command_that_does_not_exist_or_is_wrong_is_noticed():
 def test_commands_were_found_everywhere_they_stand():
     places = set(COMMANDS.values())
     assert len(COMMANDS) > 60
-    assert places >= {
-        "README.md",
-        "docs/commands.md",
-        "docs/artifact.md",
-        "configs/glam/claims.yaml",
-        "configs/worlds/claims.yaml",
-    }
+    assert places >= {"README.md", "docs/commands.md", "docs/artifact.md"}
+    assert places >= {"configs/glam/claims.yaml", "configs/worlds/claims.yaml"}
     assert {"run glam", "run mediator"} <= {" ".join(line.split()[1:3]) for line in COMMANDS if "$SCRATCH" in line}
     assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7

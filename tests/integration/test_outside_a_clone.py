@@ -1,6 +1,8 @@
 """An installed groundlab where no repository is: what needs none works, and what needs one says why in a line.
 
-The same where only the worlds are installed: no package of the extra `lab` can be imported there.
+The same where only the worlds are installed: no package of the extra `lab` can be imported there. And README's first
+command in a clone of the last commit, with the published results in it: it trains. What it would do is asked of the
+command itself; that it does it is the affair of tests/integration/lab.
 """
 
 import json
@@ -28,12 +30,8 @@ def modules_of(requirements: list[str]) -> set[str]:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = modules_of(PROJECT["dependencies"])
-MISSING = modules_of(PROJECT["optional-dependencies"]["lab"]) - BASE | {
-    "click",
-    "httpx2",
-    "huggingface_hub",
-    "submitit",
-}
+MISSING = modules_of(PROJECT["optional-dependencies"]["lab"]) - BASE
+MISSING |= {"click", "httpx2", "huggingface_hub", "submitit"}
 
 
 def lay(home: Path, without: set[str] = frozenset()):
@@ -92,57 +90,54 @@ def test_our_own_papers_need_one_and_say_why(words, groundlab):
     assert "only a clone holds the configs, notebooks and published results" in line and "GROUNDLAB_ROOT" in line
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--help",),
-        ("reproduce", "--help"),
-        ("worlds",),
-        ("play", "SimpleDoorKey"),
-        ("play", "BabyAI-GoToLocal-v0"),
-        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--episodes", "2", "--out", "bot"),
-        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--agent", "random", "--out", "random"),
-        ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--agent", "reflex", "--out", "reflex"),
-    ],
-    ids=" ".join,
-)
-def test_the_worlds_alone_are_listed_played_and_exported(words, worlds_alone):
-    ended = worlds_alone(*words, keys="w\nq\n")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.strip()
+EACH = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from groundlab import cli
+for words in {commands}:
+    out, error, code = io.StringIO(), io.StringIO(), 0
+    sys.argv, sys.stdin = ["groundlab", *words], io.StringIO("w\\nq\\n")
+    try:
+        with redirect_stdout(out), redirect_stderr(error):
+            cli.main()
+    except SystemExit as end:
+        code = end.code or 0
+    print(json.dumps([words, code, out.getvalue(), error.getvalue()]))
+"""
+EXPORT = ("export", "demonstrations", "--world", "BabyAI-GoToLocal-v0", "--agent")
+WITHOUT = [
+    *(("--help",), ("reproduce", "--help"), ("worlds",), ("play", "SimpleDoorKey"), ("play", "BabyAI-GoToLocal-v0")),
+    (*EXPORT[:-1], "--episodes", "2", "--out", "bot"),
+    *((*EXPORT, agent, "--out", agent) for agent in ("random", "reflex")),
+]
+WITH = [
+    ("reproduce", "--scale", "smoke"),
+    ("run", "random", "--world", "SimpleDoorKey", "--set", "lr=0.1", "--out", "out"),
+    ("evaluate", "random", "--world", "SimpleDoorKey", "--base-url", "http://127.0.0.1:1/v1"),
+    *(("figures",), ("review",), ("bench",), ("fingerprint",), ("methods",), ("seal", "x"), ("ledger", "x")),
+    *(("verify", "x"), ("compare", "x", "y"), ("pretrain", "smoke-t5", "--out", "lm"), ("model", "fetch")),
+    *(("label", "goals", "--out", "labels"), ("play", "--agent", "out")),
+    (*EXPORT, "glam", "--checkpoint", "x", "--out", "o"),
+]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("reproduce", "--scale", "smoke"),
-        ("run", "random", "--world", "SimpleDoorKey", "--set", "lr=0.1", "--out", "out"),
-        ("evaluate", "random", "--world", "SimpleDoorKey", "--base-url", "http://127.0.0.1:1/v1"),
-        *(("figures",), ("review",), ("bench",), ("fingerprint",), ("methods",), ("seal", "x"), ("ledger", "x")),
-        *(("verify", "x"), ("compare", "x", "y"), ("pretrain", "smoke-t5", "--out", "lm"), ("model", "fetch")),
-        ("label", "goals", "--out", "labels"),
-        ("play", "--agent", "out"),
-        (
-            "export",
-            "demonstrations",
-            "--world",
-            "BabyAI-GoToLocal-v0",
-            "--agent",
-            "glam",
-            "--checkpoint",
-            "x",
-            "--out",
-            "o",
-        ),
-    ],
-    ids=lambda words: words[0],
-)
-def test_without_the_laboratory_every_other_command_says_what_to_install(words, worlds_alone):
-    ended = worlds_alone(*words)
-    assert ended.returncode == 2 and ended.stdout == "", ended.stdout + ended.stderr
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"groundlab: groundlab {words[0]}")
-    assert line.endswith('needs the laboratory; pip install "groundlab[lab]"')
+def answers(worlds_alone, commands: list[tuple[str, ...]]) -> list[tuple[list[str], int, str, str]]:
+    """(words, exit code, stdout, stderr) of each command; one process, as each would import the same for a second."""
+    ended = worlds_alone(code=EACH.format(commands=commands))
+    assert ended.returncode == 0 and ended.stdout.count("\n") == len(commands), ended.stdout + ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_the_worlds_alone_are_listed_played_and_exported(worlds_alone):
+    for words, code, out, error in answers(worlds_alone, WITHOUT):
+        assert code == 0 and out.strip(), (words, error)
+
+
+def test_without_the_laboratory_every_other_command_says_what_to_install(worlds_alone):
+    for words, code, out, error in answers(worlds_alone, WITH):
+        assert code == 2 and out == "" and error.count("\n") == 1, (words, out, error)
+        assert error.startswith(f"groundlab: groundlab {words[0]}"), words
+        assert error.endswith('needs the laboratory; pip install "groundlab[lab]"\n'), words
 
 
 def test_a_mistake_is_a_usage_error_without_the_laboratory_too(worlds_alone):
@@ -190,3 +185,29 @@ def test_the_extra_lab_is_what_pip_is_told_and_the_base_is_small():
     ]
     assert not capped, "an upper bound excludes trainers"
     assert all(find_spec(name) for name in BASE), "what is declared is installed here under this name"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git clone")
+    folder = tmp_path_factory.mktemp("fresh") / "groundlab"
+    subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(folder)], check=True)
+    return folder
+
+
+def reproduce(clone: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What the session of README's first command calls, in the clone, with the clone's code."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDLAB_")}
+    command = [sys.executable, "-m", "groundlab", "reproduce", *options]
+    environment = {**ours, "PYTHONPATH": str(clone / "src"), "COLUMNS": "200"}
+    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_first_command_trains_in_a_fresh_clone(clone):
+    assert "nox -s reproduce\n" in (clone / "README.md").read_text()
+    published = list(clone.glob("results/*-quick-*/manifest.json"))
+    assert published, "the clone brings published results of the same scale"
+    asked = reproduce(clone, "--dry-run")
+    (line,) = re.findall(r"^(\d+) of (\d+) runs would be executed$", asked.stdout, re.MULTILINE)
+    assert asked.returncode == 0 and line[0] == line[1], asked.stdout + asked.stderr

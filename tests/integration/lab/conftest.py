@@ -19,19 +19,10 @@ from groundlab.core.run import RunSpec
 from groundlab.papers import registry
 
 REAL_ROOT = Path(__file__).resolve().parents[3]
-ONE_RULE = {
-    "method": "always",
-    "worlds": ["SimpleDoorKey"],
-    "settings": {"layouts": "0-4"},
-    "estimate": {"seconds": 1, "megabytes": 0.1},
-}
-TRAINING = {
-    "method": "mediator",
-    "worlds": ["SimpleDoorKey"],
-    "seeds": 2,
-    "settings": {"iterations": 3, "trajectories": 2, "layouts": "0-4"},
-    "estimate": {"seconds": 5, "megabytes": 1},
-}
+ONE_RULE = {"method": "always", "worlds": ["SimpleDoorKey"], "estimate": {"seconds": 1, "megabytes": 0.1}}
+ONE_RULE |= {"settings": {"layouts": "0-4"}}
+TRAINING = {"method": "mediator", "worlds": ["SimpleDoorKey"], "seeds": 2, "estimate": {"seconds": 5, "megabytes": 1}}
+TRAINING |= {"settings": {"iterations": 3, "trajectories": 2, "layouts": "0-4"}}
 PAPER = ["print(scale, seeds, folder)"]
 REVIEW = ["from pathlib import Path", "Path(folder, 'review.html').write_text('review')"]
 CALL = """
@@ -92,14 +83,9 @@ class Laboratory:
 
     def start(self, what: str, **arguments) -> subprocess.Popen:
         """A process that calls `lab.reproduce` or `lab.execute_run` as the command line does."""
-        return subprocess.Popen(
-            [sys.executable, "-P", "-c", CALL, what, json.dumps(arguments)],
-            env={**os.environ, "GROUNDLAB_ROOT": str(self.root)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.root,
-        )
+        command = [sys.executable, "-P", "-c", CALL, what, json.dumps(arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": self.root}
+        return subprocess.Popen(command, env={**os.environ, "GROUNDLAB_ROOT": str(self.root)}, **pipes)
 
     def start_run(self, spec: RunSpec, folder: Path) -> subprocess.Popen:
         return self.start("run", spec=spec.model_dump(), folder=str(folder))

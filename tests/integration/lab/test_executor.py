@@ -168,8 +168,11 @@ def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
     for step, number in ((5, signal.SIGKILL), (20, signal.SIGKILL), (35, signal.SIGTERM)):
         interrupted(plan, laboratory, step, number)
     folder, undisturbed = (each.folder_of(each.runs[0]) for each in (plan, calm))
-    history = lab.execute_run(plan.runs[0].spec, folder)["history"]
-    assert [each["status"] for each in history] == ["unfinished"] * 3 + ["finished"]
+    manifest = lab.execute_run(plan.runs[0].spec, folder)
+    assert [each["status"] for each in manifest["history"]] == ["unfinished"] * 3 + ["finished"]
+    seconds = sum(each["wall_seconds"] for each in manifest["history"])
+    assert manifest["wall_seconds"] == pytest.approx(seconds, abs=0.04) and manifest["peak_memory_mib"] > 50
+    assert _steps(folder) <= 72, "at most 10 % of 60 steps are done twice for each of two kills"
     lab.execute_run(calm.runs[0].spec, undisturbed)
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()

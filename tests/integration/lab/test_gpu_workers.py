@@ -89,10 +89,8 @@ def test_each_gpu_has_one_worker_that_sees_no_other_and_cpu_runs_see_none(mixed_
     assert set(on_gpu) == {"0", "1", "2"} and on_cpu == ["", ""]
     assert len(shared) == 6 and not any(shared), "no GPU has two runs at a time"
     assert outcome.finished == 2
-    assert all(
-        "want device cuda, and torch finds no GPU here (CUDA_VISIBLE_DEVICES=" in line
-        for line in outcome.failed.values()
-    )
+    said = "want device cuda, and torch finds no GPU here (CUDA_VISIBLE_DEVICES="
+    assert all(said in line for line in outcome.failed.values())
 
 
 def _told_to_its_view(work):
@@ -107,10 +105,8 @@ def test_workers_number_gpus_as_nvidia_smi_does(three_gpus):
     worker = executor.Worker(machine.gpus()[2].handle)
     try:
         environ = Path("/proc") / str(worker._process.pid) / "environ"
-        while (
-            not (told := environ.read_bytes()) and worker._process.poll() is None
-        ):  # empty while the program is being loaded
-            time.sleep(0.01)
+        while not (told := environ.read_bytes()) and worker._process.poll() is None:
+            time.sleep(0.01)  # empty while the program is being loaded
         words = told.decode().split("\0")
     finally:
         worker._process.kill()
@@ -132,7 +128,7 @@ def test_a_numbered_gpu_is_the_only_one_that_workers_get(mixed_plan, three_gpus,
     monkeypatch.setattr(executor, "check_devices", lambda specs: None)
     device, gpus = chosen_device("cuda:2", "local", dry_run=False)
     assert (device, gpus) == ("cuda", ["2"])
-    on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=4, gpus=gpus))
+    on_gpu, on_cpu = _seen(mixed_plan, executor.run(mixed_plan, workers=2, gpus=gpus))
     assert set(on_gpu) == {"2"} and on_cpu == ["", ""]
 
 

@@ -86,13 +86,8 @@ def server(monkeypatch):
 
 def test_the_card_states_how_the_agent_was_made_and_what_was_measured(trained):
     text, manifest = hub.card(trained), storage.read_json(trained / "manifest.json")
-    for said in (
-        "direct on Reasoning-GoTo-v0, seed 3",
-        manifest["git"]["commit"],
-        manifest["hash"],
-        "quick-llama-chat-s0",
-    ):
-        assert said in text
+    made = (manifest["git"]["commit"], manifest["hash"], "quick-llama-chat-s0")
+    assert all(said in text for said in ("direct on Reasoning-GoTo-v0, seed 3", *made))
     rows = storage.read_json(trained / "evaluation.json")[0]["rows"]
     share = f"{100 * sum(row['success'] for row in rows) / len(rows):.0f} %"
     line = next(line for line in text.splitlines() if line.startswith("| sampled |"))
@@ -107,9 +102,7 @@ def test_an_upload_holds_the_files_of_the_model_and_the_card_byte_for_byte(train
     result = CliRunner().invoke(app, ["model", "push", str(trained), "me/agent", "--private", "--yes"])
     assert result.exit_code == 0, result.output
     wanted = {path.name: path.read_bytes() for path in hub.model_files(trained)}
-    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "value_head.safetensors"} <= set(
-        wanted
-    )
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "value_head.safetensors"} <= {*wanted}
     assert server.files == wanted | {"README.md": hub.card(trained).encode()}
     assert server.created[0]["name"] == "agent" and server.created[0]["visibility"] == "private"
     assert all(name in result.output for name in wanted)

@@ -44,10 +44,8 @@ def test_kernels_are_quiet_and_only_our_own_lines_are_printed(laboratory, tmp_pa
     run_notebook(notebook, {"scale": "full"}, tmp_path / "executed.ipynb")
     out, err = capfd.readouterr()
     assert out == ""
-    assert [line.split(" ", 1)[1].split(" after")[0] for line in err.splitlines()] == [
-        "notebook page.ipynb",
-        "finished page.ipynb",
-    ]
+    told = [line.split(" ", 1)[1].split(" after")[0] for line in err.splitlines()]
+    assert told == ["notebook page.ipynb", "finished page.ipynb"]
     assert not (tmp_path / "executed.log").exists()
 
 
@@ -89,11 +87,8 @@ def test_a_broken_notebook_is_one_line(content, tmp_path):
 
 
 def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):
-    lines = [
-        "import os, pathlib, time",
-        "while not pathlib.Path(gate).exists(): time.sleep(0.05)",
-        "print(os.environ['SAID'])",
-    ]
+    waiting = "while not pathlib.Path(gate).exists(): time.sleep(0.05)"
+    lines = ["import os, pathlib, time", waiting, "print(os.environ['SAID'])"]
     notebook = laboratory.write_notebook("page.ipynb", "gate = ''", lines)
     with PageProcess({"SAID": "by us"}) as pages:
         pages.begin([Page(notebook, {"gate": str(tmp_path / "gate")}, tmp_path / "executed.ipynb")])
@@ -102,14 +97,6 @@ def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):
         pages.finish()
         assert not pages.is_busy()
     assert "by us" in (tmp_path / "executed.ipynb").read_text() and "SAID" not in os.environ
-
-
-def test_a_page_that_failed_beside_other_work_is_told_when_it_is_awaited(laboratory, tmp_path):
-    notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["raise ValueError('no such table')"])
-    with PageProcess() as pages:
-        pages.begin([Page(notebook, {}, tmp_path / "executed.ipynb")])
-        with pytest.raises(GroundlabError, match=r"page.ipynb failed in cell.*ValueError: no such table"):
-            pages.finish()
 
 
 def test_a_page_process_that_is_killed_is_told(laboratory, tmp_path):

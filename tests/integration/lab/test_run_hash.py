@@ -3,7 +3,6 @@
 import ast
 import fnmatch
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -58,67 +57,21 @@ def _source_of(method: str, world: str) -> str:
     return Path(str(registry.load(method, world).__file__)).relative_to(PACKAGE).as_posix()
 
 
-def _with_function_moved(text: str, name: str, old: str, new: str) -> str:
-    """A file that imports a function from its new module."""
-    pattern = rf"from {re.escape(old)} import (.*)"
-    found = re.search(pattern, text)
-    names = found[1].split(", ") if found else []
-    if name not in names:
-        return text
-    rest = f"from {old} import {', '.join(each for each in names if each != name)}\n" if len(names) > 1 else ""
-    return re.sub(pattern, f"{rest}from {new} import {name}", text)
-
-
-def test_a_moved_function_renames_no_run(copy):
-    before = copy.hash()
-    text = (copy.home / "learning/returns.py").read_text()
-    function = next(node for node in ast.parse(text).body if getattr(node, "name", "") == "discounted")
-    source = ast.get_source_segment(text, function)
-    assert source
-    copy.write("learning/returns.py", text.replace(source, ""))
-    copy.write("learning/monte_carlo.py", f"import torch\nfrom torch import Tensor\n\n\n{source}\n")
-    for file in copy.home.rglob("*.py"):
-        moved = "groundlab.learning.returns", "groundlab.learning.monte_carlo"
-        file.write_text(_with_function_moved(file.read_text(), "discounted", *moved))
-    modules = import_closure.closure([registry.load(*RUN).__name__], {"groundlab": copy.home})
-    assert "groundlab.learning.monte_carlo" in modules and copy.hash() == before
-
-
-def test_two_modules_merged_rename_no_run(copy):
-    before = copy.hash()
-    merged = (copy.home / "learning/returns.py").read_text()
-    (copy.home / "learning/returns.py").unlink()
-    copy.append("learning/ppo.py", merged)
-    for file in copy.home.rglob("*.py"):
-        file.write_text(file.read_text().replace("groundlab.learning.returns", "groundlab.learning.ppo"))
-    assert copy.hash() == before
-
-
-def test_comments_docstrings_and_the_order_of_imports_rename_no_run(copy):
-    before = copy.hash()
-    copy.append("core/run.py", "# a comment\n")
-    copy.replace("learning/returns.py", "Monte-Carlo returns [T] of one episode", "The returns")
-    copy.replace(
-        "learning/returns.py", "import torch\nfrom torch import Tensor\n", "from torch import Tensor\nimport torch\n"
-    )
-    assert copy.hash() == before
-
-
-def test_a_new_world_method_paper_or_figure_renames_no_run(copy):
+def test_a_new_world_method_paper_or_figure_and_the_laboratory_rename_no_run(copy):
     runs = [RUN, ("random", "BabyAI-GoToLocal-v0"), ("rnd", "Crafter-Text-Reward")]
     before = [copy.hash(*run) for run in runs]
     new = 'yield World("BabyAI-GoToNew-v0", (ball,), "go to it", "new")'
     red = 'red_ball = "go to a/the red ball"\n'
     copy.replace("worlds/registry.py", red, f"{red}    {new}\n")
-    copy.replace(
-        "worlds/crafter/rules.py", '_task("EatCow", "eat_cow"),', '_task("EatCow", "eat_cow"), _task("New", "wake_up"),'
-    )
+    task = '_task("EatCow", "eat_cow"),'
+    copy.replace("worlds/crafter/rules.py", task, f'{task} _task("New", "wake_up"),')
     row = 'Method("new", f"{_HERE}.new", "a new method"),'
     copy.replace("papers/glam/__init__.py", "    methods=(\n", f"    methods=(\n        {row}\n")
     copy.replace("papers/mediator/__init__.py", "exhibits=(", 'exhibits=("groundlab.papers.mediator.tables", ')
     copy.write("papers/new/__init__.py", 'PAPER = "a new paper"\n')
     copy.write("papers/new/agent.py", "from groundlab.learning.returns import gae\n")
-    for file in [*(copy.home / "report").glob("*.py"), *(copy.home / "papers").glob("*/figures.py")]:
+    laboratory = [copy.home / "lab" / name for name in ("progress.py", "plan.py")]
+    for file in [*laboratory, *(copy.home / "report").glob("*.py"), *(copy.home / "papers").glob("*/figures.py")]:
         file.write_text(file.read_text() + "\nNEW = 1\n")
     assert [copy.hash(*run) for run in runs] == before
 
@@ -141,25 +94,21 @@ def test_a_changed_prompt_or_tokenizer_renames_the_runs_that_read_it_and_no_othe
 
 def test_a_formula_a_constant_and_a_default_rename_the_runs_that_use_them(copy):
     other = copy.hash("random", "BabyAI-GoToLocal-v0")
+    method = _source_of(*RUN)
+    settings, default = str(Path(method).with_name("settings.py")), "ask_lambda: float = Field(0.0"
     for name, old, new in (
         ("learning/returns.py", "alive = 1.0 - dones", "alive = 0.9 - dones"),
-        (_source_of(*RUN), "GO_ON, ASK = 0, 1", "GO_ON, ASK = 1, 0"),
-        (
-            str(Path(_source_of(*RUN)).with_name("settings.py")),
-            "ask_lambda: float = Field(0.01",
-            "ask_lambda: float = Field(0.02",
-        ),
+        (method, "GO_ON, ASK = 0, 1", "GO_ON, ASK = 1, 0"),
+        (settings, f"{default}1", f"{default}2"),
     ):
         before = copy.hash()
         copy.replace(name, old, new)
         assert copy.hash() != before, name
     assert copy.hash("random", "BabyAI-GoToLocal-v0") == other
-
-
-def test_the_pinned_versions_rename_every_run(copy, laboratory):
-    before = copy.hash()
-    (laboratory.root / "requirements" / "constraints.txt").write_text("numpy==1\n")
-    assert copy.hash() != before
+    for name in ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "papers/mediator/skills.py"):
+        before = copy.hash()
+        copy.append(name, f"CHANGE = {name!r}\n")
+        assert copy.hash() != before, name
 
 
 def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_other_row(copy, monkeypatch):
@@ -178,10 +127,9 @@ def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_othe
 
 def test_settings_at_their_defaults_do_not_count_nested_ones_neither(copy):
     assert copy.hash(plans="head", fidelity={"repeat": "whole"}) == copy.hash()
-    assert copy.hash(fidelity={"repeat": "remaining"}) != copy.hash()
-    assert copy.hash(fidelity={"repeat": "remaining", "carry_inside": False}) == copy.hash(
-        fidelity={"repeat": "remaining"}
-    )
+    remaining = {"repeat": "remaining"}
+    assert copy.hash(fidelity=remaining) != copy.hash()
+    assert copy.hash(fidelity=remaining | {"carry_inside": False}) == copy.hash(fidelity=remaining)
 
 
 def test_every_asset_that_a_methods_code_names_is_declared():

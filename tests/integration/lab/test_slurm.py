@@ -90,6 +90,18 @@ def stand_ins(tmp_path, monkeypatch):
     return write
 
 
+@pytest.fixture
+def slurm(stand_ins):
+    """A Slurm that takes whatever is submitted as this job: slurm(7, squeue="echo '7|RUNNING'")."""
+    pytest.importorskip("submitit")
+
+    def write(job: int = 7, sbatch: str = "", **programs: str) -> Path:
+        taken = sbatch or f"echo Submitted batch job {job}"
+        return stand_ins(**{"squeue": "", "srun": "", "scontrol": "", **programs, "sbatch": taken})
+
+    return write
+
+
 def _records(plan) -> dict[str, list[bytes]]:
     files = {run.hash: [plan.folder_of(run) / name for name in COMPARED] for run in plan.runs}
     return {key: [file.read_bytes() for file in each if file.is_file()] for key, each in files.items()}
@@ -153,21 +165,18 @@ def test_a_task_starts_in_the_container_that_sees_results_models_and_gpu(tmp_pat
     assert executor.python_command(settings, results=Path("/r")) == wanted
 
 
-def _submitted(plan, stand_ins, settings) -> str:
-    pytest.importorskip("submitit")
-    traces = stand_ins(
-        squeue="", srun='exit "${SRUN_ENDS:-0}"', scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7'
-    )
+def _submitted(plan, slurm, settings) -> str:
+    traces = slurm(srun='exit "${SRUN_ENDS:-0}"', sbatch='cp "$1" "$0.script"; echo Submitted batch job 7')
     assert executor.run(plan, settings, wait=False).unfinished
     return (traces / "programs" / "sbatch.script").read_text()
 
 
-def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_entry, stand_ins):
+def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_entry, slurm):
     laboratory.write_config([training_entry])
     plan = lab.plan("mediator", scale="smoke")
     settings = SlurmSettings(partition="cpu", account="mine", minutes=30, memory_gb=2.5, at_once=1, pack_minutes=0)
     before = executor.preview(plan, settings)
-    script = _submitted(plan, stand_ins, settings)
+    script = _submitted(plan, slurm, settings)
     assert script in before and before.startswith("2 tasks with 2 runs,")
     assert "each task: 30 minutes at a time, 2.5 GB, 1 cores, 0 GPUs\n" in before
     for line in ("array=0-1%1", "partition=cpu", "account=mine", "time=30", "mem=2560M", "requeue"):
@@ -182,9 +191,9 @@ def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_
 
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (75, True), (143, False)])
 def test_only_a_task_that_saved_before_its_time_limit_goes_back_into_the_queue(
-    code, requeued, long_plan, stand_ins, tmp_path
+    code, requeued, long_plan, slurm, tmp_path
 ):
-    _submitted(long_plan, stand_ins, SlurmSettings())
+    _submitted(long_plan, slurm, SlurmSettings())
     environment = {**os.environ, "SRUN_ENDS": str(code), "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
     script = subprocess.run(["bash", tmp_path / "programs" / "sbatch.script"], env=environment)
     assert script.returncode == code
@@ -192,11 +201,19 @@ def test_only_a_task_that_saved_before_its_time_limit_goes_back_into_the_queue(
     assert (calls.read_text() if calls.exists() else "") == ("requeue 7_3\n" if requeued else "")
 
 
-def test_what_slurm_refuses_is_told_in_slurms_words(long_plan, stand_ins):
-    pytest.importorskip("submitit")
-    stand_ins(squeue="", srun="", sbatch='echo "sbatch: error: invalid partition specified: gpuu" >&2; exit 1')
-    with pytest.raises(GroundlabError, match="Slurm refused the jobs: invalid partition specified: gpuu"):
-        executor.run(long_plan, SlurmSettings(partition="gpuu"))
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("invalid partition specified: gpuu", "Slurm refused the jobs: invalid partition specified: gpuu"),
+        ("QOSMaxSubmitJobPerUserLimit", "QOSMaxSubmitJobPerUserLimit; lower `submit_at_most`"),
+    ],
+)
+def test_what_slurm_refuses_is_told_in_its_words_and_with_the_setting_that_respects_a_limit(
+    words, said, long_plan, slurm
+):
+    slurm(sbatch=f'echo "sbatch: error: {words}" >&2; exit 1')
+    with pytest.raises(GroundlabError, match=said):
+        executor.run(long_plan, SlurmSettings())
 
 
 def test_without_slurm_the_error_names_a_login_node(long_plan, tmp_path, monkeypatch):
@@ -212,16 +229,14 @@ def test_a_controller_that_does_not_answer_is_no_reason_to_submit_again(long_pla
 
 
 def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submits_the_others(
-    laboratory, rule_entry, stand_ins
+    laboratory, rule_entry, slurm
 ):
-    pytest.importorskip("submitit")
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
     plan = lab.plan("mediator", scale="smoke")
     settings = SlurmSettings(pack_minutes=0, submit_at_most=4)
 
     def submitted(states: str, job: int) -> list[str | None]:
-        listed = "; ".join(f'echo "{state}"' for state in states.split())
-        stand_ins(squeue=listed, srun="", scontrol="", sbatch=f"echo Submitted batch job {job}")
+        slurm(job, squeue="; ".join(f'echo "{state}"' for state in states.split()))
         assert len(executor.run(plan, settings, wait=False).unfinished) == 3
         return [queue.job_of(plan.folder_of(run)) for run in plan.runs]
 
@@ -230,32 +245,21 @@ def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submit
     assert submitted("1|COMPLETED 2|PENDING 7_0|RUNNING 7_1|PENDING", 9) == ["7_0", "7_1", "9"]
 
 
-def test_a_limit_on_submitted_jobs_is_told_with_the_setting_that_respects_it(long_plan, stand_ins):
-    pytest.importorskip("submitit")
-    stand_ins(squeue="", srun="", sbatch='echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2; exit 1')
-    with pytest.raises(GroundlabError, match="QOSMaxSubmitJobPerUserLimit; lower `submit_at_most`"):
-        executor.run(long_plan, SlurmSettings())
-
-
 def test_what_was_submitted_before_slurm_refused_more_does_not_wait_any_longer(
-    laboratory, rule_entry, training_entry, stand_ins
+    laboratory, rule_entry, training_entry, slurm
 ):
-    pytest.importorskip("submitit")
     laboratory.write_config([training_entry, rule_entry])
     plan = lab.plan("mediator", scale="smoke")
-    once = 'mkdir "$0.once" && echo Submitted batch job 7 || { echo "sbatch: error: full" >&2; exit 1; }'
-    stand_ins(squeue="", srun="", scontrol="", sbatch=once)
+    slurm(sbatch='mkdir "$0.once" && echo Submitted batch job 7 || { echo "sbatch: error: full" >&2; exit 1; }')
     jobs = executor.Jobs(plan, SlurmSettings(methods={rule_entry["method"]: Block(cpus=2)}))
     with pytest.raises(GroundlabError, match="full"):
         jobs.find_or_submit()
     assert jobs.queued and jobs.waiting and len(jobs.left) == len(plan.runs)
 
 
-def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controller(laboratory, rule_entry, stand_ins):
-    pytest.importorskip("submitit")
+def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controller(laboratory, rule_entry, slurm):
     laboratory.write_config([rule_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    traces = stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
+    plan, traces = lab.plan("mediator", scale="smoke"), slurm()
     run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
     _once((folder / "slurm.log").is_symlink, lambda: lab.execute_run(run.spec, folder, stop=lambda: False))
     assert executor.run(plan, SlurmSettings()).exit_code == 0
@@ -300,10 +304,7 @@ def test_a_run_that_waited_behind_one_that_died_is_left_to_do_and_the_one_that_d
 @pytest.mark.parametrize(
     ("log", "said"),
     [
-        (
-            "submitit INFO - Starting\nsrun: error: n1: task 0: Killed\nsrun: Force Terminated\n",
-            "n1: task 0: Killed (log",
-        ),
+        ("submitit INFO\nsrun: error: n1: task 0: Killed\nsrun: Force Terminated\n", "n1: task 0: Killed (log"),
         ("MemoryError: no room\nsrun: error: n1: task 0: Exited\n", "FAILED: MemoryError: no room (log"),
         ("submitit INFO - Starting\n", "FAILED: no word of why (log"),
     ],
@@ -324,67 +325,65 @@ def test_what_makes_the_pages_travels_to_the_job_which_returns_its_exit_code(tmp
     assert "did you mean 'mediator'" in capsys.readouterr().out
 
 
+def _made(plan, wait: bool = False) -> int:
+    return executor.make_pages(plan, SlurmSettings(pages=Block(minutes=20)), no_pages, wait=wait)
+
+
+def _begun(plan) -> Path:
+    """Submit the pages of a plan; returns the note of their job."""
+    assert _made(plan) == 75
+    return next(run_folder.path_of(plan.results, ".slurm").glob("pages-*.json"))
+
+
 def _pages_end(note: Path, code: int) -> None:
     """What submitit leaves of a pages job that ended: what it returned."""
     job = storage.read_json(note)["job"]
     storage.write_atomic(note.parent / f"{job}_0_result.pkl", pickle.dumps(("success", code)))
 
 
-def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, stand_ins, capsys):
-    pytest.importorskip("submitit")
-    stand_ins(squeue='echo "7|RUNNING"', srun="", scontrol="", sbatch='cp "$1" "$0.script"; echo Submitted batch job 7')
-    assert executor.make_pages(long_plan, SlurmSettings(pages=Block(minutes=20)), no_pages, wait=False) == 75
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75, "still running"
-    home = run_folder.path_of(long_plan.results, ".slurm")
-    note = next(home.glob("pages-*.json"))
-    (home / "7_0_log.out").write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
+def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, slurm, capsys):
+    slurm(squeue='echo "7|RUNNING"')
+    note = _begun(long_plan)
+    assert _made(long_plan) == 75, "still running"
+    (note.parent / "7_0_log.out").write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
     _pages_end(note, 1)
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 1
+    assert _made(long_plan) == 1
     assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
 
 
-def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(laboratory, rule_entry, stand_ins):
-    pytest.importorskip("submitit")
+def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(laboratory, rule_entry, slurm):
     laboratory.write_config([rule_entry])
     plan = lab.plan("mediator", scale="smoke")
-    stand_ins(squeue="", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
-    note = next(run_folder.path_of(plan.results, ".slurm").glob("pages-*.json"))
+    slurm()
+    note = _begun(plan)
     _pages_end(note, 1)
     lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
-    stand_ins(squeue="echo '8|PENDING'", srun="", scontrol="", sbatch="echo Submitted batch job 8")
-    assert executor.make_pages(plan, SlurmSettings(), no_pages, wait=False) == 75
-    assert storage.read_json(note)["job"] == "8"
+    slurm(8, squeue="echo '8|PENDING'")
+    assert _made(plan) == 75 and storage.read_json(note)["job"] == "8"
 
 
 @pytest.mark.parametrize("answer", ["", "echo '7|CANCELLED'"])
-def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, stand_ins):
-    pytest.importorskip("submitit")
-    stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
-    traces = stand_ins(squeue=answer, sbatch="echo Submitted batch job 8")
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
-    note = next(run_folder.path_of(long_plan.results, ".slurm").glob("pages-*.json"))
-    assert storage.read_json(note)["job"] == "8" and len((traces / "sbatch.calls").read_text().splitlines()) == 2
+def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, slurm):
+    slurm(squeue="echo '7|RUNNING'")
+    note = _begun(long_plan)
+    traces = slurm(8, squeue=answer)
+    assert _made(long_plan) == 75 and storage.read_json(note)["job"] == "8"
+    assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
 
 
-def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, stand_ins):
-    pytest.importorskip("submitit")
-    traces = stand_ins(squeue="echo '7|RUNNING'", srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
-    note = next(run_folder.path_of(long_plan.results, ".slurm").glob("pages-*.json"))
+def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, slurm):
+    traces = slurm(squeue="echo '7|RUNNING'")
+    note = _begun(long_plan)
     (traces / "squeue.calls").unlink(missing_ok=True)
     threading.Timer(0.5, _pages_end, (note, 0)).start()
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages) == 0
-    assert not (traces / "squeue.calls").exists()
+    assert _made(long_plan, wait=True) == 0 and not (traces / "squeue.calls").exists()
 
 
-def test_a_pages_job_that_died_is_told_with_its_log(long_plan, stand_ins):
-    pytest.importorskip("submitit")
-    stand_ins(squeue='echo "7|TIMEOUT"', srun="", scontrol="", sbatch="echo Submitted batch job 7")
-    assert executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False) == 75
+def test_a_pages_job_that_died_is_told_with_its_log(long_plan, slurm):
+    slurm(squeue='echo "7|TIMEOUT"')
+    _begun(long_plan)
     with pytest.raises(GroundlabError, match="job 7 ended as TIMEOUT"):
-        executor.make_pages(long_plan, SlurmSettings(), no_pages, wait=False)
+        _made(long_plan)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])

@@ -7,7 +7,7 @@ import pytest
 
 import groundlab
 from groundlab import lab
-from groundlab.core import git, seals
+from groundlab.core import git
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import machine, versions
 
@@ -37,34 +37,11 @@ def test_collecting_copies_records_never_checkpoints_and_twice_is_once(finished_
     assert [file.stat().st_mtime_ns for file in files] == stamps
 
 
-def test_a_person_in_a_notebook_gets_a_scratch_folder(finished_plan):
-    assert lab.collect(finished_plan) == finished_plan.results / ".scratch" / "notebook-quick"
-
-
 def test_a_version_is_named_by_package_scale_date_and_commit(finished_plan):
     version = _make_version(finished_plan)
     package, scale, date, commit = version.name.split("-")
     assert (package, scale, len(date)) == (groundlab.__version__, "quick", 8)
     assert git.facts()["commit"].startswith(commit)
-
-
-def test_a_version_is_never_written_over(finished_plan):
-    first = _make_version(finished_plan)
-    before = (first / "manifest.json").read_bytes()
-    second = _make_version(finished_plan)
-    assert second.name == f"{first.name}-2"
-    assert (first / "manifest.json").read_bytes() == before
-
-
-def test_a_complete_version_of_the_same_plan_is_found_and_an_incomplete_one_is_not(finished_plan):
-    assert versions.find_version(finished_plan) is None
-    version = _make_version(finished_plan)
-    assert versions.find_version(finished_plan) == version
-    run = json.loads((version / "manifest.json").read_text())["runs"][0]
-    for file in (version / run["folder"]).iterdir():
-        file.unlink()
-    (version / run["folder"]).rmdir()
-    assert versions.find_version(finished_plan) is None
 
 
 def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_again(laboratory, tmp_path, monkeypatch):
@@ -104,30 +81,6 @@ def test_a_dirty_tree_marks_the_name_and_cannot_be_published(finished_plan, labo
         lab.publish(version.name, laboratory.results)
 
 
-def test_publishing_names_the_version_per_paper_and_scale(finished_plan, laboratory):
-    version = _make_version(finished_plan)
-    file = lab.publish(version.name, laboratory.results)
-    assert json.loads(file.read_text()) == {"mediator": {"quick": version.name}}
-
-
-def test_a_version_with_failed_runs_cannot_be_published(finished_plan, laboratory):
-    file = finished_plan.folder_of(finished_plan.runs[0]) / "manifest.json"
-    file.write_text(json.dumps(seals.sealed({**json.loads(file.read_text()), "status": "failed", "error": "broken"})))
-    version = _make_version(finished_plan)
-    assert json.loads((version / "manifest.json").read_text())["runs"][0]["error"] == "broken"
-    with pytest.raises(GroundlabError, match="1 failed runs"):
-        lab.publish(version.name, laboratory.results)
-
-
-def test_smoke_results_cannot_be_published(laboratory, rule_entry):
-    laboratory.commit()
-    plan = lab.plan("mediator", scale="smoke", results=laboratory.results)
-    version = _make_version(plan)
-    assert version.parent == laboratory.results / ".scratch"
-    with pytest.raises(GroundlabError, match="never published"):
-        lab.publish(version.name, laboratory.results)
-
-
 def test_an_experiment_that_stands_alone_is_a_version_but_never_the_reference(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "experiments": ["row"], "alone": True}], scale="quick")
     laboratory.commit()
@@ -136,9 +89,3 @@ def test_an_experiment_that_stands_alone_is_a_version_but_never_the_reference(la
     assert json.loads((version / "manifest.json").read_text())["alone"] == ["row"]
     with pytest.raises(GroundlabError, match="holds the experiment row alone"):
         lab.publish(version.name, laboratory.results)
-
-
-def test_an_unknown_version_is_answered_with_the_nearest(finished_plan, laboratory):
-    version = _make_version(finished_plan)
-    with pytest.raises(GroundlabError, match=f"did you mean '{version.name}'"):
-        lab.publish(version.name[:-1], laboratory.results)

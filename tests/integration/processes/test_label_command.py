@@ -159,9 +159,8 @@ def test_one_folder_holds_one_labelling(groundlab, data, tmp_path):
 def test_rules_label_without_any_model(groundlab, data, tmp_path, form):
     size = ("--set", "pairs=40", "--error", "0.2") if form == "preferences" else ("--set", "rounds=2")
     more = ("--set", "train.network=small") if form == "preferences" else ()
-    code, said, _ = groundlab(
-        "label", form, "--maker", "scripted", "--dataset", data.folder, "--out", tmp_path / "out", *size, *more
-    )
+    where = ("--dataset", data.folder, "--out", tmp_path / "out")
+    code, said, _ = groundlab("label", form, "--maker", "scripted", *where, *size, *more)
     assert code == 0 and "nobody is paid" in said and not (tmp_path / "out" / "ledger.jsonl").exists()
 
 

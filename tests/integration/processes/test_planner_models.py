@@ -19,8 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.import_utils import is_serve_available
 
-from groundlab.language.chat import Ledger, Sampling
-from groundlab.language.chat.local_client import Local
+from groundlab.language.chat import Ledger
 from groundlab.papers.mediator.planner import ATTEMPTS, REMINDER, perfect_reply
 
 WORLD = "SimpleDoorKey"
@@ -50,6 +49,17 @@ def evaluate(groundlab, tmp_path):
     return call
 
 
+@pytest.fixture
+def asked_of(evaluate, tmp_path):
+    """The same with the model of a server as planner, its replies kept in a ledger: asked_of(server, "l", ...)."""
+
+    def call(server: serving.ChatServer, ledger: str = "l", *more: object) -> list[dict]:
+        named = ("--planner", "openai", "--model", "m", "--ledger", tmp_path / ledger)
+        return evaluate(*named, "--base-url", server.base_url, *more)
+
+    return call
+
+
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """Byte pairs of the six texts and replies; its chat template writes the last message only."""
     tokenizer = Tokenizer(models.BPE())
@@ -58,12 +68,8 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<pad>", "</s>"], initial_alphabet=alphabet)
     tokenizer.train_from_iterator([*TEXTS, *(perfect_reply(WORLD, text) for text in TEXTS)], trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        eos_token="</s>",
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "model_input_names": ["input_ids", "attention_mask"]}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
     fast.chat_template = "{{ messages[-1]['content'] }}"
     return fast
 
@@ -101,17 +107,9 @@ def tiny(tmp_path_factory) -> Path:
     """The folder of a model that plans as the tables do."""
     folder = tmp_path_factory.mktemp("models") / "tiny-planner"
     tokenizer = make_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-    )
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **sizes, **ends)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = LlamaForCausalLM(config)
@@ -119,12 +117,6 @@ def tiny(tmp_path_factory) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def test_the_tiny_model_plans_as_the_tables_do(tiny):
-    local = Local(str(tiny))
-    for text in TEXTS:
-        assert local.reply([{"role": "user", "content": text}], Sampling()) == perfect_reply(WORLD, text)
 
 
 def test_a_model_in_this_process_gives_the_scripted_planners_episodes(tiny, evaluate, tmp_path):
@@ -182,12 +174,10 @@ def test_a_real_server_gives_the_scripted_planners_episodes_and_is_paid_once(
     assert f"{account.prompt_tokens:,}" in groundlab("ledger", ledger)[1]
 
 
-def test_every_request_carries_the_whole_question(evaluate, tmp_path):
+def test_every_request_carries_the_whole_question(evaluate, asked_of):
     """Servers keep no state: the task and its examples come with every text."""
     with serving.ChatServer(serving.rule(lambda text: perfect_reply(WORLD, text))) as server:
-        served = evaluate(
-            "--planner", "openai", "--model", "m", "--ledger", tmp_path / "l", "--base-url", server.base_url
-        )
+        served = asked_of(server)
         bodies = [request.body for request in server.requests]
     assert served == evaluate()
     assert len({body["messages"][1]["content"] for body in bodies}) == len(bodies)
@@ -195,11 +185,9 @@ def test_every_request_carries_the_whole_question(evaluate, tmp_path):
     assert all((body["temperature"], body["max_tokens"]) == (0.0, 128) for body in bodies)
 
 
-def test_an_illegal_plan_is_corrected_twice_and_then_the_agent_explores(evaluate, tmp_path):
+def test_an_illegal_plan_is_corrected_twice_and_then_the_agent_explores(asked_of):
     with serving.ChatServer(serving.answer("I would open the door.")) as server:
-        served = evaluate(
-            "--planner", "openai", "--model", "m", "--ledger", tmp_path / "l", "--base-url", server.base_url
-        )
+        served = asked_of(server)
         conversations = [request.body["messages"] for request in server.requests]
     texts = {conversation[1]["content"] for conversation in conversations}
     assert len(conversations) == ATTEMPTS * len(texts)
@@ -207,20 +195,16 @@ def test_an_illegal_plan_is_corrected_twice_and_then_the_agent_explores(evaluate
     assert [message["role"] for message in longest] == ["system", "user", *["assistant", "user"] * (ATTEMPTS - 1)]
     assert longest[2]["content"] == "I would open the door." and longest[3]["content"].startswith(REMINDER)
     with serving.ChatServer(serving.answer("action: {explore}.")) as server:
-        explored = evaluate(
-            "--planner", "openai", "--model", "m", "--ledger", tmp_path / "e", "--base-url", server.base_url
-        )
+        explored = asked_of(server, "e")
     assert served == explored
 
 
-def test_a_corrected_plan_counts(evaluate, tmp_path):
+def test_a_corrected_plan_counts(evaluate, asked_of):
     def second_time(text: str) -> str:
         return perfect_reply(WORLD, text.removeprefix(REMINDER + "\n")) if text.startswith(REMINDER) else "Well."
 
     with serving.ChatServer(serving.rule(second_time)) as server:
-        served = evaluate(
-            "--planner", "openai", "--model", "m", "--ledger", tmp_path / "l", "--base-url", server.base_url
-        )
+        served = asked_of(server)
     assert served == evaluate()
 
 
@@ -239,16 +223,13 @@ def test_a_server_that_stays_broken_ends_the_evaluation_in_one_line_and_it_goes_
     assert len(set(questions)) == len(questions) <= len(TEXTS) - 2
 
 
-def test_where_it_is_asked_for_a_broken_server_means_the_fallback(evaluate, caplog, tmp_path):
-    asked = ("--planner", "openai", "--model", "m", "--ledger", tmp_path / "l", "--set", "chat.unanswered=fallback")
+def test_where_it_is_asked_for_a_broken_server_means_the_fallback(asked_of, caplog, tmp_path):
+    two = ("--layouts", "0-1")
     with serving.ChatServer(serving.status(400)) as server:
-        served = evaluate(*asked, "--base-url", server.base_url, "--layouts", "0-1")
+        served = asked_of(server, "l", *two, "--set", "chat.unanswered=fallback")
     with serving.ChatServer(serving.answer("action: {explore}.")) as server:
-        explored = evaluate(
-            "--planner", "openai", "--model", "m", "--ledger", tmp_path / "e", "--base-url", server.base_url,
-            "--layouts", "0-1",
-        )  # fmt: skip
-    assert served == explored and "the plan is to explore" in caplog.text
+        assert served == asked_of(server, "e", *two)
+    assert "the plan is to explore" in caplog.text
     assert not (tmp_path / "l").exists()  # a fallback is no reply
 
 

@@ -1,9 +1,12 @@
 """Damage to run folders: a stopped run says in one line what to delete, a finished one is run again; equal bytes after.
 
-What is damaged: checkpoints, metrics, config, manifest, lock; and each record of a finished run.
+What is damaged: checkpoints, metrics, config, manifest, lock; each record of a finished run; and any file at random, in
+120 made-up cases, of which the variable GROUNDLAB_CASES sets more (half of them).
 """
 
 import json
+import os
+import random
 import re
 import shutil
 from pathlib import Path
@@ -14,6 +17,7 @@ from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import run_folder
 
+CASES = int(os.environ.get("GROUNDLAB_CASES", "60"))
 BINARY = b"\x89PNG\r\n\xff\xfe\x00" * 9
 
 
@@ -106,11 +110,14 @@ HARMLESS = {
 }
 
 
-def advice(line: str) -> Path:
-    """The path that an error line says to delete."""
+def follow_advice(line: str, folder: Path) -> Path:
+    """Delete what an error line says, inside the folder; returns it."""
     found = re.search(r"checkpoint (\S+) is corrupt; delete that folder|delete (\S+) and", line)
-    assert found, line
-    return Path(found[1] or found[2])
+    assert found and "\n" not in line and len(line) < 500, line
+    place = Path(found[1] or found[2])
+    assert place.is_relative_to(folder), line
+    shutil.rmtree(place)
+    return place
 
 
 @pytest.mark.parametrize("damage", FATAL)
@@ -122,11 +129,8 @@ def test_damage_to_a_stopped_run_is_one_line_and_its_advice_gives_equal_bytes(
     FATAL[damage](folder)
     with pytest.raises(GroundlabError) as error:
         laboratory.run(folder)
-    line = str(error.value)
-    assert str(folder) in line and "\n" not in line and len(line) < 500
-    place = advice(line)
-    assert place.is_relative_to(folder)
-    shutil.rmtree(place)
+    assert str(folder) in str(error.value)
+    follow_advice(str(error.value), folder)
     laboratory.run(folder)
     assert records(folder) == records(finished)
 
@@ -166,11 +170,11 @@ def test_a_finished_run_with_a_damaged_manifest_says_what_to_delete(damage, labo
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     ANY_FILE[damage](folder / "manifest.json")
-    for look in (run_folder.status_of, laboratory.run):
-        with pytest.raises(GroundlabError, match=r"manifest\.json") as error:
-            look(folder)
-        assert advice(str(error.value)) == folder and len(str(error.value)) < 500
-    shutil.rmtree(folder)
+    with pytest.raises(GroundlabError, match=r"manifest\.json") as error:
+        laboratory.run(folder)
+    with pytest.raises(GroundlabError, match=re.escape(str(error.value))):
+        run_folder.status_of(folder)
+    assert follow_advice(str(error.value), folder) == folder
     laboratory.run(folder)
     assert records(folder) == records(finished)
 
@@ -210,3 +214,42 @@ def test_a_file_is_hashed_once_while_it_stays_as_it_is(finished, monkeypatch):
     for _ in range(5):
         assert run_folder.status_of(finished) == "finished"
     assert len(counted) <= len(seals.RECORDS)
+
+
+def hurt(folder: Path, rng: random.Random) -> str:
+    """Do something to one file of a run; returns what."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name not in (".lock", "log.txt"))
+    file = rng.choice(files)
+    content = file.read_bytes()
+    place = rng.randrange(len(content))
+    acts = {
+        "a bit flips": lambda: content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :],
+        "it is cut": lambda: content[:place],
+        "bytes are zero": lambda: content[:place] + bytes(len(content) - place),
+        "bytes come in": lambda: content[:place] + rng.randbytes(5) + content[place:],
+        "a part comes twice": lambda: content + content[place:],
+        "it is of another file": lambda: rng.choice(files).read_bytes(),
+    }
+    act = rng.choice(sorted(acts))
+    file.write_bytes(acts[act]())
+    return f"{file.relative_to(folder)}: {act} at {place}"
+
+
+@pytest.mark.parametrize("which", ["stopped", "finished"])
+def test_random_damage_never_changes_a_result(which, laboratory, finished, records, tmp_path, request):
+    source, told = request.getfixturevalue(which), 0
+    for seed in range(CASES):
+        folder, rng = tmp_path / str(seed), random.Random(seed)
+        shutil.copytree(source, folder)
+        what = hurt(folder, rng)
+        for _ in range(3):  # the advice, once or for each file that it names
+            try:
+                laboratory.run(folder)
+                break
+            except GroundlabError as error:
+                told += 1
+                follow_advice(str(error), folder)
+        assert records(folder) == records(finished), (seed, what)
+        assert run_folder.status_of(folder) == "finished", (seed, what)
+        assert storage.read_json(folder / "manifest.json")["records"], (seed, what)
+    assert told > CASES // 20

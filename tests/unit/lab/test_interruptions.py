@@ -50,10 +50,9 @@ def _an_evaluation_whose_compiler_is_cut_short(number: int) -> None:
 
 
 def test_a_library_that_a_stop_cuts_short_makes_no_failed_run(laboratory, tmp_path):
+    at = {"evaluation": lambda: _an_evaluation_whose_compiler_is_cut_short(signal.SIGTERM)}
     with pytest.raises(Unfinished):
-        laboratory.run(
-            tmp_path / "run", {"evaluation": lambda: _an_evaluation_whose_compiler_is_cut_short(signal.SIGTERM)}
-        )
+        laboratory.run(tmp_path / "run", at)
     assert run_folder.status_of(tmp_path / "run") == "unfinished"
 
 

@@ -20,9 +20,8 @@ from groundlab.learning import checkpoints
 from groundlab.pages import agents
 from groundlab.papers import registry
 
-SPEC = registry.resolve(
-    "mediator", "SimpleDoorKey", 0, {"iterations": 1, "trajectories": 1, "epochs": 1, "layouts": "0-1"}
-)
+SMALL = {"iterations": 1, "trajectories": 1, "epochs": 1, "layouts": "0-1"}
+SPEC = registry.resolve("mediator", "SimpleDoorKey", 0, SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +63,10 @@ def test_large_weights_are_halved_without_their_value_head_and_still_load(traine
     monkeypatch.setattr(run_copy, "FULL_PRECISION_BYTES", 0)
     network = torch.nn.ModuleDict({"body": torch.nn.Linear(3, 2), "value_head": torch.nn.Linear(3, 1)})
     before = {name: values.clone() for name, values in network.state_dict().items()}
-    small = run_copy._small(
-        checkpoints.pack(network, torch.optim.Adam(network.parameters()), {})["network.safetensors"]
-    )
-    assert {name: values.dtype for name, values in load(small).items()} == {
-        "body.weight": np.float16,
-        "body.bias": np.float16,
-    }
+    files = checkpoints.pack(network, torch.optim.Adam(network.parameters()), {})
+    small = run_copy._small(files["network.safetensors"])
+    kinds = {name: values.dtype for name, values in load(small).items()}
+    assert kinds == {"body.weight": np.float16, "body.bias": np.float16}
     torch.nn.init.zeros_(network["body"].weight)
     checkpoints.unpack({"network.safetensors": small, "facts.json": b"{}"}, network)
     for name, values in network.state_dict().items():

@@ -21,16 +21,9 @@ def clock(monkeypatch):
 
 
 def runs(count: int, seconds: float) -> list[PlannedRun]:
-    return [
-        PlannedRun(
-            RunSpec(method="always", world="SimpleDoorKey", seed=seed, settings={}),
-            "mediator",
-            f"{seed:016d}",
-            Estimate(seconds=seconds, megabytes=1),
-            "new",
-        )
-        for seed in range(count)
-    ]
+    cost = Estimate(seconds=seconds, megabytes=1)
+    specs = [RunSpec(method="always", world="SimpleDoorKey", seed=seed, settings={}) for seed in range(count)]
+    return [PlannedRun(spec, "mediator", f"{spec.seed:016d}", cost, "new") for spec in specs]
 
 
 def test_before_anything_is_measured_the_time_left_is_that_of_the_plan(clock):
@@ -72,9 +65,7 @@ def test_what_a_resumed_run_had_done_before_makes_nothing_look_faster(estimated,
         clock.now = now
         view.progressed(run, Progress(step=step, total=100, figures={}))
     left = float(view.time_left().partition(" min")[0])
-    assert (2 if estimated else 11) <= left <= 12, (
-        "seven steps of 100 s each; some trust in the plan where there is one"
-    )
+    assert (2 if estimated else 11) <= left <= 12, "seven steps of 100 s each; some trust in a plan where there is one"
 
 
 def test_in_a_terminal_an_error_keeps_its_brackets(monkeypatch):

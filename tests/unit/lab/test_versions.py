@@ -58,6 +58,13 @@ def assemble(plan: Plan) -> Path:
     return versions.finish_version(plan, folder, {}, "groundlab reproduce")
 
 
+def clean(version: Path, **facts) -> Path:
+    """Say that a version is of committed code, or something else of it, and seal it again."""
+    new = {**manifests.read_version(version), "git": CLEAN, **facts}
+    storage.write_json(version / "manifest.json", seals.sealed(new))
+    return version
+
+
 def contents(version: Path) -> dict[str, bytes]:
     """Every file of the runs of a version."""
     return {str(file.relative_to(version)): file.read_bytes() for file in version.glob("*/runs/*/*")}
@@ -117,23 +124,52 @@ def test_a_damaged_run_of_the_store_is_neither_collected_nor_counted_as_finished
     assert [run["status"] for run in manifest["runs"]] == ["finished", "missing", "finished"]
 
 
-def test_a_damaged_version_is_not_published(plan):
-    version = assemble(plan)
-    facts = {**manifests.read_version(version), "git": CLEAN}
-    storage.write_json(version / "manifest.json", seals.sealed(facts))
-    hurt(version)
-    with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
-        versions.publish(version.name, plan.results)
-    assert not (plan.results / "reference.json").exists()
+def _of_a_failed_run(plan: Plan) -> Path:
+    file = plan.folder_of(plan.runs[0]) / "manifest.json"
+    storage.write_json(file, seals.sealed({**storage.read_json(file), "status": "failed", "error": "broken"}))
+    version = clean(assemble(plan))
+    assert manifests.read_version(version)["runs"][0]["error"] == "broken"
+    return version
+
+
+def _damaged(plan: Plan) -> Path:
+    return hurt(clean(assemble(plan))).parents[3]
+
+
+def _changed(**facts):
+    return lambda plan: clean(assemble(dataclasses.replace(plan, **facts)))
+
+
+REFUSED = {
+    "damaged": (_damaged, r"evaluation\.json has changed"),
+    "with a failed run": (_of_a_failed_run, "1 failed runs"),
+    "a smoke result": (_changed(scale="smoke"), "never published"),
+    "of an experiment alone": (_changed(alone=("row",)), "holds the experiment row alone"),
+    "of some methods": (_changed(part=True), "holds a part of its paper"),
+    "of uncommitted code": (lambda plan: clean(assemble(plan), git={**CLEAN, "dirty": True}), "uncommitted code"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_whole_version_is_not_published(what, plan):
+    make, reason = REFUSED[what]
+    with pytest.raises(GroundlabError, match=reason):
+        versions.publish(make(plan).name, plan.results)
+    assert not list(plan.results.rglob("reference.json"))
+
+
+def test_publishing_names_the_version_per_paper_and_scale_and_an_unknown_one_is_answered_with_the_nearest(plan):
+    version = clean(assemble(plan))
+    assert storage.read_json(versions.publish(version.name, plan.results)) == {"mediator": {"quick": version.name}}
+    with pytest.raises(GroundlabError, match=f"did you mean '{version.name}'"):
+        versions.publish(version.name[:-1], plan.results)
 
 
 def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     """Whatever the version's own commit says."""
     file = plan.folder_of(plan.runs[1]) / "manifest.json"
     storage.write_json(file, seals.sealed({**storage.read_json(file), "git": {**CLEAN, "dirty": True}}))
-    version = assemble(plan)
-    facts = {**manifests.read_version(version), "git": CLEAN}
-    storage.write_json(version / "manifest.json", seals.sealed(facts))
+    version = clean(assemble(plan))
     with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
         versions.publish(version.name, plan.results)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": version.name}})
@@ -150,16 +186,6 @@ def test_a_run_names_the_rules_of_every_paper_and_the_commit_that_holds_them(pla
         for paper, digest in digests.items():
             show = ["git", "-C", str(root), "show", f"{facts['commit']}:configs/{paper}/claims.yaml"]
             assert storage.digest_bytes(subprocess.run(show, check=True, capture_output=True).stdout) == digest
-
-
-@pytest.mark.parametrize("home", ["results", "results/.scratch"])
-def test_a_version_of_some_methods_is_not_published(home, plan):
-    version = assemble(dataclasses.replace(plan, part=True))
-    facts = {**manifests.read_version(version), "git": CLEAN}
-    storage.write_json(version / "manifest.json", seals.sealed(facts))
-    with pytest.raises(GroundlabError, match="holds a part of its paper"):
-        versions.publish(version.name, plan.results.parent / home)
-    assert not list(plan.results.rglob("reference.json"))
 
 
 def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
@@ -371,9 +397,7 @@ def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, cap
         code, _, error = groundlab(*words)
         assert code == 2 and f"{version / name} " in error and error.count("\n") == 1
     with pytest.raises(GroundlabError, match=name):
-        facts = {**manifests.read_version(version), "git": CLEAN}
-        storage.write_json(version / "manifest.json", seals.sealed(facts))
-        versions.publish(version.name, plan.results)
+        versions.publish(clean(version).name, plan.results)
 
 
 def test_a_page_that_was_added_is_noticed_and_seals_can_be_made_anew(plan):
@@ -386,9 +410,7 @@ def test_a_page_that_was_added_is_noticed_and_seals_can_be_made_anew(plan):
 
 @pytest.mark.parametrize("content", ["[]", '{"mediator": []}', '{"mediator": {"quick": 3}}', "{"])
 def test_a_damaged_list_of_published_versions_is_one_line(content, plan):
-    version = assemble(plan)
-    facts = {**manifests.read_version(version), "git": CLEAN}
-    storage.write_json(version / "manifest.json", seals.sealed(facts))
+    version = clean(assemble(plan))
     (plan.results / "reference.json").write_text(content)
     with pytest.raises(GroundlabError, match=r"reference\.json"):
         versions.publish(version.name, plan.results)

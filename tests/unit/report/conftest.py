@@ -1,5 +1,6 @@
 """Stored runs made up for these tests: the files that methods and the laboratory write, with chosen numbers."""
 
+import shutil
 from pathlib import Path
 
 import made_up
@@ -23,11 +24,8 @@ def row(layout: int, steps: int, success: bool, interactions: int) -> dict:
 
 def evaluation(policy: str, rows: list[dict]) -> dict:
     names = [name for name in rows[0] if name != "layout"]
-    return {
-        "policy": policy,
-        "mean": {name: float(np.mean([each[name] for each in rows])) for name in names},
-        "rows": rows,
-    }
+    mean = {name: float(np.mean([each[name] for each in rows])) for name in names}
+    return {"policy": policy, "mean": mean, "rows": rows}
 
 
 def store_run(
@@ -53,10 +51,8 @@ def store_run(
 def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:
     """A rule that asks so often in every episode and takes 30 steps, or fails after 100."""
     rows = [row(layout, 100 if layout in fails else 30, layout not in fails, interactions) for layout in range(100)]
-    stored = [evaluation("rule", rows)]
-    return store_run(
-        folder, method, world, seed, stored, [{"iteration": 1}], {**HEAD, "plans": plans, "probability": 0.5}
-    )
+    settings = {**HEAD, "plans": plans, "probability": 0.5}
+    return store_run(folder, method, world, seed, [evaluation("rule", rows)], [{"iteration": 1}], settings)
 
 
 def store_trained(folder: Path, world: str, seed: int, iterations: int = 20) -> Path:
@@ -83,22 +79,28 @@ def coarse():
         yield
 
 
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory) -> Path:
+    """A small results folder at scale quick to read: two worlds, rules, five trained seeds; once the planner errs."""
+    return write_results(tmp_path_factory.mktemp("stored"))
+
+
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """A small results folder at scale quick: two worlds, rules and five trained seeds; once the planner errs."""
-    return write_results(tmp_path)
+def results(stored: Path, tmp_path: Path) -> Path:
+    """A copy of it to change."""
+    return shutil.copytree(stored, tmp_path / stored.name)
+
+
+@pytest.fixture(scope="session")
+def reviewed(stored: Path, tmp_path_factory) -> Review:
+    """The review of a copy, for tests that only read it."""
+    return review(shutil.copytree(stored, tmp_path_factory.mktemp("reviewed") / stored.name))
 
 
 @pytest.fixture(scope="module")
-def reviewed(tmp_path_factory) -> Review:
-    """The review of such a folder, made once, for tests that only read it."""
-    return review(write_results(tmp_path_factory.mktemp("reviewed")))
-
-
-@pytest.fixture(scope="module")
-def published_results(tmp_path_factory) -> Path:
+def published_results(stored: Path, tmp_path_factory) -> Path:
     """A results folder with one such version, judged and published at quick, without its pages."""
-    version = write_results(tmp_path_factory.mktemp("published"))
+    version = shutil.copytree(stored, tmp_path_factory.mktemp("published") / stored.name)
     storage.write_json(version / "claims.json", [each.as_json() for each in judge(version, "mediator")])
     storage.write_json(version.parent / "reference.json", {"mediator": {"quick": version.name}})
     return version.parent

@@ -40,28 +40,12 @@ Record = dict[str, Any]
 Made = tuple[list[Record], list[Record]]  # evaluations, metrics
 Random = np.random.Generator
 
-MANIFEST: Record = {
-    "status": "finished",
-    "error": None,
-    "inputs": {},
-    "git": {"commit": None, "dirty": False},
-    "python": "3.12.0",
-    "platform": "Linux",
-    "packages": {},
-    "hardware": {},
-    "wall_seconds": 2.5,
-    "cpu_seconds": 2.0,
-    "peak_memory_mib": 100.0,
-    "history": [],
-}
-VERSION: Record = {
-    "command": "groundlab reproduce",
-    "created": "2026-01-01T00:00:00+00:00",
-    "alone": [],
-    "plan_digest": "0" * 64,
-    "inputs": {},
-    **{key: MANIFEST[key] for key in ("git", "python", "platform", "packages", "hardware")},
-}
+MACHINE: Record = {"git": {"commit": None, "dirty": False}, "python": "3.12.0", "platform": "Linux", "packages": {}}
+MACHINE |= {"hardware": {}, "inputs": {}}
+MANIFEST: Record = {"status": "finished", "error": None, "history": [], **MACHINE}
+MANIFEST |= {"wall_seconds": 2.5, "cpu_seconds": 2.0, "peak_memory_mib": 100.0}
+VERSION: Record = {"command": "groundlab reproduce", "created": "2026-01-01T00:00:00+00:00", "alone": [], **MACHINE}
+VERSION |= {"plan_digest": "0" * 64}
 
 
 def write_version(plan: Any, folder: Path) -> Path:
@@ -261,9 +245,8 @@ def _tuned(*figures: str) -> Callable[[Record, Random], Made]:
         metrics = []
         for update, first in _frames(spec):
             if template and not heads:
-                first["probe"] = (
-                    rng.dirichlet(np.ones(spec["settings"]["action_space"]), PROBES[template]).ravel().tolist()
-                )
+                actions = np.ones(spec["settings"]["action_space"])
+                first["probe"] = rng.dirichlet(actions, PROBES[template]).ravel().tolist()
             metrics.append({**first, **ended(rng, update), **numbers(rng, *figures)})
         return _glam_evaluations(spec, rng), metrics
 
@@ -278,9 +261,8 @@ def _zero_shot(spec: Record, rng: Random) -> Made:
 
 
 def _turns(spec: Record, rng: Random) -> Made:
-    return played_once(
-        [evaluation("turns", [{"layout": k, "success": bool(rng.random() < 0.9)} for k in range(EPISODES)])]
-    )
+    rows = [{"layout": k, "success": bool(rng.random() < 0.9)} for k in range(EPISODES)]
+    return played_once([evaluation("turns", rows)])
 
 
 def _cloning(spec: Record, rng: Random) -> Made:
@@ -410,13 +392,10 @@ def _shaped(spec: Record, rng: Random) -> Made:
     return [evaluation(policy, each) for policy, each in rows.items()], metrics
 
 
+_RULES = ("hard-coded", "always", "random", "on-change", "nothing-changed", "new-object", "untrained")
 _ASKERS: dict[str, Callable[[Record, Random], Made]] = {
-    "mediator": _asking,
-    "never": _asking,
-    "rule-cloning": _taught,
-    **dict.fromkeys(
-        ("hard-coded", "always", "random", "on-change", "nothing-changed", "new-object", "untrained"), _rule
-    ),
+    **{"mediator": _asking, "never": _asking, "rule-cloning": _taught},
+    **dict.fromkeys(_RULES, _rule),
 }
 _METHODS: dict[str, Callable[[Record, Random], Made]] = {
     **dict.fromkeys(("glam", "npae", "npe", "npa", "aflan"), _LANGUAGE_MODEL),

@@ -10,7 +10,7 @@ from groundlab.report import statistics as s
 
 LEAST, REPEATS, LAYOUTS = 0.93, 1500, 50
 VARIANCE = {"seeds": (1.0, 0.0), "layouts": (0.0, 1.0), "both": (1.0, 1.0)}
-CASES = list(product((3, 5, 10), VARIANCE))
+CASES = list(product((3, 5), VARIANCE))  # with more seeds it is easier
 MEAN, EFFECT = 40.0, 7.0
 
 

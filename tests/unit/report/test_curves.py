@@ -1,6 +1,7 @@
 """How curves look: from their beginning, told apart by any eye, and labelled where they end."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -78,10 +79,6 @@ def test_no_figure_is_wider_than_its_text_can_be_read_on_a_page():
 
 
 def test_the_number_of_seeds_is_told_in_words():
-    class Some:
-        def __init__(self, count):
-            self.seeds = list(range(count))
-
-    assert seeds_in_words([Some(1)]) == "one seed"  # type: ignore[list-item]
-    assert seeds_in_words([Some(3), Some(3)]) == "3 seeds"  # type: ignore[list-item]
-    assert seeds_in_words([Some(5), Some(1)]) == "1 to 5 seeds"  # type: ignore[list-item]
+    one, three, five = (SimpleNamespace(seeds=list(range(count))) for count in (1, 3, 5))
+    told = [seeds_in_words(arms) for arms in ([one], [three, three], [five, one])]  # type: ignore[list-item]
+    assert told == ["one seed", "3 seeds", "1 to 5 seeds"]

@@ -49,10 +49,6 @@ def gone(name: str):
     return damage
 
 
-def flipped(content: bytes) -> bytes:
-    return content[:200] + bytes([content[200] ^ 1]) + content[201:]
-
-
 def facts(run: str = "", sealed: bool = False, **changes):
     """The manifest of a run, or of the version, with other facts, or without them (LOST). Sealed anew if asked."""
 
@@ -63,6 +59,13 @@ def facts(run: str = "", sealed: bool = False, **changes):
         file.write_text(json.dumps(seals.sealed(new) if sealed else new))
 
     return damage
+
+
+def sealed_as_they_are(home: Path) -> None:
+    """Seal runs and version again over whatever was done to them."""
+    for run in (RULE, TRAINED):
+        facts(run, sealed=True, records=seals.digests_of(home / run))(home)
+    made_up.seal_version(home)
 
 
 def link_to_itself(home: Path) -> None:
@@ -95,14 +98,10 @@ def a_folder(name: str):
     return damage
 
 
-NAN = '[{"policy": "rule", "mean": {}, "rows": [{"layout": 0, "steps": NaN, "success": NaN}]}]'
 DAMAGE = {
     # each record of a run
     "evaluation {}": text("evaluation.json", "{}"),
-    "evaluation []": text("evaluation.json", "[]"),
-    "evaluation NaN": text("evaluation.json", NAN),
     "evaluation cut": changed("evaluation.json", lambda content: content[:-30]),
-    "evaluation flipped": changed("evaluation.json", flipped),
     "evaluation missing": gone(f"{RULE}/evaluation.json"),
     "evaluation a folder": a_folder(f"{RULE}/evaluation.json"),
     "metrics half a last line": changed("metrics.jsonl", lambda content: content[:-20], TRAINED),
@@ -110,15 +109,12 @@ DAMAGE = {
     "metrics texts": text("metrics.jsonl", '"a"\n"b"\n', TRAINED),
     "metrics empty": text("metrics.jsonl", "", TRAINED),
     "metrics missing": gone(f"{TRAINED}/metrics.jsonl"),
-    "metrics flipped": changed("metrics.jsonl", flipped, TRAINED),
     "config seed abc": changed("config.yaml", lambda content: content.replace(b"seed: 0", b"seed: abc")),
     "config unknown method": changed("config.yaml", lambda content: content.replace(b"always", b"alwais")),
     "config settings null": text("config.yaml", "method: always\nworld: SimpleDoorKey\nseed: 0\nsettings: null\n"),
     "config binary": text("config.yaml", BINARY),
     "config no YAML": text("config.yaml", "a: ["),
-    "config missing": gone(f"{RULE}/config.yaml"),
     # the manifest of a run
-    "run's manifest []": text("manifest.json", "[]"),
     "run's manifest {}": text("manifest.json", "{}"),
     "run's manifest missing": gone(f"{RULE}/manifest.json"),
     "run's manifest with another number": facts(RULE, wall_seconds=0.1),
@@ -134,7 +130,7 @@ DAMAGE = {
     "run added": add_a_run,
     "run forgotten": forget_a_run,
     # the manifest of the version
-    **{f"manifest {name}": text("manifest.json", name, "") for name in ("{}", "[]", "", "NaN")},
+    **{f"manifest {name}": text("manifest.json", name, "") for name in ("{}", "")},
     "manifest binary": text("manifest.json", BINARY, ""),
     "manifest cut": changed("manifest.json", lambda content: content[: len(content) // 2], ""),
     "manifest of 100,000 brackets": text("manifest.json", "[" * 100_000, ""),
@@ -178,10 +174,6 @@ def test_review_of_a_damaged_version_is_one_line_and_exit_code_2(damage, damaged
     assert not (damaged / "claims.json").exists()
 
 
-def test_a_whole_version_is_judged(damaged, reviewed):
-    assert reviewed(damaged)[0] == 0
-
-
 @pytest.mark.parametrize("name", ["review.html", "claims.json"])
 def test_a_folder_in_the_place_of_a_page_is_one_line(name, damaged, reviewed):
     (damaged / name).mkdir()
@@ -220,11 +212,9 @@ SEALED_AS_IT_IS = {
 def test_records_that_were_sealed_broken_are_one_line_too(damage, damaged, reviewed):
     """Seals say that a file is as it was written, not that it is right: what cannot be read is still told."""
     SEALED_AS_IT_IS[damage](damaged)
-    for run in (RULE, TRAINED):
-        facts(run, sealed=True, records=seals.digests_of(damaged / run))(damaged)
-    made_up.seal_version(damaged)
+    sealed_as_they_are(damaged)
     code, _, error = reviewed(damaged)
-    readable = damage in ("metrics half a last line", "metrics empty", "metrics flipped")
+    readable = damage in ("metrics half a last line", "metrics empty")
     assert code == 0 if readable else (code, error.count("\n")) == (2, 1)
 
 
@@ -267,9 +257,7 @@ NONSENSE = {
 def test_what_no_run_measures_is_refused_by_name_although_it_is_sealed(damage, damaged, reviewed):
     act, reason = NONSENSE[damage]
     act(damaged)
-    for run in (RULE, TRAINED):
-        facts(run, sealed=True, records=seals.digests_of(damaged / run))(damaged)
-    made_up.seal_version(damaged)
+    sealed_as_they_are(damaged)
     code, _, error = reviewed(damaged)
     assert (code, error.count("\n")) == (2, 1)
     assert reason in error and "is not what a run writes" in error and "delete its folder" in error

@@ -1,27 +1,26 @@
 """Tables and figures: what they hold, that equal data gives equal bytes, and that nothing empty is drawn."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
 
+import made_up
 import pandas as pd
 import pytest
+import yaml
 
-from groundlab.core.errors import GroundlabError
+from groundlab.papers.mediator import arms
 from groundlab.papers.mediator.arms import all_selectors
+from groundlab.papers.mediator.exhibits import curves, table1, tradeoff
+from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import draw, draw_all, exhibits
 from groundlab.report.records import load
 
 MEDIATOR = [id for id, exhibit in exhibits().items() if exhibit.paper == "mediator"]
-
-
-def test_every_exhibit_of_complete_results_is_drawn(results):
-    drawn = draw_all(results, "mediator")
-    assert [each.exhibit.id for each in drawn] == MEDIATOR
-    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
 
 
 @pytest.mark.integration
@@ -49,24 +48,11 @@ def test_while_a_version_is_put_together_what_was_drawn_stands_and_later_it_is_d
     assert draw("mediator-table1", whole).path("csv").read_text() != "an earlier page's"
 
 
-def test_a_figure_without_its_runs_is_skipped_with_the_reason(results):
-    for place in results.glob("mediator/runs/mediator-*"):
-        shutil.rmtree(place)
-    drawn = draw("mediator-curves", results)
-    assert not drawn.paths and "needs runs of mediator" in drawn.skipped
-    assert not (results / "mediator" / "figures").exists()
-
-
 def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
     alone = draw("mediator-table1", results).path("csv").read_bytes()
     shutil.copytree(results / "mediator" / "runs", results / "glam" / "runs")
     assert load(results).papers == ["glam", "mediator"]
     assert draw("mediator-table1", results).path("csv").read_bytes() == alone
-
-
-def test_an_unknown_figure_suggests_the_nearest(results):
-    with pytest.raises(GroundlabError, match="did you mean 'mediator-curves'"):
-        draw("mediator-curve", results)
 
 
 def test_table_1_holds_full_precision_in_csv_and_the_published_value_beside_ours(results):
@@ -83,8 +69,8 @@ def test_table_1_holds_full_precision_in_csv_and_the_published_value_beside_ours
     assert "30.00 [30.00, 30.00] | 25.78 ✗" in line and "100 % [96.3, 100] | 100 % ✓" in line
 
 
-def test_every_claim_of_table_1_has_its_row(results):
-    records = load(results)
+def test_every_claim_of_table_1_has_its_row(stored):
+    records = load(stored)
     rows = {
         str(each)
         for world in ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
@@ -92,3 +78,39 @@ def test_every_claim_of_table_1_has_its_row(results):
     }
     claims = [each for each in load_claims() if each.locus.startswith("Table 1,") and each.not_run is None]
     assert claims and {str(each.select) for each in claims} <= rows
+
+
+def test_the_usual_settings_that_exhibits_name_are_the_defaults():
+    assert Fidelity().model_dump(mode="json") == arms.QUIRKS
+
+
+def test_table_1_says_that_three_trainings_cannot_tell_and_what_each_of_its_signs_means(results):
+    for place in results.glob("mediator/runs/mediator-*-s[34]-*"):
+        shutil.rmtree(place)
+    lines = draw("mediator-table1", results).path("md").read_text().splitlines()
+    rows, notes = ([line for line in lines if line.startswith(start)] for start in ("|", "- "))
+    assert any("| ours, sampled |" in row and "| 4.24 ? |" in row for row in rows)
+    shown = {sign for row in rows for sign in re.findall(r"[0-9%] (\S) \|", row)}
+    assert shown == {"✓", "?", "✗"} and shown <= {*next(note for note in notes if "is met" in note)}
+
+
+def test_an_agent_that_no_figure_knows_has_a_row_a_line_and_a_point_of_its_own(results):
+    (always,) = results.glob("mediator/runs/always-SimpleDoorKey-*")
+    place = shutil.copytree(always, always.with_name("wise"))
+    spec = yaml.safe_load((place / "config.yaml").read_text())
+    spec["settings"]["epsilon"] = 0.2
+    (place / "config.yaml").write_text(yaml.safe_dump(spec))
+    named = {"arm": "wise", "arm_label": "asks wisely"}
+    made_up.change_rows(place, lambda row: {"success": row["layout"] % 4 > 0}, **named)
+    records = load(results)
+    (line,) = [each for each in table1(records).readable.to_dict("records") if each["method"] == "asks wisely"]
+    assert line["success"].startswith("75 %") and line["world"] == "SimpleDoorKey"
+    for figure in (curves(records), tradeoff(records)):
+        shown = {text.get_text(): handle for text, handle in zip(*_legend(figure), strict=True)}
+        assert shown["asks wisely"].get_color() not in {style.colour for style in arms.STYLES.values()}
+        colours = [line.get_color() for axis in figure.axes for line in axis.get_lines()]
+        assert shown["asks wisely"].get_color() in colours
+
+
+def _legend(figure):
+    return figure.legends[0].get_texts(), figure.legends[0].get_lines()

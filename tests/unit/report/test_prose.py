@@ -45,11 +45,7 @@ def told(root: Path, text: str) -> list[str]:
         ("NPAE reaches 57.8 % [41, 70].", "full/sizes[NPAE]", []),
         ("NPAE reaches 12,288.", "full/sizes[NPAE]", ["12,288"]),
         ("After 12,288 frames, 12288 in short.", "full/sizes", []),
-        (
-            "See [there](a-7.md), `9 %`, Fig. 3, quirk Q4, Table 12 of 2026-11-23 and E4.",
-            "full/a-claim",
-            [],
-        ),
+        ("See [there](a-7.md), `9 %`, Fig. 3, quirk Q4, Table 12 of 2026-11-23 and E4.", "full/a-claim", []),
     ],
 )
 def test_every_number_of_a_paragraph_is_one_of_its_sources(sentence, sources, wrong, root):

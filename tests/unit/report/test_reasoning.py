@@ -11,22 +11,15 @@ import pytest
 from groundlab.papers.reasoning import arms, figures, tables, thought_figures
 from groundlab.papers.reasoning.tables import cells
 from groundlab.report.claims import Claim
-from groundlab.report.exhibits import draw_all, exhibits
+from groundlab.report.exhibits import draw_all
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
 
 WORLD, HELD_OUT = "Reasoning-GoTo-v0", "Reasoning-GoToTest-v0"
 DROPPED = ("drop_unfinished/yes", "unfinished episodes dropped")
-USUAL = {
-    "num_dists": 0,
-    "estimator": "nested",
-    "episodes": "continuing",
-    "max_new_tokens": 16,
-    "context_window": 2,
-    "iterations": 40,
-    "fidelity": {"drop_unfinished": False, "dropout": False},
-}
+USUAL = {"num_dists": 0, "estimator": "nested", "episodes": "continuing", "max_new_tokens": 16, "context_window": 2}
+USUAL |= {"iterations": 40, "fidelity": {"drop_unfinished": False, "dropout": False}}
 
 
 def rows(rate: float, invalid: int = 0, layouts: int = 50) -> list[dict]:
@@ -175,9 +168,7 @@ def test_agents_trained_in_another_world_have_rows_and_a_row_of_panels_of_their_
     assert table["0", "Pickup", "answers at once, trained"]["success"].startswith("50 %")
     assert table["0", "Pickup", "answers at once, trained"]["report's success"] == "100 %, 100 %"
     assert table["0", "Pickup", "answers at once, untuned"]["success"].startswith("10 %")
-    assert table["0", "GoTo", "answers at once, trained"]["success"].startswith("96 %"), (
-        "the first world stays as it was"
-    )
+    assert table["0", "GoTo", "answers at once, trained"]["success"].startswith("96 %"), "the first world as it was"
     drawn = figures.curves(records)
     assert len(drawn.axes) == 6 and drawn.axes[3].get_ylabel().startswith("Pickup: ")
 
@@ -230,10 +221,8 @@ def test_counting_is_fair_to_an_agent_whose_episodes_are_all_as_long(records):
 
 def test_a_study_holds_arms_that_differ_in_one_setting_and_share_all_others(records):
     (credit,) = arms.ESTIMATORS.groups(records)
-    assert [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit] == [
-        ("nested", "whole"),
-        ("bandit", "whole"),
-    ], "the main arm goes on over updates, and is no fair comparison"
+    told = [(arm.settings["estimator"], arm.settings["episodes"]) for arm in credit]
+    assert told == [("nested", "whole"), ("bandit", "whole")], "the main arm goes on over updates: no fair comparison"
     trained, untuned = arms.DISTRACTORS.groups(records)
     assert [arm.distractors for arm in trained] == [0, 3, 5] and [arm.distractors for arm in untuned] == [0, 3]
     assert arms.WINDOWS.groups(records) == []
@@ -280,15 +269,11 @@ def test_every_run_that_thinks_is_judged_by_both_rules(records):
 def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
     table = readable(thought_figures.swaps_table(records), "agent", "thoughts")
     trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
-    assert (
-        trained["left out"]["lost"] == "36 (36, 36, 36)"
-        and trained["from another episode's start"]["lost"] == "46 (46, 46, 46)"
-    )
+    other = trained["from another episode's start"]
+    assert (trained["left out"]["lost"], other["lost"]) == ("36 (36, 36, 36)", "46 (46, 46, 46)")
     assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
     untuned = table["thinks, untuned", "from another episode's start"]["actions changed"]
-    assert (untuned, trained["from another episode's start"]["actions changed"]) == ("0 %", "40 %"), (
-        "the first and the last test"
-    )
+    assert (untuned, other["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
 
 
 def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):
@@ -316,11 +301,7 @@ def test_replies_in_any_script_stay_one_row_of_the_table(folder):
     assert sum(line.startswith("|") for line in lines) == len(made.readable) + 2
 
 
-def test_all_exhibits_are_drawn_and_what_was_not_run_is_skipped_with_the_reason(folder, tmp_path):
-    drawn = draw_all(folder, "reasoning")
-    assert [each.exhibit.id for each in drawn] == [id for id, each in exhibits().items() if each.paper == "reasoning"]
-    assert not any(each.skipped for each in drawn)
-    assert all(path.stat().st_size > 200 for each in drawn for path in each.paths)
+def test_what_was_not_run_is_skipped_with_the_reason(tmp_path):
     bare = tmp_path / "0.1.0-smoke-20260101-abcdef1"
     store(bare, "direct", 0, {"sampled": 0.2}, iterations=2)
     skipped = {each.exhibit.id: each.skipped for each in draw_all(bare, "reasoning")}
@@ -374,42 +355,19 @@ def test_a_fall_is_how_far_the_last_test_lies_below_the_best_one(folder):
     assert judged.verdict == "cannot tell", "two seeds of three do not fall"
 
 
-@pytest.mark.parametrize(
-    ("direction", "verdict"),
-    [
-        ("not significantly higher", "ordering holds"),
-        ("not significantly lower", "not reproduced"),
-        ("not significantly different", "not reproduced"),
-    ],
-)
-def test_no_significant_gain_holds_as_an_ordering_where_a_loss_is_shown(folder, direction, verdict):
-    """What was shown to be lower is not "no difference found"."""
-    for seed in (3, 4):
-        store(folder, "direct", seed, {"sampled": 0.96})
-        store(folder, "reasoning", seed, {"sampled": 0.86})
-    sides = [
-        {"method": name, "world": WORLD, "policy": "sampled", "settings": {"iterations": 40}} for name in arms.UNTUNED
-    ]
-    assert judge_claim(ordering(*sides, direction), load(folder)).verdict == verdict
-
-
 def test_comparisons_of_several_worlds_are_all_judged_and_name_their_world(folder):
     store(folder, "direct-zero-shot", 0, {"sampled": 0.9}, world="Reasoning-Pickup-v0")
     store(folder, "reasoning-zero-shot", 0, {"sampled": 0.1}, world="Reasoning-Pickup-v0")
-    sides = {"of": "reasoning-zero-shot", "than": "direct-zero-shot"}
+
+    def side(method: str, world: str) -> dict:
+        return {"method": f"{method}-zero-shot", "world": world, "policy": "sampled", "settings": {"num_dists": 0}}
+
     given = [
-        {"metric": "success", "direction": "higher"}
-        | {
-            side: {"method": method, "world": world, "policy": "sampled", "settings": {"num_dists": 0}}
-            for side, method in sides.items()
-        }
+        {"metric": "success", "direction": "higher", "of": side("reasoning", world), "than": side("direct", world)}
         for world in ("Reasoning-Pickup-v0", WORLD)
     ]
     judged = judge_claim(ordering(given[0]["of"], given[0]["than"], "higher", "success", given[1]), load(folder))
-    assert judged.verdict == "not reproduced" and list(judged.by_metric.values()) == [
-        "not reproduced",
-        "ordering holds",
-    ]
+    assert (judged.verdict, *judged.by_metric.values()) == ("not reproduced", "not reproduced", "ordering holds")
     assert "success in Reasoning-Pickup-v0: thinking first untuned 10 %" in readable_row(judged)["here"]
     with pytest.raises(ValueError, match="calls two comparisons alike"):
         ordering(given[0]["of"], given[0]["than"], "higher", "success", given[0])

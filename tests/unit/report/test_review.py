@@ -13,6 +13,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.report import review
 from groundlab.report.front_page import (
     Published,
+    best_scale,
     between_markers,
     claims_page,
     misses_block,
@@ -152,12 +153,11 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("poorer", "richer"), [("quick", "full"), ("full", "quick")])
-def test_figures_are_those_of_the_version_with_most_verdicts(poorer, richer, results, tmp_path):
+def test_figures_are_those_of_the_version_with_most_verdicts(stored, tmp_path):
     versions = {scale: tmp_path / "results" / f"{scale}-v1" for scale in ("quick", "full")}
     for version in versions.values():
-        shutil.copytree(results, version)
-    for run in versions[poorer].glob("mediator/runs/mediator-RandomBoxKey-*"):
+        shutil.copytree(stored, version)
+    for run in versions["full"].glob("mediator/runs/mediator-RandomBoxKey-*"):
         shutil.rmtree(run)
     for version in versions.values():
         made_up.seal_version(version)
@@ -170,8 +170,15 @@ def test_figures_are_those_of_the_version_with_most_verdicts(poorer, richer, res
         scale: {path.name: path.read_bytes() for path in version.glob("mediator/figures/*.png")}
         for scale, version in versions.items()
     }
-    assert drawn[richer] and drawn[richer] != drawn[poorer]
-    assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.png")} == drawn[richer]
+    assert drawn["quick"] and drawn["quick"] != drawn["full"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.png")} == drawn["quick"]
+
+
+def test_the_scale_of_a_paper_is_that_with_most_verdicts_whichever_comes_first():
+    made = {"paper": ("reproduced", "not run at this scale"), "own": ("reproduced", "reproduced")}
+    told = [tuple({"kind": "paper", "verdict": each} for each in verdicts) for verdicts in made.values()]
+    fewer, more = (Published("mediator", scale, Path(), each) for scale, each in zip("ab", told, strict=True))
+    assert best_scale([fewer, more]) is best_scale([more, fewer]) is more
 
 
 def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):

@@ -37,9 +37,9 @@ def as_they_finish() -> list[dict]:
     return [episode(n % 4, n % 25 < 4, 20 if n % 25 < 4 else 90, KINDS[n % 4]) for n in range(400)]
 
 
-@pytest.fixture
-def played(tmp_path: Path) -> Path:
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
     for seed in range(3):
         made_up.store_run(
             folder, "worlds", "random", TRAIN, seed, {"random": of_every_kind(), "first-finished": as_they_finish()}
