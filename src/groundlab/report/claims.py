@@ -67,7 +67,7 @@ class Selector(Strict):
     """How it was played: one of its paper's `policies`."""
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
-    settings: dict[str, Any] = Field({})
+    settings: dict[str, Any] = Field(default={})
     when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
     averaged over all frames (the sample efficiency of docs/papers/glam-method.md#env-5-2); the ends of its training;
@@ -161,21 +161,21 @@ class Claim(Strict):
     kind: Kind = "paper"
     family: str = ""
     primary: bool = False
-    published: dict[str, Number] = Field({})
+    published: dict[str, Number] = Field(default={})
     """What the paper prints, or the later work; of `trials` the `mean` or the `first`."""
-    trials: dict[str, tuple[Number, ...]] = Field({})
+    trials: dict[str, tuple[Number, ...]] = Field(default={})
     """What the paper prints of each trial, of metrics that are judged by and of others."""
     episodes: int | None = None
     """How many episodes a published success rate is of: its own noise then counts in class `interval`."""
-    error_bar: dict[str, Number] = Field({})
+    error_bar: dict[str, Number] = Field(default={})
     """Half the height of the error bar that the paper draws on its published value; shown, never judged by."""
-    original: dict[str, Number] = Field({})
+    original: dict[str, Number] = Field(default={})
     """What the authors' released code gave when it was run again."""
     against: Literal["published", "original"] = "published"
     layouts: Literal["drawn", "fixed"] = "drawn"
     """fixed: the value that it is held against is of the very same test layouts, so only seeds vary."""
-    within: dict[str, Number] = Field({})
-    range: dict[str, tuple[Number, Number]] = Field({})
+    within: dict[str, Number] = Field(default={})
+    range: dict[str, tuple[Number, Number]] = Field(default={})
     failed_layouts: tuple[int, ...] | None = None
     """The test layouts that every seed fails on, and no others."""
     select: Selector | None = None

@@ -31,22 +31,22 @@ class Block(Strict):
     cpus: int = Field(default=1, ge=1)
     gpus: int = Field(default=1, ge=0)
     nv: bool | None = None
-    sbatch: Options = Field({})
+    sbatch: Options = Field(default={})
 
 
 class SlurmSettings(Block):
     """What a task asks of the cluster; `configs/slurm.yaml` explains each."""
 
     gpu_runs: Block = Block()
-    methods: dict[str, Block] = Field({})
+    methods: dict[str, Block] = Field(default={})
     pages: Block = Block()
     at_once: int = Field(default=256, ge=1)
     submit_at_most: int = Field(default=300, ge=1)
     pack_minutes: float = Field(default=10, ge=0, allow_inf_nan=False)
     image: Path | None = None
     runtime: Literal["apptainer", "singularity"] = "apptainer"
-    bind: list[str] = Field([])
-    setup: list[str] = Field([])
+    bind: list[str] = Field(default=[])
+    setup: list[str] = Field(default=[])
 
     @field_validator("methods")
     @classmethod
