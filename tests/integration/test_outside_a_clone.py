@@ -175,7 +175,9 @@ def test_the_block_of_the_readme_runs_with_the_worlds_alone(worlds_alone):
 def test_the_extra_lab_is_what_pip_is_told_and_the_base_is_small():
     extras = PROJECT["optional-dependencies"]
     formats = {"datasets", "minari", "trackio"}
-    assert {"lab", "slurm", "wandb", "site", "dev", "openenv", "trl", "verifiers", "gem"} | formats == set(extras)
+    assert {"lab", "slurm", "wandb", "site", "test", "dev", "openenv", "trl", "verifiers", "gem"} | formats == set(
+        extras
+    )
     assert any(each.startswith("groundlab[lab") for each in extras["dev"])
     assert not {"torch", "transformers", "scipy", "pandas", "openai"} & BASE
     capped = [
