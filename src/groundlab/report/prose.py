@@ -5,11 +5,11 @@ A paragraph ends with a comment that no reader of the page sees:
     More actions cost GLAM 1.8 points [-0.1, 3.7], from 3 to 9.
     <!-- from: full/glam-room-actions-glam = not told apart; full/glam-sizes[npae]; given 3, 9 -->
 
-Its items name, at a published scale, a claim (with the verdict that the words rest on, where they do), or a table, in
-brackets the words that a row of it must hold. `given` lists the numbers that are no measurement: settings, counts of
-seeds, what a paper prints. Every number of the paragraph must then be one of these, rounded as it is written there.
-Code, links and headings are no prose, and a table is none unless such a comment ends it. `groundlab figures --publish`
-lists the sentences that no longer hold.
+Its items name, at a published scale or in a version that is no reference, a claim (with the verdict that the words
+rest on, where they do), or a table, in brackets the words that a row of it must hold. `given` lists the numbers that
+are no measurement: settings, counts of seeds, what a paper prints. Every number of the paragraph must then be one of
+these, rounded as it is written there. Code, links and headings are no prose, and a table is none unless such a comment
+ends it. `groundlab figures --publish` lists the sentences that no longer hold.
 """
 
 import math
@@ -31,7 +31,7 @@ _NOT_PROSE = re.compile(
 )
 _FROM = re.compile(r"<!-- from: (.*?) -->", re.DOTALL)
 _UNIT = re.compile(r"\s*(?:%|points?\b)")
-_ITEM = re.compile(r"(\w+)/([\w.-]+)(?:\[([^\]]*)\])?(?: = (.+))?")
+_ITEM = re.compile(r"([\w.-]+)/([\w.-]+)(?:\[([^\]]*)\])?(?: = (.+))?")
 
 
 _RESULTS_END = "<!-- results:end -->"
@@ -144,9 +144,9 @@ def _among(written: str, known: list[float]) -> bool:
 
 
 def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list[float], str]:
-    """(its numbers, its verdict) of a claim or a table that is published at a scale."""
+    """(its numbers, its verdict) of a claim or a table that is published at a scale, or is in a version."""
     for paper, scales in read_reference(results).items():
-        folder = results / scales.get(scale, "none")
+        folder = results / scales.get(scale, scale)
         claims = {claim["id"]: claim for claim in _claims(folder)}
         if name in claims:
             return list(_numbers_in(claims[name])), claims[name]["verdict"]
