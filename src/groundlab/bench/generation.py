@@ -5,7 +5,7 @@ The contexts are those of a real collection in `Reasoning-GoTo-v0` (three distra
 5): every step adds an observation and the model's own reply. `ReplyGenerator` answers them step after step; then
 `transformers.generate` answers the very same contexts as the original called it: every context is written, tokenised
 and read again, in chunks of 4. Random weights end no reply before the budget, so both draw the same number of tokens.
-Two phases are told apart: while the window fills (the first five steps of every episode, where all that was read
+There are two phases: while the window fills (the first five steps of every episode, where all that was read
 stays), and once it is full (each step drops the oldest turn, and only the system message stays).
 An update reads the replies with the policy and with a reference, then takes one epoch of gradient steps: ours against
 the plain way, in which padded rows are read whole and the vocabulary head runs everywhere. Both do the same sums.

@@ -218,9 +218,9 @@ def _estimate(asked: Any, data: Any, free: bool) -> str:
 
     calls, prompt, completion = labelling.estimate(asked, data)
     size = f"{asked.form}: about {calls:,} questions, {prompt:,} prompt and {completion:,} completion tokens"
-    cost = connection.prices().cost(connection.Tokens(prompt, completion))  # broken prices are told in any case
+    cost = connection.prices().cost(connection.Tokens(prompt, completion))  # broken prices are an error in any case
     if free:
         return f"{size}, nobody is paid"
     limits = [f"{value:,g} {name}" for name, value in vars(connection.budget()).items() if value is not None]
-    told = f"it stops at {' or '.join(limits)} in the ledger" if limits else "no budget (--budget)"
-    return f"{size}, cost {cost:.4f}; {told}"
+    stop = f"it stops at {' or '.join(limits)} in the ledger" if limits else "no budget (--budget)"
+    return f"{size}, cost {cost:.4f}; {stop}"

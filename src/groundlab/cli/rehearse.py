@@ -73,8 +73,8 @@ def _list(rows: list[Any], size: Any) -> None:
             problem = ""
         except GroundlabError as error:
             problem, refused = str(error), refused + 1
-        told = [" and ".join(f"{each / 1e9:.2f} GB" for each in sizes) if any(sizes) else "small network"]
-        parts = [*told, *sorted(needs.models_of(row.settings)), *filter(None, (instead, problem))]
+        needed = [" and ".join(f"{each / 1e9:.2f} GB" for each in sizes) if any(sizes) else "small network"]
+        parts = [*needed, *sorted(needs.models_of(row.settings)), *filter(None, (instead, problem))]
         print_text(f"{row.name}: {', '.join(parts)}")
     print_text(
         f"{len(rows)} rows of {sum(row.seeds for row in rows)} runs; {refused} do not fit this machine as rehearsed"

@@ -94,7 +94,7 @@ def _ending(stage: Stage) -> str:
 
 
 def _action(key: str, numbers: dict[str, int], agent: "Watched | None", decision: Decision | None) -> int | None:
-    """The action that a key stands for, after the agent was told of it; None for an unknown key."""
+    """The action that a key stands for, after the agent has seen it; None for an unknown key."""
     if agent is None or decision is None:
         return numbers.get(key)
     if key == ".":

@@ -13,7 +13,7 @@ _LISTED = 10  # names in one line, at most
 
 
 class GroundlabError(Exception):
-    """A user's mistake or a broken input, told in one line that names the fix."""
+    """A user's mistake or a broken input, in one line that names the fix."""
 
     exit_code = 2
 

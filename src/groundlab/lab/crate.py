@@ -137,8 +137,8 @@ def _file(version: Path, path: Path) -> Entity:
 
 
 def _folder(run: Entity) -> Entity:
-    told = f"Records of {run['method']} on {run['world']}, seed {run['seed']}; {MANIFEST} in it has their SHA-256."
-    return {"@id": f"{run['folder']}/", "@type": "Dataset", "name": run["label"], "description": told}
+    text = f"Records of {run['method']} on {run['world']}, seed {run['seed']}; {MANIFEST} in it has their SHA-256."
+    return {"@id": f"{run['folder']}/", "@type": "Dataset", "name": run["label"], "description": text}
 
 
 def _whole(manifest: Manifest, files: list[Entity]) -> Entity:

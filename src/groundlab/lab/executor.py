@@ -206,7 +206,7 @@ class Worker:
 
 
 class Pool:
-    """Workers, the runs that wait for them, and the view that is told."""
+    """Workers, the runs that wait for them, and the view that shows them."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class Pool:
         self.failed: dict[str, str] = {}
 
     def work(self, parts: list[Plan], on_end: OnEnd) -> None:
-        """Return when all runs have ended or, after a stop, when all workers have saved; parts that ended are told."""
+        """Return when all runs have ended or, after a stop, when all workers have saved; ended parts are reported."""
         try:
             while self._hand_out():
                 ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)

@@ -205,10 +205,10 @@ def plan(
     planned = list({(run.paper, run.hash): run for run in planned}.values())  # what two entries plan is run once
     if wanted is None:
         _check_arms(planned)
-    told = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
+    shown = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if experiments and not methods and all(entry.alone for _, entry in chosen) else ()
     part = bool(methods or experiments or wanted) and not alone
-    return Plan(checked, told, tuple(planned), folder, part=part, alone=alone)
+    return Plan(checked, shown, tuple(planned), folder, part=part, alone=alone)
 
 
 def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
 
 
 def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
-    """The names as given, else those that `reproduce` told its notebooks; empty for all."""
+    """The names as given, else those that `reproduce` passed to its notebooks; empty for all."""
     return list(given or (name for name in os.environ.get(variable, "").split(",") if name))
 
 

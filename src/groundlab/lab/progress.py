@@ -170,7 +170,7 @@ def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = Tr
 
 
 def say(line: str, stream: TextIO | None = None) -> None:
-    """One dated line, on standard error unless told otherwise."""
+    """One dated line, on standard error by default."""
     print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
 
 

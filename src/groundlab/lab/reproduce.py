@@ -102,7 +102,7 @@ class _Execution:
     def run(self, the_plan: Plan, **beside: Any) -> "Outcome":
         """Run what is pending, here or on a cluster; imported now, because workers' code loads torch.
 
-        beside: what the local executor is told of the pages that are made meanwhile.
+        beside: what the local executor gets to know of the pages that are made meanwhile.
         """
         if self.cluster:
             from groundlab.lab.slurm.executor import run as run_on_cluster

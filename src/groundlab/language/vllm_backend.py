@@ -251,7 +251,7 @@ def _check_invariant(device: str) -> None:
 
 
 def _start() -> subprocess.Popen[str]:
-    """Its own session, so that Ctrl-C is told to this process alone, which stops when its step is done."""
+    """Its own session, so that Ctrl-C reaches this process alone, which stops when its step is done."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     script = Path(__file__).with_name("vllm_worker.py")
     environment = {**os.environ, **_ENVIRONMENT}

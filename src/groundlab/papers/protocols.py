@@ -60,7 +60,7 @@ _PLAIN: dict[str, Any] = {"tests": [], "first_finished": 0, "fixed_mission": "",
 def check(protocol: str, method: str) -> Protocol:
     """The protocol of that name. Raises GroundlabError, one line, where an agent cannot play it, whatever its settings.
 
-    It must run on a world of each kind, leave out distractors, and be told the prompt where that is the point.
+    It must run on a world of each kind, leave out distractors, and get the prompt where that is the point.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)

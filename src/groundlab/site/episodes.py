@@ -48,9 +48,9 @@ class Comparison:
     text: str
     world: str
     recordings: dict[str, str]
-    """Files of assets/episodes, and what readers are told of the agent of each."""
+    """Files of assets/episodes, and the words for readers about the agent of each."""
     plays: dict[str, str]
-    """Methods that play when the site is made, and what readers are told; "rule" is the stated rule."""
+    """Methods that play when the site is made, and the words for readers; "rule" is the stated rule."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of those methods."""
 
@@ -129,10 +129,10 @@ def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
 
 def balrog(published: Episodes, submission: int) -> dict[str, Any]:
     """The data of a submission; a text is to the letter what its model read."""
-    told = Playback(view=lambda sentence: observation_text([sentence]))
+    playback = Playback(view=lambda sentence: observation_text([sentence]))
     for each in published.of(submission).tolist():
-        told.add(_published_episode(published, each), by=_model(published, submission))
-    return told.data()
+        playback.add(_published_episode(published, each), by=_model(published, submission))
+    return playback.data()
 
 
 def _published_episode(published: Episodes, number: int) -> Episode:
@@ -189,7 +189,7 @@ def shipped(name: str, by: str) -> dict[str, Any]:
 
 def beside(comparison: Comparison) -> dict[str, Any]:
     """The same layouts played now."""
-    told, layouts = Playback(), parse_layouts(LAYOUTS)
+    playback, layouts = Playback(), parse_layouts(LAYOUTS)
     for method, by in comparison.plays.items():
         with recording.recorded() as kept:
             if method == "rule":
@@ -200,8 +200,8 @@ def beside(comparison: Comparison) -> dict[str, Any]:
                 spec = registry.resolve(method, comparison.world, 0, {"layouts": LAYOUTS, **comparison.settings})
                 results = registry.evaluate(Request(method, spec.world, spec.seed, spec.settings))
         for episode in recording.by_policy(kept, results, method):
-            told.add(episode, by=by)
-    return told.data()
+            playback.add(episode, by=by)
+    return playback.data()
 
 
 def _files(comparison: Comparison) -> list[str]:

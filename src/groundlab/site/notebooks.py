@@ -1,6 +1,6 @@
 """The executed notebooks of the published results as pages: text, code and outputs, without a kernel.
 
-The cell in which the laboratory told a notebook its folder is left out.
+The cell in which the laboratory gave a notebook its folder is left out.
 """
 
 import base64

@@ -152,7 +152,7 @@ def _draw_pair(cells, random, rules, things, count):
 
 @compiled_for("int64(uint64[::1], int64[::1])")
 def _draw_order(random, rules):
-    """How a sequence is told; only levels that allow both ways draw."""
+    """How a sequence is worded; only levels that allow both ways draw."""
     if rules[ORDER_RULE] == EITHER:
         return BEFORE if integers(random, 0, 2) == 0 else AFTER
     return AFTER if rules[ORDER_RULE] == AFTER_YOU else BEFORE

@@ -19,7 +19,7 @@ GO_TO, PICK_UP, OPEN, PUT_NEXT, PICK_UP_AND_GO_TO, PICK_UP_AND_PICK_UP, GO_TO_AN
 SINGLE, BEFORE, AFTER = range(3)
 ANY = -1  # any colour, any type
 
-# How the two parts of a sequence may be told: either way (drawn), first "A, then B", or "B after you A".
+# How the two parts of a sequence may be worded: either way (drawn), first "A, then B", or "B after you A".
 EITHER, FIRST_THEN, AFTER_YOU = range(3)
 
 # Which missions are accepted: all, those without a held-out object, those of held-out objects only.

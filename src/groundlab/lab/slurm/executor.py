@@ -49,7 +49,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     """Submit what is pending and not yet queued, then watch it, or return at once.
 
     Idempotent, like the local executor's `run`: queued and running tasks are found again, cancelled and lost ones
-    are submitted again; what failed since the last call is told, and submitted again by the call after that.
+    are submitted again; what failed since the last call is reported, and submitted again by the call after that.
     Raises GroundlabError when submitit, Slurm or the partition is not there.
     """
     jobs = Jobs(plan, settings)

@@ -290,7 +290,7 @@ class Recording:
 
 
 def _used(reply: str, model: str) -> str:
-    """The reply itself; what it lacks is told each time, so that the record of a run counts it."""
+    """The reply itself; what it lacks is reported each time, so that the record of a run counts it."""
     if getattr(reply, "cut", False):
         _log.warning("a reply of %s was cut by length", model)
     if of := getattr(reply, "of", ""):

@@ -37,7 +37,7 @@ class Local:
 
     @property
     def model(self) -> str:
-        """The name under which its replies are filed; a folder's is told by its content, which may be trained anew."""
+        """The name under which its replies are filed; a folder's comes from its content, which may be trained anew."""
         return f"{self.name}@{self._version}" if self._version else self.name
 
     @cached_property

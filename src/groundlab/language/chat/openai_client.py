@@ -159,7 +159,7 @@ class Server:
         return openai.OpenAI(
             base_url=self.connection.base_url,
             api_key=self.connection.key or "none",  # the package insists on one
-            max_retries=0,  # ours are counted and told
+            max_retries=0,  # ours are counted and reported
             default_headers={"Accept-Encoding": "identity"},
             http_client=bounded(client),
         )
@@ -175,7 +175,7 @@ def _request(model: str, messages: Messages, sampling: Sampling) -> dict[str, An
 
 
 def _before_body(response: httpx2.Response) -> None:
-    """Refuse what is compressed. A refusal is told by its status: its body is read as it is, whatever it claims."""
+    """Refuse what is compressed. A refusal shows in its status: its body is read as it is, whatever it claims."""
     response.encoding = "utf-8"
     codings = response.headers.pop("content-encoding", "").lower().replace(",", " ").split()
     if set(codings) - {"identity"} and response.is_success:

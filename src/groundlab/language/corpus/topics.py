@@ -1,6 +1,6 @@
 """What the corpus talks about: one function a topic, each drawing one (input, target) pair.
 
-`TOPICS` names them. Questions about scenes ask where things are, never what to do; what to do is told word by word
+`TOPICS` names them. Questions about scenes ask where things are, never what to do; what to do is said word by word
 ("something is on your left": "turn left"), never where a goal and a scene are given: the corpus demonstrates no
 policy, and `leaks` is the rule that a test holds 100,000 samples against.
 """
@@ -27,9 +27,9 @@ class Breadth:
     similar: float = 0.5
     """Share of the distractors that share colour or noun with the thing asked for."""
     rare: float = 0.0
-    """Share of the scenes told with rare words, and half of it with invented ones."""
+    """Share of the scenes described with rare words, and half of it with invented ones."""
     styles: float = 0.0
-    """Share of the scenes told in other sentences than the worlds'."""
+    """Share of the scenes described in other sentences than the worlds'."""
 
 
 def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
@@ -213,7 +213,7 @@ _FRENCH_WISHES = ("aller à la {}", "aller à une {}", "je veux la {}", "la {}")
 
 
 def french(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """French words, sentences, and where things are in scenes told in French."""
+    """French words, sentences, and where things are in scenes described in French."""
     draw, word = rng.random(), one_of(rng, tuple(FRENCH))
     if draw < 0.2:
         return f"{word} in french:", FRENCH[word]
@@ -241,7 +241,7 @@ def french_spatial(rng: Generator, breadth: Breadth) -> tuple[str, str]:
 
 
 def denoising(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """A span of a told scene is blanked; half of the time the scene was told in full before."""
+    """A span of a described scene is blanked; half of the time the whole description came before."""
     scene, thing = draw_scene(rng, breadth)
     sentences = scenes.captions(scene)
     parts = sentences[int(rng.random() * len(sentences))].split()

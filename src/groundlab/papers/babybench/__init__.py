@@ -197,8 +197,8 @@ def _interval(name: str, rows: list[dict[str, Any]]) -> dict[str, float | int | 
 def _record(folder: Path, question: Question, row: dict[str, Any], played: list[int], method: str) -> None:
     """Prompt, reply and verdict as text, and what was played as a file for `groundlab play --replay`."""
     stem = folder / f"{question.world}-{question.layout}"
-    told = (f"{name}: {value}" for name, value in row.items() if name not in ("kind", "layout", "reply"))
-    text = "\n".join([question.prompt, "", *(f"> {line}" for line in row["reply"].splitlines()), "", *told])
+    rest = (f"{name}: {value}" for name, value in row.items() if name not in ("kind", "layout", "reply"))
+    text = "\n".join([question.prompt, "", *(f"> {line}" for line in row["reply"].splitlines()), "", *rest])
     storage.write_atomic(stem.with_suffix(".txt"), text + "\n")
     episode = recording.Episode(
         world=question.world,

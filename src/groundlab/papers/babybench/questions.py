@@ -4,7 +4,7 @@
     question.prompt                                   # the rules, this level, its mission, what is wanted
     read_actions("... ANSWER: left, forward")         # ["left", "forward"]; Unreadable where there is no answer
 
-A level is told as the benchmark's "structured" format tells it (formatters/structured.py of its code): rooms, sizes,
+A level is described as in the benchmark's "structured" format (formatters/structured.py of its code): rooms, sizes,
 agent, all objects with colour and cell, doors with their state, mission. The words are our own, as is the mark of an
 answer; the forms after it (a state, actions, subgoals) are the benchmark's.
 """

@@ -3,7 +3,7 @@
 describe("name", "what it is", [File("steps.jsonl", "application/jsonlines", sha256)], columns)
 describe_shipped(Path("src/groundlab/assets/knowledge"))       # what assets/knowledge/croissant.json holds
 
-Search engines for data and `mlcroissant` read it. Columns are told of files of JSON lines only; of others their files.
+Search engines for data and `mlcroissant` read it. Columns are listed for JSON lines only; else the files.
 `mlcroissant` writes the same, but needs pandas, scipy and rdflib, and the worlds' installation exports without them.
 Source: docs.mlcommons.org/croissant, the format's specification.
 """

@@ -104,10 +104,10 @@ def _published_level(axis: Axes) -> None:
         later = claim.select
         if later and later.frames and claim.kind == "paper" and later.method == "glam" and "success" in claim.published:
             value = float(claim.published["success"])
-            told = f"published, {later.world}:\n{value:g} % after {later.frames:,} frames"
+            text = f"published, {later.world}:\n{value:g} % after {later.frames:,} frames"
             arrow = {"arrowstyle": "->", "color": PUBLISHED_COLOUR}
             at = ("axes fraction", "data")
-            axis.annotate(told, (1.0, value), (0.93, value - 19), at, at, ha="right", fontsize=7.5, arrowprops=arrow)
+            axis.annotate(text, (1.0, value), (0.93, value - 19), at, at, ha="right", fontsize=7.5, arrowprops=arrow)
             return
 
 

@@ -49,7 +49,7 @@ class Planner:
     def plan(self, text: str, coordinates: Coordinates, seed: int) -> tuple[str, Plan]:
         """(reply, plan) for an observation text; an illegal reply is asked again, then `FALLBACK` is taken.
 
-        Asked again means drawn again; where replies are not drawn (temperature 0), the model is told what was wrong.
+        Asked again means drawn again; where replies are not drawn (temperature 0), the model reads what was wrong.
         """
         messages: Messages = [
             {"role": "system", "content": self.system_prompt},

@@ -60,7 +60,7 @@ def _group(row: np.ndarray, group: int) -> Instr:
 
 
 def instruction(row: np.ndarray) -> Instr:
-    """A mission row of the engine [39] as minigrid's instruction; "B after you A" keeps its parts in told order."""
+    """A mission row of the engine [39] as minigrid's instruction; "B after you A" keeps the order of its words."""
     if row[missions.ORDER] == rules.SINGLE:
         return _group(row, 0)
     first, second = _group(row, 0), _group(row, 1)
@@ -101,7 +101,7 @@ class _Mirror(RoomGridLevel):
         return thing
 
     def _put_back(self) -> WorldObj | None:
-        """What the agent holds from the first step on, back where the mission was told."""
+        """What the agent holds from the first step on, back where the mission was given."""
         kind, colour = self._grids.carried[0, :2].tolist()
         if kind == 0:
             return None
