@@ -193,9 +193,10 @@ def preview(plan: Plan, settings: SlurmSettings) -> str:
     home, parts = run_folder.path_of(plan.results, ".slurm"), []
     tasks = pack(plan.pending(), settings)
     for asks, packs in _arrays(tasks[: settings.submit_at_most]):
-        runs, memory = sum(map(len, packs)), f"{asks.memory_gb:g} GB" if asks.memory_gb else "the partition's memory"
-        hours = sum(each.estimate.seconds for runs in packs for each in runs) / 3600
-        what = f"{len(packs)} tasks with {runs} runs, about {hours:,.1f} hours in all"
+        runs = [run for runs_of_task in packs for run in runs_of_task]
+        hours = sum(run.estimate.seconds for run in runs) / 3600
+        memory = f"{asks.memory_gb:g} GB" if asks.memory_gb else "the partition's memory"
+        what = f"{len(packs)} tasks with {len(runs)} runs, about {hours:,.1f} hours in all"
         each = f"{asks.minutes} minutes at a time, {memory}, {asks.cpus} cores, {asks.gpus} GPUs"
         script = queue.script(home, len(packs), python_command(asks, plan.results), sbatch_parameters(asks))
         parts.append(f"{what}; each task: {each}\n\n{script}")
