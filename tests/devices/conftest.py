@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from device_runs import REASONING, RUNS
+from device_runs import REASONING, RUNS, WITHOUT_MODEL
 from second_device import Traffic, second_device
 from tiny_models import write_chat_llama, write_t5
 
@@ -27,7 +27,7 @@ def spec_of(models, monkeypatch) -> Callable[..., RunSpec]:
 
     def spec(name: str, **given: Any) -> RunSpec:
         method, world, settings = RUNS[name]
-        reads = {} if method in ("drrn", "symbolic") else {"model": models["llama" if world == REASONING else "t5"]}
+        reads = {} if method in WITHOUT_MODEL else {"model": models["llama" if world == REASONING else "t5"]}
         chosen = {**reads, **settings, **given}
         chosen |= {"model": models[chosen["model"]]} if chosen.get("model") in models else {}
         return registry.resolve(method, world, 0, chosen)

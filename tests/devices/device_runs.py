@@ -8,6 +8,10 @@ LM = READING | {"frames_per_env": 4, "batch_size": 4, "epochs": 1, "frames": 16}
 WRITING = {"layouts": "0-1", "max_new_tokens": 6, "num_dists": 0, "invalid_limit": 2}
 WRITING |= {"num_envs": 2, "steps": 4, "minibatch_size": 2, "iterations": 2}
 ADAPTERS = {"lora_rank": 2}
+KNOWING = {"num_envs": 2, "frames_per_env": 8, "frames": 32, "layouts": "0-1"}
+ASKING = {"trajectories": 2, "iterations": 2, "test_every": 1, "layouts": "0-1"}
+ROOM = "BabyAI-Text-GoToLocal-RedBall-S10"
+WITHOUT_MODEL = ("drrn", "symbolic", "mediator", "never", "rule-cloning", "knowledge", "rnd")
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{name: (name, GRID, LM) for name in ("glam", "aflan", "npe", "npae", "npa")},
     "glam bfloat16": ("glam", GRID, LM | {"dtype": "bfloat16"}),
@@ -26,6 +30,13 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
         *("direct", REASONING),
         WRITING | ADAPTERS | {"lora_dropout": 0.1, "fidelity": {"dropout": True, "drop_unfinished": True}},
     ),
+    "mediator": ("mediator", "SimpleDoorKey", ASKING),
+    "mediator with heads by option": ("mediator", "SimpleDoorKey", ASKING | {"heads": "by-option"}),
+    "never": ("never", "SimpleDoorKey", ASKING),
+    "rule-cloning": ("rule-cloning", "SimpleDoorKey", ASKING),
+    "knowledge": ("knowledge", ROOM, KNOWING | {"form": "oracle", "test_every": 1, "curve_layouts": "200-201"}),
+    "knowledge, small": ("knowledge", ROOM, KNOWING | {"network": "small", "timeouts": "bootstrap"}),
+    "rnd": ("rnd", ROOM, KNOWING | {"network": "small", "record_episodes": 1}),
     "direct without critic": (
         *("direct", REASONING),
         WRITING | {"estimator": "gigpo", "episodes": "whole", "group_size": 2, "kl": "loss", "kl_estimator": "k3"},

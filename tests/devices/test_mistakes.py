@@ -14,8 +14,12 @@ from groundlab.language import pretraining, token_policy
 from groundlab.learning.devices import send
 from groundlab.papers import registry
 from groundlab.papers.glam import drrn, ppo
+from groundlab.papers.knowledge import networks as knowledge_networks
+from groundlab.papers.knowledge import ppo as knowledge_ppo
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.observations import GRID, Windows
+from groundlab.papers.mediator import network as mediator_network
+from groundlab.papers.mediator import rule_cloning
 
 ELSEWHERE = "at least two devices"
 
@@ -42,6 +46,10 @@ def _symbolic_loss(learner, patch):
     patch.setattr(torch, "stack", lambda parts, *rest, own=torch.stack: own([part.cpu() for part in parts], *rest))
 
 
+def _left(module):
+    return lambda learner, patch: patch.setattr(module, "send", lambda tensor, device: tensor)
+
+
 def _reasoning_targets(learner, patch):
     patch.setattr(token_policy, "_index", lambda numbers, like: torch.tensor(numbers))
 
@@ -52,6 +60,10 @@ MISTAKES = {
     "cloning: inputs": ("cloning", _cloning_inputs),
     "drrn: prompts": ("drrn", _drrn_prompts),
     "symbolic: losses": ("symbolic", _symbolic_loss),
+    "mediator: decisions": ("mediator", _left(mediator_network)),
+    "rule-cloning: decisions": ("rule-cloning", _left(rule_cloning)),
+    "knowledge: views": ("knowledge", _left(knowledge_networks)),
+    "knowledge: experience": ("knowledge, small", _left(knowledge_ppo)),
     "reasoning: targets": ("reasoning", _reasoning_targets),
 }
 

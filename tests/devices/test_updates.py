@@ -35,7 +35,9 @@ def test_an_update_and_an_evaluation_pass_on_another_device(learner, cuda, name)
     assert agent.evaluate()
 
 
-@pytest.mark.parametrize("name", ["glam", "npae", "cloning", "symbolic", "drrn", "direct"])
+@pytest.mark.parametrize(
+    "name", ["glam", "npae", "cloning", "symbolic", "drrn", "direct", "mediator", "knowledge", "rnd"]
+)
 def test_an_update_there_computes_what_the_cpu_computes(spec_of, tmp_path, name):
     def numbers(device: str) -> dict[str, float]:
         spec = spec_of(name, device=device)
@@ -50,6 +52,7 @@ def test_an_update_there_computes_what_the_cpu_computes(spec_of, tmp_path, name)
 
 
 def test_no_method_that_learns_on_a_gpu_is_left_out():
-    fields = {each.name: registry.schema_of(each).model_fields.keys() for _, each in registry.methods()}
-    learn = {name for name, own in fields.items() if {"device", "lr"} <= own}
+    fields = {each.name: registry.schema_of(each).model_fields for _, each in registry.methods()}
+    names = {name: {field.alias or key for key, field in own.items()} for name, own in fields.items()}
+    learn = {name for name, own in names.items() if {"device", "lr"} <= own}
     assert learn == {method for method, _, _ in RUNS.values()}

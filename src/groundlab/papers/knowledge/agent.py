@@ -38,12 +38,7 @@ from groundlab.papers.knowledge.bk_goal import EllmBonus, GoalPotential
 from groundlab.papers.knowledge.bk_pref import MotifBonus, PreferencePotential
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (
-    CRAFTER,
-    ObservationAdapter,
-    adapter_for,
-    normalise,
-)
+from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, adapter_for
 from groundlab.papers.knowledge.potentials import (
     Adjusted,
     Bonus,
@@ -120,12 +115,13 @@ def _preference_potential(world: str, seed: int, settings: Settings, home: Path)
         raise GroundlabError(
             f"{source} was learnt on other worlds; label preferences of a dataset of this kind of world"
         )
-    return PreferencePotential(network)
+    return PreferencePotential(network, settings.device)
 
 
 def _goal_potential(world: str, seed: int, settings: Settings, home: Path) -> GoalPotential:
     library, adapter = bk_goal.load(_source(world, seed, settings, home)), adapter_for(world)
-    embed, threshold = Embedder(load_encoder(resolve_model(settings.encoder))), settings.threshold or bk_goal.THRESHOLD
+    embed = Embedder(load_encoder(resolve_model(settings.encoder), device=settings.device))
+    threshold = settings.threshold or bk_goal.THRESHOLD
     potential = GoalPotential(library, embed, threshold, adapter.actions, settings.pooling)
     if settings.threshold is None:
         bk_goal.calibrate(potential, _dataset(settings, adapter), settings.share)
@@ -173,10 +169,9 @@ class PolicyPlayer(Memoryless):
     def __init__(self, agent: TwoHeadedAgent, rng: np.random.Generator | None, adapter: ObservationAdapter):
         self._agent, self._rng, self._view = agent, rng, adapter.view
 
-    @torch.no_grad()
     def scores(self, observations: dict[str, Any], active: np.ndarray) -> torch.Tensor:
         """Logits [len(active), A]."""
-        return self._agent(torch.from_numpy(normalise(self._view(observations)[active]))).logits
+        return self._agent.look(self._view(observations)[active]).logits
 
     def act(self, observations: dict[str, Any], active: np.ndarray) -> np.ndarray:
         logits = self.scores(observations, active)
@@ -268,17 +263,22 @@ class KnowledgeLearner(PPO, Learner):
         strength: float | None = None,
     ):
         super().__init__(spec.world, spec.seed, settings, knowledge, scale, strength)
-        self._spec, self._layouts, self._effect = spec, settings.layouts, settings.effect
+        self._spec, self._settings = spec, settings
         self.updates = settings.iterations or math.ceil(settings.frames / self.frames_per_update)
 
     def train_step(self, number: int) -> dict[str, Any]:
         facts = {"frames": number * self.frames_per_update, "scale": self._scale}
-        if self._effect is not None:
+        if self._settings.effect is not None:
             facts["strength"] = self._strength
-        return {**facts, **super().train_step(number)}
+        record = {**facts, **super().train_step(number)}
+        every = self._settings.test_every
+        if not every or (number % every and number not in (1, self.updates)):
+            return record
+        tests = evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._settings.curve_layouts)
+        return record | {"test": {test["policy"]: test["mean"] for test in tests}}
 
     def evaluate(self) -> list[Evaluation]:
-        return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._layouts)
+        return evaluate_policy(self.agent, self._spec.world, self._spec.seed, self._settings.layouts)
 
     def finish(self, run: Run) -> None:
         """Leave what the manifest says of the potential and its labels (lab/run_folder.py reads it)."""

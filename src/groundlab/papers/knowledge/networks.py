@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from groundlab.papers.knowledge.observations import distinct
+from groundlab.learning.devices import send
+from groundlab.papers.knowledge.observations import distinct, normalise
 
 HIDDEN = 512
 _SMALL = 16  # pixels; smaller inputs are grids, larger ones images
@@ -124,8 +126,8 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
 
 def used(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """(the numbers below `size` that occur, and the index among them)."""
-    flags = torch.zeros(size, dtype=torch.bool)
-    flags[index.flatten()] = True
+    flags = torch.zeros(size, dtype=torch.bool, device=index.device)
+    flags.index_fill_(0, index.flatten(), True)
     return flags.nonzero()[:, 0], (flags.cumsum(0) - 1)[index]
 
 
@@ -171,6 +173,12 @@ class TwoHeadedAgent(nn.Module):
         return PolicyOutput(self.actor(hidden), self.critic_ext(features)[:, 0], self.critic_int(features)[:, 0])
 
     @torch.no_grad()
+    def look(self, views: np.ndarray, act: Callable[[Tensor], PolicyOutput] | None = None) -> PolicyOutput:
+        """What it says of views [N, ...] as the world gives them, on the CPU. act: what `prepared` gave."""
+        observations = send(torch.from_numpy(normalise(views)), self.critic_ext.weight.device)
+        return PolicyOutput._make(field.cpu() for field in (act or self)(observations))
+
+    @torch.no_grad()
     def prepared(self) -> Callable[[Tensor], PolicyOutput]:
         """The agent with its weights of now, for many small batches of observations; no gradient.
 
@@ -212,6 +220,11 @@ class RandomDistillation(nn.Module):
         self.predictor = nn.Sequential(convolutions(shape), nn.ReLU(), *last)
         self.target = convolutions(shape)
         self.target.requires_grad_(False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.predictor.parameters()).device
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """(predicted, true) features [N, F] of observations [N, C, H, W], normalised by their running moments."""

@@ -22,6 +22,7 @@ from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.run import Files
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
+from groundlab.learning.devices import check_device, send
 from groundlab.learning.ppo import descend, policy_loss, sample_actions, value_loss
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper
@@ -95,12 +96,13 @@ class IntrinsicReward:
 
     def novelty(self, observations: Tensor) -> Tensor:
         """The novelty [B] of observations just reached, not yet scaled."""
-        return self._novelty.curiosity(self.standardise(observations).clamp(-_CLIPPED, _CLIPPED))
+        seen = self.standardise(observations).clamp(-_CLIPPED, _CLIPPED)
+        return self._novelty.curiosity(send(seen, self._novelty.device)).cpu()
 
     @torch.no_grad()
     def lessons(self, observations: Tensor) -> Lessons:
-        """Those of observations [M, ...]."""
-        inputs = self.standardise(observations)
+        """Those of observations [M, ...], where the networks are."""
+        inputs = send(self.standardise(observations), self._novelty.device)
         return Lessons(inputs, self._novelty.target(inputs))
 
     def scale(self, novelty: Tensor) -> Tensor:
@@ -143,13 +145,17 @@ class PPO:
         self._bonus = knowledge if isinstance(knowledge, Bonus) else None
         self._potential = knowledge if knowledge and not isinstance(knowledge, Bonus) else Zero()
         fidelity, count = settings.fidelity, settings.num_envs
+        check_device(settings.device)
+        self._device = torch.device(settings.device)
         self._adapter = adapter = adapter_for(world)
         with checkpoints.seeded_construction(seed, "knowledge agent"):
             self.agent = TwoHeadedAgent(adapter.shape, len(adapter.actions), settings.network)
             self._novelty = RandomDistillation(adapter.shape, settings.network) if settings.curiosity else None
         self.networks = nn.ModuleList([self.agent, self._novelty] if self._novelty else [self.agent])
+        self.networks.to(self._device)
         parameters = [weights for weights in self.networks.parameters() if weights.requires_grad]
-        self._optimizer = torch.optim.Adam(parameters, lr=settings.lr, eps=settings.adam_eps, fused=True)
+        fused = settings.device == "cpu"
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, eps=settings.adam_eps, fused=fused)
         gamma = settings.curiosity_gamma
         self._intrinsic = IntrinsicReward(self._novelty, count, gamma, adapter.shape) if self._novelty else None
         self._advantages = RunningMeanStd()
@@ -199,7 +205,7 @@ class PPO:
         rollout = Step._make(map(torch.stack, zip(*steps, strict=True)))
         with self._timed("potential"):
             phi, terms = self._pay(cut, rollout.ends) if self._bonus else self._shape(windows, cut, rollout.ends)
-        last, settings = self.agent(torch.from_numpy(normalise(self._views))), self._settings
+        last, settings = self.agent.look(self._views), self._settings
         rewards = settings.reward_scale * rollout.rewards + terms + settings.gamma * rollout.truncation_values
         advantages, returns = gae(rewards, rollout.values, rollout.ends, last.value, settings.gamma, settings.lam)
         advantages, intrinsic_returns = settings.earned * advantages, torch.zeros_like(returns)
@@ -232,7 +238,7 @@ class PPO:
     def _step(self, act: Callable[[Tensor], PolicyOutput], rng: np.random.Generator, windows: list, cut: list) -> Step:
         """One step of all environments; their windows before it join `windows`, see `_truncation_values` for `cut`."""
         with self._timed("policy"):
-            output = act(torch.from_numpy(normalise(self._views)))
+            output = self.agent.look(self._views, act)
             choice = sample_actions(output.logits, rng)
         with self._timed("worlds"):
             self._history.act(choice)
@@ -269,7 +275,7 @@ class PPO:
             after = self._history.after(reached)
         if bootstraps and limited.any():
             with self._timed("policy"):
-                values[torch.from_numpy(limited)] = self.agent(torch.from_numpy(normalise(reached[limited]))).value
+                values[torch.from_numpy(limited)] = self.agent.look(reached[limited]).value
         cut.append((limited, after if self._bonus else Windows._make(field[limited] for field in after)))
         return values
 
@@ -302,20 +308,22 @@ class PPO:
 
     def _update(self, experience: Experience, rng: np.random.Generator) -> dict[str, float]:
         """Some epochs over a rollout; mean losses."""
-        count = len(experience.actions)
-        seen = Pieces.of(experience.seen) if self.agent.reads_pieces else experience.seen
+        count, device = len(experience.actions), self._device
         lessons = self._intrinsic.lessons(experience.seen) if self._intrinsic else None
+        in_pieces = self.agent.reads_pieces and device.type == "cpu"
+        seen = Pieces.of(experience.seen) if in_pieces else send(experience.seen, device)
+        experience = Experience(experience.seen, *(send(field, device) for field in experience[1:]))
         size = -(-count // self._settings.minibatches)
 
         def backward(index: Tensor) -> Tensor:
-            losses = self._losses(experience.rows(index), seen, lessons, rng)
+            losses = self._losses(experience.rows(send(index, device)), seen, lessons, rng)
             losses[0].backward()
             return torch.stack(losses).detach()
 
         epochs = range(self._settings.epochs)
         indices = (index for _ in epochs for index in torch.from_numpy(rng.permutation(count)).split(size))
         limit = None if self._settings.fidelity.unclipped_gradients else self._settings.max_grad_norm
-        *means, _ = descend(self._optimizer, indices, backward, limit)
+        *means, _ = descend(self.optimizer, indices, backward, limit)
         return dict(zip(LOSSES, means, strict=True))
 
     def _losses(
@@ -332,10 +340,11 @@ class PPO:
             credit = (credit - credit.mean()) / (credit.std() + 1e-8)
         policy = policy_loss(log_probs, part.log_probs, credit, settings.clip)
         value = 0.5 * value_loss(output.value, part.values, part.returns, settings.clip)
-        prediction = torch.zeros(())
+        prediction = torch.zeros((), device=self._device)
         if self._novelty and lessons:
             value = value + 0.5 * (output.curiosity_value - part.intrinsic_returns).pow(2).mean()
-            subset = torch.from_numpy(rng.random(len(part.actions)) < settings.predicted_share)
+            drawn = rng.random(len(part.actions)) < settings.predicted_share
+            subset = send(torch.from_numpy(drawn), self._device)
             numbers, times = part.numbers[subset].unique(return_counts=True)
             errors = (self._novelty.predictor(lessons.inputs[numbers]) - lessons.targets[numbers]).pow(2).mean(1)
             prediction = (errors * times).sum() / times.sum().clamp(min=1)
@@ -350,12 +359,12 @@ class PPO:
         facts |= {"advantages": self._advantages.state(), "returns": self._returns.tolist()}
         facts |= {"curiosity": self._intrinsic.state()} if self._intrinsic else {}
         facts |= {"bonus": self._bonus.state()} if self._bonus else {"potential": self._potential.state()}
-        files = checkpoints.pack(self.networks, self._optimizer, facts)
+        files = checkpoints.pack(self.networks, self.optimizer, facts)
         return {**files, "envs.safetensors": save(self._envs.save())}
 
     def load_state(self, files: Files) -> None:
         """Go on from what `state` gave."""
-        facts = checkpoints.unpack(files, self.networks, self._optimizer)
+        facts = checkpoints.unpack(files, self.networks, self.optimizer)
         self._shaper.load_state(facts["shaper"])
         self._history.load_state(facts["history"])
         self._advantages.load_state(facts["advantages"])

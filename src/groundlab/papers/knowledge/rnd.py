@@ -31,11 +31,7 @@ from groundlab.papers.knowledge.dataset import (
     write_coverage,
 )
 from groundlab.papers.knowledge.networks import TwoHeadedAgent
-from groundlab.papers.knowledge.observations import (
-    CRAFTER,
-    adapter_for,
-    normalise,
-)
+from groundlab.papers.knowledge.observations import CRAFTER, adapter_for
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import CollectionSettings
 from groundlab.papers.training import Evaluation, Learner
@@ -104,7 +100,7 @@ def record_episodes(
     current = adapter.view(envs.reset(seed=layouts)[0])
     views, alive, actions, rewards, ends = [readable(current)], np.ones(len(layouts), bool), [], [], []
     while alive.any():
-        actions.append(sample_actions(agent(torch.from_numpy(normalise(current))).logits, rng))
+        actions.append(sample_actions(agent.look(current).logits, rng))
         observations, paid, terminated, truncated, _ = envs.step(actions[-1])
         current = adapter.view(observations)
         views.append(readable(current).copy())

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from groundlab import assets
 from groundlab.assets import model_files
-from groundlab.core.schema import Layouts, Strict
+from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.learning.options import Quirks
 
 HOME = Path(assets.__file__).parent / "knowledge"
@@ -82,6 +82,8 @@ class PPOSettings(Strict):
     """The original's network, or ours with a seventieth of its arithmetic (`networks.py`)."""
     timeouts: Literal["terminal", "bootstrap"] = "terminal"
     """Whether a time limit counts as an end, as in the original (quirk Q11), or what would follow is estimated."""
+    device: Device = "cpu"
+    """Where networks are; worlds, windows and programs stay on the CPU."""
     num_envs: int = Field(default=8, ge=1)
     frames_per_env: int = Field(default=128, ge=1)
     """Steps of each environment between two updates."""
@@ -125,6 +127,10 @@ class KnowledgeSettings(PPOSettings):
     """Updates, instead of `frames`."""
     layouts: Layouts = "0-99"
     """Test layouts, "first-last"."""
+    test_every: int = Field(default=0, ge=0)
+    """After the first update, every so many and the last: a test on `curve_layouts`, whose means each record keeps. The
+    paper's is every 20,000 steps, 20 updates of its size."""
+    curve_layouts: Layouts = "200-249"
     timeouts: Literal["terminal", "bootstrap"] = "bootstrap"
     form: Literal["none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif"] = "none"
     draw: int | None = Field(default=None, ge=0)

@@ -43,7 +43,7 @@ class OptionHeads(FrameNetwork):
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         logits, values = super().forward(frames[..., :-1])
         options = frames[:, 0, 0, -1].long()
-        return logits.view(-1, OPTIONS, 2)[torch.arange(len(options)), options], values
+        return logits.view(-1, OPTIONS, 2)[torch.arange(len(options), device=options.device), options], values
 
 
 def build_network(settings: AskingSettings, seed: int) -> FrameNetwork:

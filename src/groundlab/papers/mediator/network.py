@@ -2,7 +2,8 @@
 
 It reads the difference of two frames, so a still world shows nothing and news lights up. The mediator has two outputs
 (43,699 parameters), the option policy five. `FrameNetwork` is the definition, in torch; `Playing` and `update` run it
-in compiled loops (loops.py), several times faster, as most of torch's time went into starting small operations.
+in compiled loops (loops.py), several times faster, as most of torch's time went into starting small operations. A
+network with heads of its own, or on a GPU, is left to torch.
 """
 
 import math
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from groundlab.learning import ppo
+from groundlab.learning.devices import send
 from groundlab.papers.mediator import loops
 from groundlab.papers.mediator.loops import HALF, HIDDEN, POOLED, SECOND, THIRD
 
@@ -75,6 +77,10 @@ def _columns(weights: np.ndarray) -> np.ndarray:
     return weights.reshape(*weights.shape[:2], 2, -1)[:, :, ::-1].transpose(3, 1, 0, 2)
 
 
+def _device_of(network: nn.Module) -> torch.device:
+    return next(network.parameters()).device
+
+
 def _of(network: FrameNetwork) -> _Flat:
     flat = _Flat(network.channels, network.outputs)
     flat.read(network.parameters())
@@ -89,8 +95,8 @@ class Playing:
 
     def __init__(self, network: nn.Module):
         self._network = network
-        # a network with heads of its own is left to torch
-        self._weights = _of(network).arrays if type(network) is FrameNetwork else None
+        on_cpu = _device_of(network).type == "cpu"
+        self._weights = _of(network).arrays if type(network) is FrameNetwork and on_cpu else None
         self._layers = None if self._weights is None else loops.empty_layers(self._weights.logits_bias.size)
 
     def __call__(self, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,8 +110,8 @@ class Playing:
 
 def _in_torch(network: nn.Module, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with torch.inference_mode():
-        logits, values = network(torch.from_numpy(frames))
-        return torch.log_softmax(logits, dim=-1).numpy(), values.numpy()
+        logits, values = network(send(torch.from_numpy(frames), _device_of(network)))
+        return torch.log_softmax(logits, dim=-1).cpu().numpy(), values.cpu().numpy()
 
 
 def update(
@@ -116,9 +122,11 @@ def update(
     settings: ppo.PPOSettings,
     rng: np.random.Generator,
 ) -> ppo.Losses:
-    """`ppo.update`, in compiled loops where the network is a plain `FrameNetwork`; equal up to rounding."""
-    if type(network) is not FrameNetwork:
-        return ppo.update(network, optimizer, batch, advantages, settings, rng)
+    """`ppo.update`, in compiled loops where the network is a plain `FrameNetwork` on a CPU; equal up to rounding."""
+    device = _device_of(network)
+    if type(network) is not FrameNetwork or device.type != "cpu":
+        there = ppo.Batch._make(send(field, device) for field in batch)
+        return ppo.update(network, optimizer, there, send(advantages, device), settings, rng)
     size, moments = len(batch.actions), _moments(network, optimizer)
     minibatches = torch.stack(list(ppo.minibatches(size, settings.batch_size, rng, settings.epochs))).numpy()
     decisions = loops.Decisions._make(field.numpy() for field in (*batch, ppo.normalised(advantages)))

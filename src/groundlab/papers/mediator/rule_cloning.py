@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.seeding import generator
+from groundlab.learning.devices import send
 from groundlab.learning.ppo import minibatches
 from groundlab.papers.mediator.agent import AskingLearner
 from groundlab.papers.mediator.baselines import FRAME_RULES, FrameAgent
@@ -58,11 +59,12 @@ class CloningLearner(AskingLearner):
         layouts = training_layouts(self._seed, number, settings.trajectories + 1)
         teacher = _Demonstration(settings)
         play(self._envs, layouts, teacher, self._rules(number))
-        inputs = torch.from_numpy(np.concatenate(teacher.inputs))
-        decisions = torch.from_numpy(np.concatenate(teacher.decisions)).long()
+        seen = (torch.from_numpy(np.concatenate(each)) for each in (teacher.inputs, teacher.decisions))
+        inputs, decisions = (send(each, settings.device) for each in seen)
+        decisions = decisions.long()
         with torch.inference_mode():
             agreement = (self.network(inputs)[0].argmax(-1) == decisions).double().mean().item()
-        self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
+        self.optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
         loss = self._fit(inputs, decisions, generator(self._seed, "minibatches", number))
         self.check_loss(loss)
         self._timesteps += len(decisions)
@@ -73,9 +75,9 @@ class CloningLearner(AskingLearner):
         losses = []
         for index in minibatches(len(decisions), self._cloning.batch_size, rng, self._cloning.epochs):
             loss = functional.cross_entropy(self.network(inputs[index])[0], decisions[index])
-            self._optimizer.zero_grad()
+            self.optimizer.zero_grad()
             loss.backward()
-            self._optimizer.step()
+            self.optimizer.step()
             losses.append(loss.item())
         return float(np.mean(losses))
 

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from groundlab.core.bounds import LAST_SEED
-from groundlab.core.schema import Layouts, Strict
+from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.language.chat.factory import ChatSettings
 
 TRAINING_LAYOUTS = (10_000, LAST_SEED + 1)  # layouts 0 to 9,999 are for tests and are never trained on
@@ -85,6 +85,8 @@ class RuleSettings(Settings):
 class TrainingSettings(Settings):
     """What the learning methods take besides (docs/papers/mediator-method.md#s5-3)."""
 
+    device: Device = "cpu"
+    """Where the network is: on a CPU it runs in compiled loops (loops.py), elsewhere in torch."""
     iterations: int = Field(1000, ge=1)
     trajectories: int = Field(10, ge=1)
     """Episodes an iteration."""

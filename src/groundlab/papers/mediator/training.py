@@ -20,6 +20,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
+from groundlab.learning.devices import check_device
 from groundlab.learning.returns import discounted, gae
 from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, update
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, TrainingSettings
@@ -99,9 +100,10 @@ class PPOLearner(Learner):
 
     def __init__(self, spec: RunSpec, settings: TrainingSettings, network: FrameNetwork):
         self._world, self._seed, self._settings = spec.world, spec.seed, settings
-        self.network, self.updates = network, settings.iterations
-        parameters = list(network.parameters())
-        self._optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-8, fused=True)
+        check_device(settings.device)
+        self.network, self.updates = network.to(settings.device), settings.iterations
+        parameters, fused = list(network.parameters()), settings.device == "cpu"
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-8, fused=fused)
         self._timesteps = 0
         self._events: SummaryWriter | None = None
 
@@ -115,8 +117,8 @@ class PPOLearner(Learner):
         paths, test_episode = self.collect(training_layouts(self._seed, number, settings.trajectories + 1), number)
         batch, advantages = make_batch(paths, settings)
         rng = generator(self._seed, "minibatches", number)
-        self._optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
-        losses = update(self.network, self._optimizer, batch, advantages, with_entropy(settings, number), rng)
+        self.optimizer.param_groups[0]["lr"] = learning_rate(settings, number)
+        losses = update(self.network, self.optimizer, batch, advantages, with_entropy(settings, number), rng)
         self.check_loss(losses.total)
         self._timesteps += len(batch.actions)
         stats = episode_stats([path.episode.summary() for path in paths], test_episode.summary(), losses)
@@ -149,10 +151,10 @@ class PPOLearner(Learner):
             self._events.close()
 
     def state(self) -> Files:
-        return checkpoints.pack(self.network, self._optimizer, {"timesteps": self._timesteps})
+        return checkpoints.pack(self.network, self.optimizer, {"timesteps": self._timesteps})
 
     def load_state(self, files: Files) -> None:
-        self._timesteps = checkpoints.unpack(files, self.network, self._optimizer)["timesteps"]
+        self._timesteps = checkpoints.unpack(files, self.network, self.optimizer)["timesteps"]
 
     def load_weights(self, files: Files) -> None:
         checkpoints.unpack(files, self.network)

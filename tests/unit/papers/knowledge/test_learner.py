@@ -6,6 +6,8 @@ import runs
 import torch
 
 from groundlab import worlds
+from groundlab.papers import registry
+from groundlab.papers.knowledge import agent
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
 from groundlab.papers.knowledge.dataset import Dataset
 from groundlab.papers.knowledge.networks import RandomDistillation, TwoHeadedAgent
@@ -174,6 +176,18 @@ def test_a_collection_records_episodes_of_its_first_and_its_last_agent(tmp_path)
     runs.executed(tmp_path, "rnd", WORLD, **given)
     card = Dataset(tmp_path / "dataset").card
     assert card["episodes"] == 6 and sorted(card["snapshots"]) == ["32", "96"]
+
+
+def test_an_agent_is_tested_while_it_learns_after_the_first_update_every_so_many_and_the_last():
+    given = {**SMALL, "frames": 160, "test_every": 2, "curve_layouts": "200-203", "layouts": "0-1"}
+    learner = agent.make_learner(registry.resolve("knowledge", WORLD, 0, given))
+    records = {number: learner.train_step(number) for number in range(1, learner.updates + 1)}
+    assert [number for number, record in records.items() if "test" in record] == [1, 2, 4, 5]
+    expected = agent.evaluate_policy(learner.agent, WORLD, 0, "200-203")
+    assert records[5]["test"] == {each["policy"]: each["mean"] for each in expected}
+    assert records[5]["test"].keys() == {"argmax", "sampled"}
+    untested = agent.make_learner(registry.resolve("knowledge", WORLD, 0, {**given, "test_every": 0}))
+    assert untested.train_step(1) == {key: value for key, value in records[1].items() if key != "test"}
 
 
 def test_carrying_twice_needs_what_it_is_about():
