@@ -5,6 +5,7 @@ groundlab model memory quick-llama-chat-s0 --set lora_rank=32
 groundlab model fetch --scale paper
 groundlab model memory google/flan-t5-large --context 1050 --set token_budget=8192
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
+groundlab model export out/glam
 groundlab ledger replies.jsonl
 groundlab label goals --maker openai --model NAME --base-url URL --prices 0.15,0.60 --budget cost=1 --out DIR
 
@@ -130,7 +131,7 @@ def fetch(
 
 @app.command()
 def push(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `reasoning` or `direct`.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `glam`, `reasoning` or `direct`.")],
     repo: Annotated[str, typer.Argument(help="Its name on the Hugging Face hub, ACCOUNT/NAME.")],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Upload without asking.")] = False,
@@ -145,6 +146,23 @@ def push(
     print_text(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
     if yes or typer.confirm("Upload them?"):
         print_text(f"uploaded: {hub.push(folder, repo, private)}")
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `glam` or one of its variants.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the model; by default the run's own.")] = None,
+) -> None:
+    """Write a trained agent as a folder of transformers; runs of `reasoning` and `direct` leave one by themselves."""
+    from groundlab.lab import run_folder
+    from groundlab.papers.glam.released_weights import export_agent
+
+    if run_folder.status_of(folder) != "finished":
+        raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+    home = out or folder / "model"
+    facts = export_agent(folder, home)
+    play = f"groundlab evaluate {facts['plays']} --world {facts['world']} --set model={home}"
+    print_text(f"wrote {home}, which transformers reads; it plays by: {play}")
 
 
 @app.command(name="import-glam")

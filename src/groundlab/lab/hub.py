@@ -1,10 +1,11 @@
 """A trained agent on the Hugging Face hub: the folder that its run left, and a card that says what it is.
 
-    print(card(folder))                              # folder: of `groundlab run reasoning --out FOLDER`
+    print(card(folder))                              # folder: of `groundlab run glam --out FOLDER`
     push(folder, "me/my-agent", private=True)        # asks nothing; `groundlab model push` asks first
 
-What goes there is the run's `model` (adapters in peft's own format or whole weights, tokenizer, value head) with the
-card as its README.md: method, world, seed, settings, success with its interval, commit. Nothing else is sent.
+What goes there is the run's `model` (adapters in peft's own format or whole weights, tokenizer, heads), which a run of
+`glam` gets here (`model export`), with the card as its README.md: method, world, seed, settings, success with its
+interval, commit. Nothing else is sent.
 """
 
 import os
@@ -18,11 +19,17 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line
 from groundlab.core.yaml_files import dump_yaml
 from groundlab.lab import run_folder
+from groundlab.papers.glam.policy import VARIANTS
+from groundlab.papers.glam.released_weights import export_agent
 from groundlab.papers.reasoning.ppo import MODEL
 from groundlab.papers.reasoning.settings import ADAPTER
 from groundlab.report.statistics import success_of
 
 CARD = "README.md"
+_WHAT = (
+    "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025)",
+    "A language model that scores actions, tuned by PPO in a grid world (after GLAM, Carta et al. 2023)",
+)
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -32,9 +39,11 @@ def model_files(folder: Path) -> list[Path]:
     """
     if run_folder.status_of(folder) != "finished":
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+    if (run_folder.read_manifest(folder) or {})["method"] in VARIANTS:
+        export_agent(folder, folder / MODEL)
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
-        raise GroundlabError(f"{folder} left no model; runs of `reasoning` and `direct` do")
+        raise GroundlabError(f"{folder} left no model; runs of `reasoning`, `direct` and `glam` do")
     return found
 
 
@@ -50,7 +59,7 @@ def card(folder: Path) -> str:
             f"---\n{_header(folder, manifest)}\n---\n",
             f"# {manifest['method']} on {manifest['world']}, seed {manifest['seed']}",
             "",
-            "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025), by",
+            f"{_WHAT[manifest['method'] in VARIANTS]}, by",
             f"groundlab {manifest['packages']['groundlab']}, commit {commit or 'unknown'}"
             f"{' with changes' if changed else ''}.",
             f"Run {manifest['hash']}, base model {_base(manifest)}, on {manifest['hardware']['cpu']}"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from huggingface_hub import HfApi, constants
 from peft import LoraConfig
+from tiny_models import write_t5
 from typer.testing import CliRunner
 
 from groundlab import lab
@@ -30,6 +31,15 @@ def trained(tmp_path_factory):
     """The folder of a real run."""
     folder = tmp_path_factory.mktemp("runs") / "direct"
     lab.execute_run(registry.resolve("direct", "Reasoning-GoTo-v0", 3, {**SETTINGS, "lora_rank": 2}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The folder of a run of GLAM, which leaves no model until somebody asks."""
+    folder, model = tmp_path_factory.mktemp("runs") / "glam", write_t5(tmp_path_factory.mktemp("t5"))
+    settings = {"model": str(model), "num_envs": 2, "frames_per_env": 4, "batch_size": 4, "epochs": 1, "frames": 8}
+    lab.execute_run(registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {**settings, "layouts": "0-1"}), folder)
     return folder
 
 
@@ -96,6 +106,15 @@ def test_the_card_states_how_the_agent_was_made_and_what_was_measured(trained):
     assert low <= int(share.rstrip(" %")) <= high
     assert yaml.safe_load(text.split("---")[1])["library_name"] == "peft"
     assert yaml.safe_load(text.split("```yaml")[1].split("```")[0])["lora_rank"] == 2
+
+
+def test_an_agent_of_glam_is_uploaded_as_a_model_of_transformers(tuned, server):
+    result = CliRunner().invoke(app, ["model", "push", str(tuned), "me/glam", "--yes"])
+    assert result.exit_code == 0, result.output
+    wanted = {path.name: path.read_bytes() for path in hub.model_files(tuned)}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "heads.safetensors", "released.json"} <= {*wanted}
+    assert server.files == wanted | {"README.md": hub.card(tuned).encode()}
+    assert "scores actions" in hub.card(tuned) and "glam on BabyAI-GoToObjS4-v0, seed 0" in hub.card(tuned)
 
 
 def test_an_upload_holds_the_files_of_the_model_and_the_card_byte_for_byte(trained, server):

@@ -1,6 +1,7 @@
-"""GLAM's released agents: from the authors' checkpoints to folders that transformers and this package read.
+"""GLAM's agents as folders that transformers and this package read: the authors' checkpoints, and our runs.
 
     import_weights(Path("glam-mixed/seed_1"), Path("out/mixed-s1"))    # then: --set model=out/mixed-s1
+    export_agent(Path("out/glam"), Path("out/glam/model"))             # of a run of `groundlab run glam`
 
 A checkpoint is torch's state dict of Lamorel's module: the language model, and the heads that were tuned with it (of
 cloned agents the language model alone). It holds neither configuration nor tokenizer; those are the base model's. The
@@ -13,11 +14,12 @@ import pickle
 import secrets
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
@@ -25,7 +27,10 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
 from groundlab.assets import absent_model, resolve_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip, first_line, names_in_line
-from groundlab.papers.glam.policy import HEADS, RELEASED
+from groundlab.core.run import load_checkpoint
+from groundlab.core.storage import digest_bytes
+from groundlab.papers.glam import ppo
+from groundlab.papers.glam.policy import HEADS, RELEASED, VARIANTS
 
 CHECKPOINT = "model.checkpoint"
 _LANGUAGE_MODEL = "_LLM_model."
@@ -58,12 +63,54 @@ def import_weights(source: Path, out: Path, base: str | None = None) -> dict[str
     base = base or _base_of(weights, file)
     facts = {"checkpoint": file.name, "bytes": file.stat().st_size, "sha256": digest, "base": base}
     facts |= {"heads": sorted({name.split(".")[0] for name in heads})}
-    if (out / RELEASED).is_file() and storage.read_json(out / RELEASED) == facts:
+    if _is_there(out, facts):
         return facts
+    model = _build(weights, base, file)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model(base), local_files_only=True)
+    except (OSError, ValueError):
+        raise absent_model(base) from None
+    _write(out, model, tokenizer, heads, facts)
+    return facts
+
+
+def export_agent(run: Path, out: Path) -> dict[str, Any]:
+    """Write the trained agent of a run of `glam` or a variant to the folder `out`; returns what `released.json` says.
+
+    Adapters are merged into the weights. A folder that already holds this very agent is left as it is. Raises
+    GroundlabError for a folder without such a run.
+    """
+    checkpoint = load_checkpoint(run)
+    spec = checkpoint.spec
+    if spec.method not in VARIANTS:
+        raise GroundlabError(f"{clip(str(run))} is a run of {spec.method}; give one of {', '.join(VARIANTS)}")
+    facts = {"method": spec.method, "world": spec.world, "seed": spec.seed, "updates": checkpoint.step}
+    facts |= {"base": spec.settings["model"], "sha256": digest_bytes(checkpoint.files["network.safetensors"])}
+    facts["plays"] = "aflan" if VARIANTS[spec.method].use_action_heads else "glam"
+    if _is_there(out, facts):
+        return facts
+    learner = ppo.PPOLearner(spec)
+    learner.load_weights(checkpoint.files)
+    scorer, recipe = learner.scorer.eval(), Path(learner.settings.model_path) / "recipe.json"
+    model = scorer.model.merge_and_unload() if isinstance(scorer.model, PeftModel) else scorer.model
+    parts = (("value_head", scorer.value_head), ("action_head", scorer.action_head))
+    heads = {
+        f"{name}.{key}": value.float().contiguous()
+        for name, head in parts
+        if head is not None
+        for key, value in head.state_dict().items()
+    }
+    _write(out, model, scorer.tokenizer, heads, facts, [recipe] if recipe.is_file() else [])
+    return facts
+
+
+def _is_there(out: Path, facts: dict[str, Any]) -> bool:
+    """Whether `out` holds this very agent. Raises GroundlabError where it holds something else."""
+    if (out / RELEASED).is_file() and storage.read_json(out / RELEASED) == facts:
+        return True
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise GroundlabError(f"{clip(str(out))} holds something else; choose another --out, or delete it")
-    _write(out, _build(weights, base, file), heads, base, facts)
-    return facts
+    return False
 
 
 def find_checkpoint(source: Path) -> Path:
@@ -164,12 +211,15 @@ def _check_finite(weights: Mapping[str, Tensor], file: Path) -> None:
         raise GroundlabError(f"{clip(broken[0])} in {clip(str(file))} is no number; fetch the checkpoint again")
 
 
-def _write(out: Path, model: Any, heads: dict[str, Tensor], base: str, facts: dict[str, Any]) -> None:
-    """The folder, whole or not at all."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model(base), local_files_only=True)
-    except (OSError, ValueError):
-        raise absent_model(base) from None
+def _write(
+    out: Path,
+    model: Any,
+    tokenizer: Any,
+    heads: dict[str, Tensor],
+    facts: dict[str, Any],
+    copies: Sequence[Path] = (),
+) -> None:
+    """The folder, whole or not at all. copies: files that go there as they are."""
     whole = storage.make_folder(out.with_name(f".{out.name}.{secrets.token_hex(8)}.tmp"))
     try:
         with storage.clear_disk_errors(out):
@@ -177,6 +227,8 @@ def _write(out: Path, model: Any, heads: dict[str, Tensor], base: str, facts: di
             tokenizer.save_pretrained(whole)
             if heads:
                 save_file(heads, whole / HEADS)
+            for file in copies:
+                shutil.copy(file, whole / file.name)
             storage.write_json(whole / RELEASED, facts)
             whole.replace(out)
     finally:
