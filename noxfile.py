@@ -216,6 +216,27 @@ def site(session: nox.Session) -> None:
 
 
 @session
+def archive(session: nox.Session) -> None:
+    """dist/groundlab-VERSION.tar.gz: this commit without its history, an RO-Crate at its top."""
+    install(session)
+    if changed := _answer(session, "git", "status", "--porcelain"):
+        session.error(f"an archive is of a commit; commit or undo first: {changed.splitlines()[0]}")
+    commit, date = _answer(session, "git", "log", "-1", "--format=%H %cI").split()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    file = ROOT / "dist" / f"groundlab-{version}.tar.gz"
+    file.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        crate = Path(folder) / "ro-crate-metadata.json"
+        write = "import json, sys; from pathlib import Path; from groundlab.lab import crate; "
+        write += "Path(sys.argv[1]).write_text(json.dumps(crate.of_archive(Path(), *sys.argv[2:])))"
+        run(session, "python", "-c", write, str(crate), commit, date)
+        words = (f"--prefix=groundlab-{version}/", f"--add-file={crate}", "-o", str(file), "HEAD")
+        session.run("git", "archive", *words, external=True)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    session.log(f"{file}: {file.stat().st_size / 1e6:.1f} MB of commit {commit[:8]}, sha256 {digest}")
+
+
+@session
 def bench(session: nox.Session) -> None:
     """Measure the hot paths; `-- --save` keeps the figures in benchmarks/, `-- --check` fails if a ratio is lost."""
     groundlab(session, "bench")

@@ -166,6 +166,7 @@ HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("model", "memory", "quick-llama-chat-s0", "--set", "HOLE"), never),
     (("model", "push", "HOLE", "a/b"), never),
     (("model", "push", "run", "HOLE"), never),
+    (("model", "export", "HOLE"), never),
     (("model", "fetch", "--dry-run", "--scale", "HOLE"), never),
     (("model", "import-glam", "HOLE", "--out", "OUT"), never),
     (("label", "HOLE", "--out", "OUT"), lambda text: text in ("code", "preferences", "goals")),

@@ -1,5 +1,6 @@
 """What git knows about the repository: the commit, uncommitted changes, and the last change of some files."""
 
+import json
 import os
 import subprocess
 from functools import cache
@@ -16,12 +17,19 @@ _WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject
 def facts() -> dict[str, Any]:
     """`{commit, dirty}`: dirty = code, configs or notebooks differ from the commit.
 
-    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or None.
+    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or an archive's, or None.
     """
     commit = _git("rev-parse", "HEAD")
     if not commit:
-        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
+        return {"commit": os.environ.get("GROUNDLAB_COMMIT") or _archived(), "dirty": False}
     return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
+
+
+def _archived() -> str | None:
+    """The commit that an archive says it is of (`lab.crate.of_archive`); its files may have changed since."""
+    file = (find_root() or Path()) / "ro-crate-metadata.json"
+    graph = json.loads(file.read_text())["@graph"] if file.is_file() else []
+    return next((entity["identifier"] for entity in graph if entity["@id"] == "src/"), None)
 
 
 def last_change(*paths: str | Path) -> str | None:

@@ -2,6 +2,7 @@
 
     write(folder)                # when a version is published or judged again
     check(folder)                # as a test does: what it says is what the manifest says and what is there
+    of_archive(Path("."), commit, date)      # what stands at the top of the tarball of `nox -s archive`
 
 It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
 which commit made it, on which machine, when, and the SHA-256 of what else a version holds. Records of runs are sealed
@@ -15,6 +16,7 @@ import mimetypes
 from pathlib import Path
 from typing import Any
 
+from groundlab import __version__
 from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest
@@ -24,6 +26,7 @@ CRATE = "ro-crate-metadata.json"
 _LEFT_OUT = {CRATE, "review.ipynb"}
 """The crate itself, and the executed review notebook: git ignores it, since review.html says the same."""
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+_RO_CRATE = "https://w3id.org/ro/crate/1.1"
 _CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
 _LICENCE = "https://spdx.org/licenses/MIT"
 _AUTHORS = "#authors"
@@ -62,6 +65,35 @@ def content(version: Path) -> Entity:
     return {"@context": _CONTEXT, "@graph": graph}
 
 
+def of_archive(home: Path, commit: str, date: str) -> Entity:
+    """The crate of a whole repository: its code, and every version of its results, which has a crate of its own.
+
+    date: of the commit, ISO 8601. `core.git` reads the commit from here where there is no git.
+    """
+    crates = sorted((home / "results").glob(f"*/{CRATE}"))
+    parts, inner = [_CODE | {"version": __version__, "identifier": commit}], list[Entity]()
+    for file in crates:
+        manifest, name = manifests.read_version(file.parent), file.parent.relative_to(home).as_posix()
+        about = f"{len(manifest['runs'])} runs of {', '.join(manifest['papers'])} at scale {manifest['scale']}"
+        parts.append(
+            {"@id": f"{name}/", "@type": "Dataset", "name": f"groundlab results {manifest['version']}"}
+            | {"description": about, "conformsTo": _link(_RO_CRATE), "subjectOf": _link(f"{name}/{CRATE}")}
+        )
+        inner.append({"@id": f"{name}/{CRATE}", "@type": "CreativeWork", "encodingFormat": "application/ld+json"})
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": f"groundlab {__version__}",
+        "description": "Four ways in which a language model helps an agent learn to act, rebuilt: begin at README.md.",
+        "datePublished": date,
+        "license": _link(_LICENCE),
+        "author": _link(_AUTHORS),
+        "publisher": _link(_AUTHORS),
+        "hasPart": [_link(part["@id"]) for part in parts],
+    }
+    return {"@context": _CONTEXT, "@graph": [_DESCRIPTOR, root, _MIT, _OURSELVES, *parts, *inner]}
+
+
 def _link(*ids: str) -> Any:
     links = [{"@id": each} for each in ids]
     return links[0] if len(links) == 1 else links
@@ -69,12 +101,16 @@ def _link(*ids: str) -> Any:
 
 _DESCRIPTOR = {
     **{"@id": CRATE, "@type": "CreativeWork"},
-    **{"conformsTo": _link("https://w3id.org/ro/crate/1.1"), "about": _link("./")},
+    **{"conformsTo": _link(_RO_CRATE), "about": _link("./")},
 }
 _PROCESS_RUN_CRATE = {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
 _MIT = {
     **{"@id": _LICENCE, "@type": "CreativeWork", "name": "MIT License"},
     "description": "The licence of groundlab, its shipped models and its results.",
+}
+_CODE = {
+    **{"@id": "src/", "@type": ["Dataset", "SoftwareSourceCode"], "name": "groundlab"},
+    **{"programmingLanguage": "Python", "license": _link(_LICENCE)},
 }
 _OURSELVES = {"@id": _AUTHORS, "@type": "Organization", "name": "The groundlab authors"}
 

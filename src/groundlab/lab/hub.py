@@ -39,7 +39,7 @@ def model_files(folder: Path) -> list[Path]:
     """
     if run_folder.status_of(folder) != "finished":
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
-    if (run_folder.read_manifest(folder) or {})["method"] in VARIANTS:
+    if (run_folder.read_manifest(folder) or {}).get("method") in VARIANTS:
         export_agent(folder, folder / MODEL)
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
