@@ -11,7 +11,16 @@ from typing import Any
 from groundlab.core import plugins
 from groundlab.core.yaml_files import read_yaml
 
-_MEASURED = {"device", "layouts", "test_layouts", "tests", "first_finished", "probe_template"}
+_MEASURED = {
+    "device",
+    "layouts",
+    "test_layouts",
+    "tests",
+    "first_finished",
+    "probe_template",
+    "test_every",
+    "curve_layouts",
+}
 """Settings that say where a run is made and what is measured, not who acts: entries may have changed in them since."""
 
 
