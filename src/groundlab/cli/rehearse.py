@@ -60,10 +60,10 @@ def rehearse(
 def _list(rows: list[Any], size: Any) -> None:
     """Every row, and what it needs: as it is planned, and rehearsed here."""
     from groundlab.core.errors import GroundlabError
-    from groundlab.lab.rehearsal import rehearsal
+    from groundlab.lab.rehearsal import flops, rehearsal
     from groundlab.lab.rehearsal import rows as needs
 
-    print_text("paper arm world: GB as planned, as rehearsed (language models), what it reads, what does not fit")
+    print_text("paper arm world: GB as planned, as rehearsed, FLOP of a whole run, what it reads, what does not fit")
     refused = 0
     for row in rows:
         spec, instead = rehearsal.small_spec(row, size)
@@ -74,6 +74,8 @@ def _list(rows: list[Any], size: Any) -> None:
         except GroundlabError as error:
             problem, refused = str(error), refused + 1
         needed = [" and ".join(f"{each / 1e9:.2f} GB" for each in sizes) if any(sizes) else "small network"]
+        counted = flops.count(row.run.spec)
+        needed += [f"{counted:.1e} FLOP"] if counted else []
         parts = [*needed, *sorted(needs.models_of(row.settings)), *filter(None, (instead, problem))]
         print_text(f"{row.name}: {', '.join(parts)}")
     print_text(

@@ -78,6 +78,8 @@ class Experiment(Strict):
     shared: dict[str, dict[str, Any]] = Field({})
     """Settings that entries take over by YAML anchors; what a plan prints once for all of them."""
     runs: list[Entry]
+    estimates: str = ""
+    """Where the entries' estimates come from: measured, by whom and when, or counted, from what."""
     not_run: list[str] = Field([])
 
 

@@ -162,7 +162,8 @@ class Plan:
         blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
         shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
         left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
-        return [*shared, *_notes_on_estimates(self), *left_out]
+        sources = (f"estimates of {each.paper}: {each.estimates}" for each in self.experiments if each.estimates)
+        return [*shared, *_notes_on_estimates(self), *sources, *left_out]
 
 
 def results_folder(given: str | Path | None = None) -> Path:

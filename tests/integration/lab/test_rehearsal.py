@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from multiprocessing import Pipe
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from groundlab import cli, lab
@@ -20,12 +22,13 @@ from groundlab.core.storage import digest_json, read_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import executor
 from groundlab.lab.config import Estimate
-from groundlab.lab.rehearsal import costs, rehearsal, rows, stand_ins
+from groundlab.lab.rehearsal import costs, flops, rehearsal, rows, stand_ins
 from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.rehearsal.rows import Size
 from groundlab.lab.run_copy import copy_records
 from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD
 from groundlab.language import models
+from groundlab.worlds.text_env.prompts import text_actions
 
 TOY = Size(envs=2, prompts=4, episodes=1, toy=1)
 SAMPLE = {
@@ -188,6 +191,33 @@ def test_plans_take_what_was_measured_and_say_so(tmp_path):
     (costs.home(tmp_path) / "costs.json").write_text(json.dumps({"key": {"row": 1}}))
     with pytest.raises(GroundlabError, match="is not what a rehearsal writes; delete it"):
         lab.plan("mediator", scale="paper", results=tmp_path)
+
+
+def test_every_estimate_of_paper_says_where_it_comes_from_and_those_of_language_models_are_what_is_counted():
+    plan = lab.plan(scale="paper")
+    for experiment in plan.experiments:
+        assert re.search(r"measured|by FLOP count from", experiment.estimates), experiment.paper
+        assert f"estimates of {experiment.paper}: {experiment.estimates}" in plan.notes
+    found = [(run, flops.count(run.spec)) for run in plan.runs]
+    counted = [(run, flop / flops.RATES[run.spec.settings["dtype"]]) for run, flop in found if flop]
+    assert len(counted) == 137
+    for run, seconds in counted:
+        assert run.estimate.seconds == pytest.approx(seconds, rel=0.06), run.spec.label
+
+
+@pytest.mark.parametrize("name", ["google/flan-t5-small", "google/flan-t5-large", "meta-llama/Llama-3.2-1B-Instruct"])
+def test_what_a_prompt_takes_is_what_torch_counts(name):
+    scores = "flan" in name
+    given = {"model": name, **({"nbr_obs": 3, "action_space": 6} if scores else {"max_new_tokens": 20})}
+    prompt = flops.prompt_tokens(given)
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        network = stand_ins.build(name)
+        if scores:
+            words = sum(len(action.split()) for action in text_actions(6))
+            network(input_ids=torch.zeros(1, prompt, dtype=torch.long), decoder_input_ids=torch.zeros(1, words).long())
+        else:
+            network(torch.zeros(1, prompt + 20, dtype=torch.long), logits_to_keep=20)
+    assert flops._reading(given) == pytest.approx(counter.get_total_flops(), rel=0.1)
 
 
 @pytest.mark.parametrize("name", rows.architectures())
