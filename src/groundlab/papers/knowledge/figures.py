@@ -16,6 +16,7 @@ from groundlab.core import storage
 from groundlab.papers.knowledge.arms import (
     CONTROLS,
     FORMS,
+    POLICIES,
     REWARDS,
     STYLES,
     KnowledgeArm,
@@ -27,10 +28,10 @@ from groundlab.papers.knowledge.arms import (
     usual_arms,
 )
 from groundlab.papers.knowledge.tables import DATASETS, cards, original_network_records
-from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, in_thousands
+from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, draw_seeds, in_thousands
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records
-from groundlab.report.statistics import Estimate
+from groundlab.report.records import Records, iterations, table
+from groundlab.report.statistics import Estimate, bounds_of
 from groundlab.report.style import PlotStyle, legend_below, new_figure
 
 # --- Learning curves
@@ -80,6 +81,47 @@ def original_network_curves() -> Figure | None:
     """The exhibit `knowledge-original-network`."""
     published = original_network_records()
     return curves(published) if published else None
+
+
+@exhibit(
+    "knowledge-tests",
+    "Success of tests while agents learn, by drawn actions and by the likeliest",
+    methods=("knowledge",),
+)
+def tests(records: Records) -> Figure | None:
+    """Tests on layouts of their own, every so many steps: the likeliest action is the paper's measure.
+
+    None where no run was tested while it learned.
+    """
+    found = [(arm, records.tests.loc[records.tests["run"].isin(arm.curves["run"])]) for arm in _tested(records)]
+    if not found:
+        return None
+    figure, axes = new_figure(9.6, 4.4, 1, len(POLICIES), sharey=True)
+    for axis, policy in zip(axes[0], POLICIES, strict=True):
+        for arm, rows in found:
+            mine = rows.loc[rows["policy"] == policy]
+            steps = iterations(mine) * arm.settings["num_envs"] * arm.settings["frames_per_env"]
+            dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
+            success, colour = table(mine, "success", "iteration"), arm.style.colour
+            draw_seeds(axis, steps, success, colour, arm.label, bounds_of("success"), linestyle=dashes)
+        axis.set(title=_POLICY_TITLES[policy], xlim=(0, None), ylim=(0, 103))
+        in_thousands(axis, "environment steps")
+    axes[0, 0].set_ylabel("success of test episodes [%]")
+    first = found[0][0]
+    layouts = f"layouts {first.settings['curve_layouts']}"
+    figure.suptitle(f"{first.world}, {layouts}, {_seed_counts([arm for arm, _ in found])} an arm", fontsize=9.5)
+    legend_below(figure, axes[0], 3)
+    return figure
+
+
+_POLICY_TITLES = {"sampled": "drawn actions", "argmax": "the likeliest action"}
+
+
+def _tested(records: Records) -> list[KnowledgeArm]:
+    if records.tests.empty:
+        return []
+    tested = set(records.tests["run"])
+    return [arm for arm in usual_arms(knowledge_arms(records)) if tested & set(arm.curves["run"])]
 
 
 # --- Areas under the curves
