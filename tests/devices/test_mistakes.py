@@ -50,6 +50,11 @@ def _left(module):
     return lambda learner, patch: patch.setattr(module, "send", lambda tensor, device: tensor)
 
 
+def _mediator_advantages(learner, patch):
+    update = mediator_network.ppo.update
+    patch.setattr(mediator_network.ppo, "update", lambda *args: update(*args[:3], args[3].cpu(), *args[4:]))
+
+
 def _reasoning_targets(learner, patch):
     patch.setattr(token_policy, "_index", lambda numbers, like: torch.tensor(numbers))
 
@@ -60,7 +65,8 @@ MISTAKES = {
     "cloning: inputs": ("cloning", _cloning_inputs),
     "drrn: prompts": ("drrn", _drrn_prompts),
     "symbolic: losses": ("symbolic", _symbolic_loss),
-    "mediator: decisions": ("mediator", _left(mediator_network)),
+    "mediator: inputs": ("mediator", _left(mediator_network)),
+    "mediator: advantages": ("mediator", _mediator_advantages),
     "rule-cloning: decisions": ("rule-cloning", _left(rule_cloning)),
     "knowledge: views": ("knowledge", _left(knowledge_networks)),
     "knowledge: experience": ("knowledge, small", _left(knowledge_ppo)),

@@ -161,7 +161,8 @@ def export(
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
     home = out or folder / "model"
     facts = export_agent(folder, home)
-    play = f"groundlab evaluate {facts['plays']} --world {facts['world']} --set model={home}"
+    given = "".join(f" --set {name}={value}" for name, value in {"model": home, **facts["settings"]}.items())
+    play = f"groundlab evaluate {facts['plays']} --world {facts['world']}{given}"
     print_text(f"wrote {home}, which transformers reads; it plays by: {play}")
 
 

@@ -19,9 +19,11 @@ def facts() -> dict[str, Any]:
 
     Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or an archive's, or None.
     """
+    if commit := _archived():
+        return {"commit": commit, "dirty": False}
     commit = _git("rev-parse", "HEAD")
     if not commit:
-        return {"commit": os.environ.get("GROUNDLAB_COMMIT") or _archived(), "dirty": False}
+        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
     return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
 
 

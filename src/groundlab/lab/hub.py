@@ -26,10 +26,8 @@ from groundlab.papers.reasoning.settings import ADAPTER
 from groundlab.report.statistics import success_of
 
 CARD = "README.md"
-_WHAT = (
-    "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025)",
-    "A language model that scores actions, tuned by PPO in a grid world (after GLAM, Carta et al. 2023)",
-)
+_WRITES = "A language model tuned by nested PPO on its own words in a grid world (after Gandhi et al. 2025)"
+_SCORES = "A language model that scores actions, tuned by PPO in a grid world (after GLAM, Carta et al. 2023)"
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -43,7 +41,7 @@ def model_files(folder: Path) -> list[Path]:
         export_agent(folder, folder / MODEL)
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
-        raise GroundlabError(f"{folder} left no model; runs of `reasoning`, `direct` and `glam` do")
+        raise GroundlabError(f"{folder} holds no model for the hub; give a run of `reasoning`, `direct` or `glam`")
     return found
 
 
@@ -59,7 +57,7 @@ def card(folder: Path) -> str:
             f"---\n{_header(folder, manifest)}\n---\n",
             f"# {manifest['method']} on {manifest['world']}, seed {manifest['seed']}",
             "",
-            f"{_WHAT[manifest['method'] in VARIANTS]}, by",
+            f"{_SCORES if manifest['method'] in VARIANTS else _WRITES}, by",
             f"groundlab {manifest['packages']['groundlab']}, commit {commit or 'unknown'}"
             f"{' with changes' if changed else ''}.",
             f"Run {manifest['hash']}, base model {_base(manifest)}, on {manifest['hardware']['cpu']}"

@@ -185,7 +185,7 @@ def plan(
     """The plan of some papers (all by default) at a scale.
 
     seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
-    device: of all methods that can be given one, `cpu` or `cuda`, instead of the config's.
+    device: of language models, and where the config names one, `cpu` or `cuda`.
     wanted: says of (paper, spec) whether it is one of the runs, also of those that are no part of the whole plan.
     Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
@@ -213,12 +213,15 @@ def plan(
 
 
 def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
-    """The settings of an entry, with another device where its method has one.
+    """The settings of an entry, with another device where it has a language model, or names a device itself.
+
+    Other networks are small, so that a plan leaves them on the CPU.
 
     Raises GroundlabError for a device that has no such name, and for a numbered GPU: workers see one GPU each.
     """
     known = registry.schema_of(registry.get(entry.method, world)).model_fields
-    settings = {**entry.settings, "device": device} if device and "device" in known else entry.settings
+    moves = device and "device" in known and ("dtype" in known or "device" in entry.settings)
+    settings = {**entry.settings, "device": device} if moves else entry.settings
     inner = {key: value for key, value in settings.items() if isinstance(value, dict) and "device" in value}
     settings = {**settings, **{key: {**value, "device": device or value["device"]} for key, value in inner.items()}}
     for each in machine.devices_of(settings):

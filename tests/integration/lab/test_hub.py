@@ -168,5 +168,5 @@ def test_folders_without_a_finished_run_or_without_a_model_are_refused(tmp_path,
         hub.model_files(tmp_path)
     for name in ("manifest.json", "config.yaml", "metrics.jsonl", "evaluation.json"):
         (tmp_path / name).write_bytes((trained / name).read_bytes())
-    with pytest.raises(GroundlabError, match="left no model"):
+    with pytest.raises(GroundlabError, match="holds no model for the hub"):
         hub.model_files(tmp_path)

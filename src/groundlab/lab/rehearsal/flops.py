@@ -2,9 +2,9 @@
 
     count(spec) / RATES[spec.settings["dtype"]] / 3600     # hours on a GPU that reaches so much
 
-A token costs two operations a weight to read, and four more to learn from, two where only adapters are trained. Assumed
-is what nobody has seen yet: prompts of `prompt_tokens`, whole replies, tests of half the steps that a world allows,
-no prompt read twice. Nothing is timed; `groundlab rehearse` measures. Attention adds what its products take.
+A token costs two operations a weight to read, and four more to learn from, two where only adapters are trained;
+attention adds its products. Assumed is what nobody has seen yet: prompts of `prompt_tokens`, each of them new, whole
+replies, and tests of half the steps that a world allows. Nothing is timed; `groundlab rehearse` measures.
 """
 
 from functools import cache
@@ -32,8 +32,10 @@ def count(spec: RunSpec) -> float:
         return 0.0
     work, reading = rows.work(settings), _reading(settings)
     learning = 2 + bool(not settings.get("lora_rank")) + bool(settings.get("gradient_checkpointing"))
-    plays = "steps_per_record" not in settings  # cloning reads what the bot has played
-    each = (plays and reading) + learning * settings.get("epochs", 1) * reading
+    plays = "steps_per_record" not in settings  # cloning learns from what others have played
+    if "max_new_tokens" in settings:  # replies are read again before they are learnt from, and by the reference
+        plays += 1 + (settings.get("kl") != "none")
+    each = (plays + learning * settings.get("epochs", 1)) * reading
     steps = (work.tests + work.episodes) * worlds.find(spec.world).max_steps / 2
     taught = settings.get("teacher")
     teacher = count(spec.model_copy(update={"settings": taught})) if taught else 0.0

@@ -132,9 +132,17 @@ def work(settings: dict[str, Any]) -> Work:
     every = settings.get("test_every") or 0
     during = len(parse_layouts(settings.get("curve_layouts") or settings.get("layouts") or "0"))
     tests = during * (updates // every) if every else 0
+    return Work(updates, units, tests, _episodes(settings))
+
+
+def _episodes(settings: dict[str, Any]) -> int:
+    """Of the last evaluation; GLAM's agents play two policies with and without their mission, untuned ones twice."""
     once = len(parse_layouts(settings["layouts"])) if settings.get("layouts") else 0
-    episodes = (once + settings.get("first_finished", 0)) * (1 + len(settings.get("tests", [])))
-    return Work(updates, units, tests, episodes * (3 if settings.get("swapped") else 1))
+    others = len(parse_layouts(settings["test_layouts"])) if settings.get("test_layouts") else once
+    policies = 1 + 2 * bool(settings.get("swapped"))
+    if "fixed_mission" in settings:
+        policies = (4 if settings["fixed_mission"] else 2) * (2 if "model" in settings and "lr" not in settings else 1)
+    return once * policies + others * len(settings.get("tests", [])) + settings.get("first_finished", 0)
 
 
 # What a row needs.

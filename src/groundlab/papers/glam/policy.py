@@ -34,7 +34,7 @@ from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.text import describe_batch
 from groundlab.worlds.text_env.prompts import History, env_actions, modify, text_actions
 
-RELEASED, HEADS = "released.json", "heads.safetensors"  # in the folder of a released agent, beside its model
+RELEASED, HEADS = "released.json", "heads.safetensors"  # in the folder of a trained agent, beside its model
 PolicyFn = Callable[[Sequence[str]], tuple[Tensor, Tensor]]
 """Prompts [P] to (log-probabilities [P, A], values [P]), without gradient, on the CPU."""
 
@@ -86,12 +86,12 @@ def build_scorer(
 
 
 def is_released(settings: ModelSettings) -> bool:
-    """Whether the model is an agent that its authors tuned (released_weights.py)."""
+    """Whether the model is an agent already, its authors' or of a run of ours (released_weights.py)."""
     return (Path(settings.model_path) / RELEASED).is_file()
 
 
 def _load_heads(scorer: ActionScorer, folder: Path) -> None:
-    """The heads that were tuned with a released agent, in place of fresh ones. Raises GroundlabError for a mismatch."""
+    """The heads that were tuned with a trained agent, in place of fresh ones. Raises GroundlabError for a mismatch."""
     stored = load_file(folder / HEADS) if (folder / HEADS).is_file() else {}
     has_action_head = any(name.startswith("action_head.") for name in stored)
     if has_action_head != (scorer.action_head is not None):

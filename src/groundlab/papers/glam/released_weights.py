@@ -31,6 +31,7 @@ from groundlab.core.run import load_checkpoint
 from groundlab.core.storage import digest_bytes
 from groundlab.papers.glam import ppo
 from groundlab.papers.glam.policy import HEADS, RELEASED, VARIANTS
+from groundlab.papers.glam.settings import ModelSettings
 
 CHECKPOINT = "model.checkpoint"
 _LANGUAGE_MODEL = "_LLM_model."
@@ -46,6 +47,8 @@ _BASES = {
 }
 _SHARED, _VOCABULARY_HEAD = "shared.weight", "lm_head.weight"
 _COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+_PLAYED = ("temperature", "rule", "nbr_obs", "action_space", "action_list", "num_dists", "dtype")
+"""Settings that an agent has to be played with, as it was trained."""
 _UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # of old versions of T5
 
 
@@ -75,21 +78,26 @@ def import_weights(source: Path, out: Path, base: str | None = None) -> dict[str
 
 
 def export_agent(run: Path, out: Path) -> dict[str, Any]:
-    """Write the trained agent of a run of `glam` or a variant to the folder `out`; returns what `released.json` says.
+    """Write the trained agent of a run of `glam` or a variant to the folder `out`; returns what `released.json` says:
+    `plays` is the method that plays it, `settings` are what it has to be played with.
 
     Adapters are merged into the weights. A folder that already holds this very agent is left as it is. Raises
-    GroundlabError for a folder without such a run.
+    GroundlabError for a folder without such a run, and for quantized weights.
     """
     checkpoint = load_checkpoint(run)
     spec = checkpoint.spec
     if spec.method not in VARIANTS:
         raise GroundlabError(f"{clip(str(run))} is a run of {spec.method}; give one of {', '.join(VARIANTS)}")
+    if spec.settings["quantization"]:
+        raise GroundlabError(f"{clip(str(run))} was tuned on quantized weights, which adapters cannot be merged with")
     facts = {"method": spec.method, "world": spec.world, "seed": spec.seed, "updates": checkpoint.step}
-    facts |= {"base": spec.settings["model"], "sha256": digest_bytes(checkpoint.files["network.safetensors"])}
+    facts |= {"base": _shown(spec.settings["model"]), "sha256": digest_bytes(checkpoint.files["network.safetensors"])}
     facts["plays"] = "aflan" if VARIANTS[spec.method].use_action_heads else "glam"
+    usual = ModelSettings().model_dump()
+    facts["settings"] = {name: spec.settings[name] for name in _PLAYED if spec.settings[name] != usual[name]}
     if _is_there(out, facts):
         return facts
-    learner = ppo.PPOLearner(spec)
+    learner = ppo.PPOLearner(spec.model_copy(update={"settings": {**spec.settings, "device": "cpu"}}))
     learner.load_weights(checkpoint.files)
     scorer, recipe = learner.scorer.eval(), Path(learner.settings.model_path) / "recipe.json"
     model = scorer.model.merge_and_unload() if isinstance(scorer.model, PeftModel) else scorer.model
@@ -102,6 +110,11 @@ def export_agent(run: Path, out: Path) -> dict[str, Any]:
     }
     _write(out, model, scorer.tokenizer, heads, facts, [recipe] if recipe.is_file() else [])
     return facts
+
+
+def _shown(model: str) -> str:
+    """The name of a model; of a folder on this machine its last part."""
+    return Path(model).name if Path(model).exists() else model
 
 
 def _is_there(out: Path, facts: dict[str, Any]) -> bool:
