@@ -147,15 +147,17 @@ def test_a_device_that_is_unknown_or_not_here_is_one_line_before_planning(device
         chosen_device(device, executor_name, dry_run=False)
 
 
-def test_auto_is_the_gpu_where_there_is_one_and_all_methods_that_can_take_it(three_gpus, tmp_path, monkeypatch):
+def test_auto_is_the_gpu_where_there_is_one_and_all_language_models_take_it(three_gpus, tmp_path, monkeypatch):
     assert chosen_device("auto", "local", dry_run=False) == ("cuda", None)
     plans = [lab.plan("glam", scale="smoke", results=tmp_path, device=device) for device in (None, "cpu", "cuda")]
     own, cpu = ([run.hash for run in plan.runs] for plan in plans[:2])
     assert own == cpu, "a run on the CPU keeps its name"
     with_one = {run.spec.method for run in plans[2].runs if run.needs_gpu}
-    assert {"glam", "zero-shot"} <= with_one and not {"random", "bot"} & with_one
+    assert {"glam", "zero-shot"} <= with_one and not {"random", "bot", "drrn", "symbolic"} & with_one
     changed = {run.spec.method for run, before in zip(plans[2].runs, own, strict=True) if run.hash != before}
     assert changed == with_one
+    others = lab.plan("mediator", "knowledge", scale="smoke", results=tmp_path, device="cuda").runs
+    assert not any(run.needs_gpu for run in others), "small networks stay, though their methods take a device"
     monkeypatch.setenv(machine.VISIBLE, "")
     machine.gpus.cache_clear()
     assert chosen_device("auto", "local", dry_run=False) == ("cpu", None)
