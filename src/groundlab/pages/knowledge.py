@@ -6,6 +6,7 @@
     knowledge.goals(plan)              # BK-Goal: some stretches of play and the goals suggested for them
     knowledge.potentials(plan)         # every potential of the plan over one room
     knowledge.matches(plan)            # BK-Goal: the steps that its potential finds
+    knowledge.stuck(folder)            # what becomes of a trained agent when it takes the likeliest action
     knowledge.attacks()                # programs that try to leave the sandbox, run now
 
 What is shown of a plan is what its finished runs were shaped by; with a folder of records as second argument, what was
@@ -27,13 +28,15 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.core.yaml_files import read_yaml
+from groundlab.lab.page_records import Agent, load_agent
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.learning.ppo import sample_actions
 from groundlab.pages.attacks import by_kind, run_all
 from groundlab.pages.worlds import Page, table
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.captions import observations, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment
-from groundlab.papers.knowledge.observations import Windows
+from groundlab.papers.knowledge.observations import Windows, adapter_for
 from groundlab.papers.knowledge.potentials import Potential, random_play, targets
 from groundlab.papers.knowledge.sandbox.results import FAULTS
 from groundlab.report.style import data_uri, house_style, new_figure, small_png
@@ -190,6 +193,48 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
 
 
 # --- The sandbox
+
+
+_SHARPNESS = (1.0, 0.5, 0.25, 0.1, 0.0)
+
+
+def stuck(folder: str | Path, layouts: int = 100) -> Page:
+    """Tests of the kept agent while its choice gets less random, and where the episodes that fail end up.
+
+    Logits are divided by a temperature; at 0 the likeliest action is taken, as the original evaluates.
+    """
+    kept = load_agent("knowledge", folder)
+    rows = []
+    for temperature in _SHARPNESS:
+        success, cells, turning = _endings(kept, layouts, temperature)
+        failed = int((~success).sum())
+        shares = ("–", "–")
+        if failed:
+            shares = (f"{np.median(cells[~success]):.0f}", f"{100 * (turning & ~success).sum() / failed:.0f} %")
+        rows.append((f"{temperature:g}" if temperature else "0 (likeliest)", f"{100 * success.mean():.0f} %", *shares))
+    page = table(("temperature", "success", "cells at the end of a failure", "failures that only turn"), rows)
+    words = (
+        f"{kept.spec.label}, layouts 0-{layouts - 1}; the end is the last quarter of the steps that the world allows"
+    )
+    return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", f"{page.plain}\n{words}")
+
+
+def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of one episode a layout: (bool, whether it succeeded; cells in its last quarter; bool, whether it was in one)."""
+    adapter, rng = adapter_for(kept.spec.world), generator(0, "stuck", int(100 * temperature))
+    envs = worlds.GridVectorEnv(worlds.find(kept.spec.world), layouts, autoreset="disabled")
+    observations, _ = envs.reset(seed=list(range(layouts)))
+    success, alive, walked = np.zeros(layouts, bool), np.ones(layouts, bool), []
+    while alive.any():
+        logits = kept.learner.agent.look(adapter.view(observations)).logits
+        choice = sample_actions(logits / temperature, rng) if temperature else logits.argmax(-1).numpy()
+        observations, rewards, terminated, truncated, _ = envs.step(np.where(alive, choice, DONE))
+        success |= alive & (rewards > 0)
+        alive &= ~(terminated | truncated)
+        walked.append(envs.grids.agents[:, :2].copy())
+    end = np.stack(walked[-(len(walked) // 4) :], axis=1)
+    cells = np.array([len(np.unique(path, axis=0)) for path in end])
+    return success, cells, cells == 1
 
 
 def attacks(every: int = 1) -> Page:

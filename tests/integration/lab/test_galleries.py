@@ -5,14 +5,17 @@ What a page shows of the language model is drawn from the corpus and said by the
 
 import numpy as np
 import pytest
+import torch
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
+from groundlab.lab import page_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.language import corpus
 from groundlab.pages import knowledge, language_model
+from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, labelling
 from groundlab.papers.knowledge.observations import History
 from groundlab.papers.knowledge.potentials import OraclePotential, targets
@@ -187,3 +190,18 @@ def test_the_stored_temperature_starves_no_action_and_temperature_1_does():
 def test_an_unknown_model_is_answered_with_the_nearest():
     with pytest.raises(GroundlabError, match="did you mean 'quick-t5-s0'"):
         language_model.answers("quick-t5-s00")
+
+
+def test_an_agent_that_prefers_to_turn_is_stuck_the_more_the_less_random_it_is(monkeypatch, tmp_path):
+    learner = agent.make_learner(registry.resolve("knowledge", WORLD, 0, {"network": "small", "num_envs": 1}))
+    with torch.no_grad():
+        learner.agent.actor.bias += torch.tensor([2.0, 0, 0, 0, 0, 0, 0])  # left
+    kept = page_records.Agent(registry.resolve("knowledge", WORLD, 0, {"network": "small"}), learner, tmp_path)
+    monkeypatch.setattr(knowledge, "load_agent", lambda paper, folder: kept)
+    told = [line.split("  ") for line in knowledge.stuck(tmp_path, layouts=40).plain.splitlines()[1:6]]
+    turning = [int(line[3].rstrip(" %")) for line in told]
+    assert [line[0] for line in told] == ["1", "0.5", "0.25", "0.1", "0 (likeliest)"]
+    assert turning == sorted(turning) and turning[0] < 20 and turning[-1] == 100
+    assert told[-1][2] == "1", "at the end of a failure it stands in one cell"
+    success, cells, still = knowledge._endings(kept, 40, 1.0)
+    assert success.any() and (cells[~still] > 1).all()
