@@ -386,6 +386,8 @@ def _shaped(spec: Record, rng: Random) -> Made:
     for update, first in _frames(spec):
         record = {**first, **sizes, "episodes": 0}
         record |= ended(rng, update) if update > 1 else {}  # in the first update no episode ends
+        if spec["settings"].get("test_every"):
+            record["test"] = {policy: evaluation("", episodes(rng))["mean"] for policy in ("argmax", "sampled")}
         metrics.append(record | numbers(rng, "potential", "shaping", "novelty", *_LOSSES, "prediction"))
     lives = {"achievements": ["collect_drink"]} if world.startswith("Crafter") else {}
     rows = {policy: [{**row, **lives} for row in episodes(rng)] for policy in ("argmax", "sampled")}
