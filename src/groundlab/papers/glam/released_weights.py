@@ -93,7 +93,7 @@ def export_agent(run: Path, out: Path) -> dict[str, Any]:
     facts = {"method": spec.method, "world": spec.world, "seed": spec.seed, "updates": checkpoint.step}
     facts |= {"base": _shown(spec.settings["model"]), "sha256": digest_bytes(checkpoint.files["network.safetensors"])}
     facts["plays"] = "aflan" if VARIANTS[spec.method].use_action_heads else "glam"
-    usual = ModelSettings().model_dump()
+    usual = ModelSettings.model_validate({}).model_dump()
     facts["settings"] = {name: spec.settings[name] for name in _PLAYED if spec.settings[name] != usual[name]}
     if _is_there(out, facts):
         return facts
