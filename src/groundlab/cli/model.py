@@ -154,13 +154,9 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the model; by default the run's own.")] = None,
 ) -> None:
     """Write a trained agent as a folder of transformers; runs of `reasoning` and `direct` leave one by themselves."""
-    from groundlab.lab import run_folder
-    from groundlab.papers.glam.released_weights import export_agent
+    from groundlab.lab import hub
 
-    if run_folder.status_of(folder) != "finished":
-        raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
-    home = out or folder / "model"
-    facts = export_agent(folder, home)
+    home, facts = hub.export(folder, out)
     given = "".join(f" --set {name}={value}" for name, value in {"model": home, **facts["settings"]}.items())
     play = f"groundlab evaluate {facts['plays']} --world {facts['world']}{given}"
     print_text(f"wrote {home}, which transformers reads; it plays by: {play}")

@@ -30,15 +30,29 @@ _WRITES = "A language model tuned by nested PPO on its own words in a grid world
 _SCORES = "A language model that scores actions, tuned by PPO in a grid world (after GLAM, Carta et al. 2023)"
 
 
+def export(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """(its folder, what `released.json` says) of the model of a finished run of `glam`; by default in the run's own.
+
+    Raises GroundlabError for a folder without a finished run, and as `export_agent`.
+    """
+    _check_finished(folder)
+    home = out or folder / MODEL
+    return home, export_agent(folder, home)
+
+
+def _check_finished(folder: Path) -> None:
+    if run_folder.status_of(folder) != "finished":
+        raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+
+
 def model_files(folder: Path) -> list[Path]:
     """The files of a run's trained model that go to the hub, but for the card.
 
     Raises GroundlabError for a folder without a finished run that left a model.
     """
-    if run_folder.status_of(folder) != "finished":
-        raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+    _check_finished(folder)
     if (run_folder.read_manifest(folder) or {}).get("method") in VARIANTS:
-        export_agent(folder, folder / MODEL)
+        export(folder)
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
         raise GroundlabError(f"{folder} holds no model for the hub; give a run of `reasoning`, `direct` or `glam`")
