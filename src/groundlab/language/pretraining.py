@@ -89,9 +89,10 @@ class Recipe(Strict):
         return max(1, round(stage.steps * self.dose / BATCHES_A_POOL))
 
     @property
-    def dialogue(self) -> tuple[str, ...]:
-        """The topics of dialogue that some stage teaches."""
-        return tuple(topic for topic in corpus.DIALOGUE if any(topic in self.mixture(stage) for stage in self.stages))
+    def further_topics(self) -> tuple[str, ...]:
+        """The topics that some stage teaches and that are not every recipe's: of dialogue, of several tasks."""
+        further = (topic for topic in corpus.ALL_TOPICS if topic not in corpus.TOPICS)
+        return tuple(topic for topic in further if any(topic in self.mixture(stage) for stage in self.stages))
 
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
@@ -207,13 +208,13 @@ def _store(model: PreTrainedModel, words: PreTrainedTokenizerBase, out: Path) ->
 def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """The tokenizer of a recipe: learnt from all topics, so that doses differ in knowledge and not in tokens.
 
-    A recipe that teaches conversations reads its topics of dialogue too, and has the roles as tokens.
+    A recipe with further topics reads those, too; one that teaches conversations has the roles as tokens.
     """
     rng, breadth = generator(recipe.seed, "tokenizer"), Breadth(rare=0.25, styles=0.25)
-    topics = (*corpus.TOPICS, *recipe.dialogue)
+    topics = (*corpus.TOPICS, *recipe.further_topics)
     samples = (corpus.sample(rng, topics, breadth) for _ in range(20_000))
     told = (f"{sample.input} {sample.target}".removesuffix(corpus.OPEN) for sample in samples)
-    return tokenizer.train(told, recipe.pieces, dialogue=bool(recipe.dialogue))
+    return tokenizer.train(told, recipe.pieces, dialogue=any(topic in corpus.DIALOGUE for topic in recipe.further_topics))
 
 
 def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:

@@ -21,6 +21,7 @@ from numpy.random import Generator
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.corpus.dialogue import DIALOGUE, OPEN, WARM_UP
 from groundlab.language.corpus.scenes import ACTION_PHRASES
+from groundlab.language.corpus.tasks import TASKS
 from groundlab.language.corpus.topics import TOPICS, Breadth
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "HELD_OUT",
     "OPEN",
     "SPATIAL",
+    "TASKS",
     "TOPICS",
     "WARM_UP",
     "Breadth",
@@ -46,8 +48,8 @@ FACT = 80  # characters: shorter inputs are facts ("green in french:"), all of t
 SPATIAL = ("sides", "affordances", "french_spatial")
 """The topics of a dose without spatial words: which way is which, and which word turns you where."""
 
-ALL_TOPICS = TOPICS | DIALOGUE
-"""Topics of every recipe (`TOPICS`), and those that only recipes of conversing models name."""
+ALL_TOPICS = TOPICS | DIALOGUE | TASKS
+"""Topics of every recipe (`TOPICS`), and those that only recipes that name them teach: conversations, several tasks."""
 
 _TRIES = 10_000
 
