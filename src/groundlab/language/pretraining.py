@@ -214,7 +214,9 @@ def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     topics = (*corpus.TOPICS, *recipe.further_topics)
     samples = (corpus.sample(rng, topics, breadth) for _ in range(20_000))
     told = (f"{sample.input} {sample.target}".removesuffix(corpus.OPEN) for sample in samples)
-    return tokenizer.train(told, recipe.pieces, dialogue=any(topic in corpus.DIALOGUE for topic in recipe.further_topics))
+    return tokenizer.train(
+        told, recipe.pieces, dialogue=any(topic in corpus.DIALOGUE for topic in recipe.further_topics)
+    )
 
 
 def pool(recipe: Recipe, stage: Stage, index: int) -> Iterator[list[Sample]]:

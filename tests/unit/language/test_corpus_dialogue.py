@@ -9,7 +9,7 @@ import pytest
 
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining
-from groundlab.language.corpus import ALL_TOPICS, DIALOGUE, OPEN, TOPICS, WARM_UP, Breadth, dialogue
+from groundlab.language.corpus import ALL_TOPICS, DIALOGUE, OPEN, TASKS, TOPICS, WARM_UP, Breadth, dialogue
 from groundlab.language.corpus.scenes import ACTIONS
 
 COUNT = 20_000
@@ -133,7 +133,7 @@ def test_prompts_and_replies_of_the_warm_up_are_as_short_as_the_small_agents_nee
 
 
 def test_topics_of_dialogue_are_taught_only_by_recipes_that_name_them():
-    assert not set(DIALOGUE) & set(TOPICS) and set(ALL_TOPICS) == set(DIALOGUE) | set(TOPICS)
-    assert pretraining.load_recipe("quick-t5").dialogue == ()
+    assert not set(DIALOGUE) & set(TOPICS) and set(ALL_TOPICS) == set(DIALOGUE) | set(TOPICS) | set(TASKS)
+    assert pretraining.load_recipe("quick-t5").further_topics == ()
     plain = pretraining.train_tokenizer(pretraining.load_recipe("smoke-t5"))
     assert "<user>" not in plain.get_vocab() and plain.chat_template is None

@@ -5,7 +5,8 @@
 
 A goal of two parts names two things, and hands and locks decide which of them comes next. These topics say which
 (`targets`), where that is (`task_places`, `task_sides`, `reach`) and what it is for (`purposes`, `hands`); `uses` and
-`effects` say what each verb is for and what comes of it, where no goal is given. Only recipes that name these topics read them.
+`effects` say what each verb is for and what comes of it, where no goal is given. Only recipes that name these topics
+read them.
 Source: the kinds of goals are docs/papers/glam-method.md#env-2-3, the sentences #env-1-3 to #env-1-6.
 """
 
@@ -94,8 +95,16 @@ class _Room:
     def captions(self, things: list[Thing], carried: str) -> list[str]:
         """The worlds' sentences: what is carried, walls on the three rays, things from left to right."""
         blocked = {thing.side for thing in things if thing.right == 0 or thing.ahead == 0}
-        rays = (("forward", self.ahead, SIGHT_AHEAD), ("left", self.left, SIGHT_ASIDE), ("right", self.right, SIGHT_ASIDE))
-        walls = [f"You see a wall {steps(free + 1)} {side}" for side, free, sight in rays if free < sight and side not in blocked]
+        rays = (
+            ("forward", self.ahead, SIGHT_AHEAD),
+            ("left", self.left, SIGHT_ASIDE),
+            ("right", self.right, SIGHT_ASIDE),
+        )
+        walls = [
+            f"You see a wall {steps(free + 1)} {side}"
+            for side, free, sight in rays
+            if free < sight and side not in blocked
+        ]
         in_order = sorted(things, key=lambda thing: (thing.right, -thing.ahead))
         seen = [f"You see a {thing.name} {scenes.place(thing.right, thing.ahead)}" for thing in in_order]
         return [*([f"You carry a {carried}"] if carried else []), *walls, *seen]
@@ -146,10 +155,14 @@ def _opening(rng: Generator, breadth: Breadth, draw: float) -> Errand:
     goal = f"open the {colour} door" if named else "open the door"
     key, wrong = f"{colour} key", _another(rng, f"{colour} key")
     if draw < 0.15:
-        return _errand(rng, breadth, goal, f"{colour} door", OPEN_IT, wrong if draw < 0.03 else "", state="closed", named=named)
+        return _errand(
+            rng, breadth, goal, f"{colour} door", OPEN_IT, wrong if draw < 0.03 else "", state="closed", named=named
+        )
     if draw < 0.55:
         return _errand(rng, breadth, goal, f"{colour} door", OPEN_IT, key, state="locked", named=named, needed=key)
-    return _errand(rng, breadth, goal, key, HAVE, wrong if draw < 0.65 else "", state="locked", door=colour, named=named)
+    return _errand(
+        rng, breadth, goal, key, HAVE, wrong if draw < 0.65 else "", state="locked", door=colour, named=named
+    )
 
 
 def _errand(
@@ -185,7 +198,11 @@ def _errand(
             things.append(Thing(*target.split(), *place))
         shows = rng.random()
         if walls and (shows < 0.6 if door else shows < _DOORS):
-            things.append(Thing(f"{state or one_of(rng, _STATES)} {door or one_of(rng, CORE_COLOURS)}", "door", *one_of(rng, walls)))
+            things.append(
+                Thing(
+                    f"{state or one_of(rng, _STATES)} {door or one_of(rng, CORE_COLOURS)}", "door", *one_of(rng, walls)
+                )
+            )
         elif door and not named:
             target, place, purpose = "door", None, OPEN_IT  # which key is not known yet
     names = [name for name in also if rng.random() < _SEEN]
