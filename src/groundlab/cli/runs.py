@@ -272,6 +272,7 @@ def figures(
     from groundlab import lab, report
     from groundlab.core import manifests
     from groundlab.core.paths import repository_root
+    from groundlab.lab.verify import names_line
 
     if publish and figure is not None:
         raise GroundlabError("--publish draws all figures; leave out --figure")
@@ -298,6 +299,8 @@ def figures(
         made = [*report.publish(root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
         for path in made:
             print_text(f"published {path}")
+        for name in manifests.published_versions(newest.parent):
+            print_text(names_line(newest.parent / name))
         for line in report.prose.stale(root):
             print_text(f"no longer holds: {line}")
 
@@ -357,6 +360,7 @@ def verify(
     left_out = f"; {chosen.too_long} runs are longer than {at_most:g} CPU-s" if chosen.too_long else ""
     about = f"{len(chosen.drawn)} of {chosen.candidates} runs drawn by {draw}, {chosen.seconds:,.0f} CPU-s when stored"
     print_text(about + left_out)
+    print_text(verification.names_line(chosen.version))
     scratch = home / ".scratch" / f"verify-{chosen.version.name}-{draw}-{sample}"
     found = verification.verify(chosen, scratch, workers)
     for line in found.lines():

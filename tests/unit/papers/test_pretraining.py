@@ -182,7 +182,9 @@ def test_a_tokenizer_is_learnt_from_all_topics_whatever_a_recipe_leaves_out_and_
 @pytest.fixture(autouse=True)
 def drawn_once(monkeypatch):
     """What models share is made once for all: the tokenizers that they began with, the questions of probes."""
-    monkeypatch.setattr(pretraining, "train_tokenizer", lambda each: TRAINED(each.seed, each.pieces, each.further_topics))
+    monkeypatch.setattr(
+        pretraining, "train_tokenizer", lambda each: TRAINED(each.seed, each.pieces, each.further_topics)
+    )
     monkeypatch.setattr(probes, "_drawn", DRAWN)
 
 
