@@ -278,19 +278,22 @@ _MOVES = ("action:", "which move?", "the move for that:")
 
 
 def uses(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """Which verb serves a purpose at one word's distance, of something nameless."""
-    purpose, draw = one_of(rng, (BE, *_FOR)), rng.random()
-    if draw < 0.45:
-        said, action = f"it is {AT_HAND}, {purpose}", _FOR.get(purpose, "go forward")
-    elif draw < 0.8:
+    """Which verb serves a purpose at one word's distance, of something nameless; or, without a purpose, which verb
+    leads there: half of the time after a scene that says nothing of it."""
+    draw, purpose = rng.random(), one_of(rng, (BE, *_FOR))
+    if draw < 0.2:
+        return f"it is {AT_HAND}, {purpose}, \n {one_of(rng, _MOVES)}", _FOR.get(purpose, "go forward")
+    if draw < 0.7:
         side = one_of(rng, ("left", "right", "forward"))
-        said = f"it is {side}, {FAR}, {purpose}" if rng.random() < 0.5 else f"it is {side}, {purpose}"
-        action = _SIDEWAYS.get(side, "go forward")
-    elif draw < 0.9:
-        said, action = f"it is {UNSEEN}, {purpose}", one_of(rng, ("turn left", "turn right", "go forward"))
+        said, action = one_of(rng, (f"it is {side}", f"it is {side}, {FAR}")), _SIDEWAYS.get(side, "go forward")
+    elif draw < 0.85:
+        said, action = f"it is {UNSEEN}", one_of(rng, ("turn left", "turn right", "go forward"))
+    elif draw < 0.93:
+        said, action = f"it is forward, {FAR}, the way is blocked", one_of(rng, ("turn left", "turn right"))
     else:
         said, action = f"the hands are {FULL}", "drop"
-    return f"{said}, \n {one_of(rng, _MOVES)}", action
+    before = f"{draw_errand(rng, breadth).told}. " if rng.random() < 0.5 else ""
+    return f"{before}{said}, \n {one_of(rng, _MOVES)}", action
 
 
 def _said(rng: Generator, action: str) -> str:
