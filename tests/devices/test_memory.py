@@ -62,6 +62,20 @@ def test_flan_t5_large_with_nine_observations_fits_80_gb_by_the_published_config
     assert estimate(FLAN_T5_LARGE, settings, NINE_OBSERVATIONS)["total"] < 72e9  # a tenth is left to others
 
 
+def test_a_process_on_a_cpu_holds_the_program_and_a_checkpoint_while_it_resumes(models):
+    config = language_models.load(models["t5"])[0].config
+    on_cpu, on_gpu = (estimate(config, TrainingSettings(device=device, batch_size=4), 20) for device in ("cpu", "cuda"))
+    more = {name: size for name, size in on_cpu.items() if name not in on_gpu}
+    assert on_cpu["total"] == on_gpu["total"] + sum(more.values())
+    assert more.pop("the program") > 4e8
+    assert more == {"checkpoint, when it resumes": on_cpu["gradients"] + on_cpu["Adam's states"]}
+
+
+def test_flan_t5_has_two_tables_of_words_though_transformers_builds_one():
+    published = T5Config(**FLAN_T5_LARGE.to_diff_dict() | {"tie_word_embeddings": False})
+    assert estimate(published, TrainingSettings(batch_size=4), 20)["weights"] == 783_150_080 * 4
+
+
 def test_the_command_knows_both_kinds_of_model(models):
     for name in ("t5", "llama"):
         answer = CliRunner().invoke(app, ["model", "memory", models[name], "--context", "20"])

@@ -101,5 +101,8 @@ PAPER = Paper(
         "cloning": "clone",
         "random": "chance",
     },
-    exhibits=(f"{_HERE}.pretraining_exhibits", f"{_HERE}.pretraining_study", f"{_HERE}.tables", f"{_HERE}.figures"),
+    exhibits=(
+        *(f"{_HERE}.pretraining_exhibits", f"{_HERE}.pretraining_study", f"{_HERE}.tables", f"{_HERE}.figures"),
+        f"{_HERE}.transfer_exhibits",
+    ),
 )

@@ -6,7 +6,8 @@
 A real step would count exactly, but would need the model, whose fit on a card is what is asked before it is fetched.
 The network is built without numbers (torch's device "meta") and reads one full batch of prompts, and what autograd
 keeps for the way back is added up: activations are counted, not guessed. Weights, float32 masters, gradients and Adam's
-states are exact. Not counted: gradients under way (a few tensors of one layer), what an allocator wastes, CUDA itself
+states are exact. On a CPU the program itself is added, and the checkpoint that a process holds while it resumes. Not
+counted: gradients under way (a few tensors of one layer), what an allocator wastes, CUDA itself
 (about 1 GB). Attention is counted with its weights, as without a fused kernel: with one it is less. On a CPU a T5 takes
 less (`language/t5_forward.py`).
 """
@@ -26,6 +27,7 @@ from groundlab.worlds.text_env.prompts import text_actions
 ADAM_STATES = 2
 _FLOAT = 4  # bytes of float32
 _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
+PROGRAM = 510_000_000  # bytes that Python holds with torch and transformers, before a model is built; measured
 
 
 def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str, int]:
@@ -33,6 +35,9 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
     with torch.device("meta"):
         kind = KINDS["seq2seq" if config.is_encoder_decoder else "causal"]
         model = kind.from_config(config, dtype=getattr(torch, settings.dtype))
+        if getattr(config, "scale_decoder_outputs", True) is False:  # untied, though transformers 5 builds it tied
+            output: Any = model.get_output_embeddings()
+            output.weight = nn.Parameter(torch.empty_like(output.weight))
         linear = sum(layer.weight.numel() for layer in model.modules() if isinstance(layer, nn.Linear))
         own = sum(parameter.numel() for parameter in model.parameters())
         if settings.lora_rank:
@@ -52,7 +57,14 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         "Adam's states": ADAM_STATES * count * _FLOAT,
         "activations": _activations(model, head, settings, context),
     }
+    if settings.device == "cpu":
+        plan |= held_by_the_process(count)
     return {**plan, "total": sum(plan.values())}
+
+
+def held_by_the_process(trained: int) -> dict[str, int]:
+    """Bytes of the program, and of a checkpoint while it is put into model and optimizer; trained: numbers tuned."""
+    return {"the program": PROGRAM, "checkpoint, when it resumes": (1 + ADAM_STATES) * trained * _FLOAT}
 
 
 def _activations(model: Any, head: nn.Module, settings: TrainingSettings, context: int) -> int:

@@ -6,8 +6,9 @@
 A real step would need the model, whose fit on a card is asked before it is fetched.
 Exact are weights, gradients, Adam's states and the cache of keys and values. Activations are counted tensor by tensor
 for a layer of Llama's kind (two norms, rotary attention, a gated feed-forward block), with whole rows and no beginning
-shared: within 15 % of what PyTorch measures on small models (`test_memory.py`). Not counted: the program itself (about
-0.5 GB, with CUDA 1 GB more) and what an allocator wastes. `groundlab model memory` prints it.
+shared: within 15 % of what PyTorch measures on small models (`test_memory.py`). On a CPU the program itself is added,
+and the checkpoint that a process holds while it resumes. Not counted: CUDA itself (1 GB) and what an allocator wastes.
+`groundlab model memory` prints it.
 """
 
 from pathlib import Path
@@ -20,6 +21,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCa
 from groundlab.assets import absent_model, resolve_model
 from groundlab.core.errors import GroundlabError, clip
 from groundlab.language.models import Lora, add_lora
+from groundlab.papers.glam.memory import held_by_the_process
 from groundlab.papers.reasoning.settings import TrainingSettings
 
 ADAM_STATES = 2
@@ -78,6 +80,8 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         "vocabulary": vocabulary,
         "activations": _activations(config, settings, rows * row, vocabulary),
     }
+    if settings.device == "cpu":
+        plan |= held_by_the_process(trainable // _FLOAT)
     return {**plan, "total": sum(plan.values())}
 
 

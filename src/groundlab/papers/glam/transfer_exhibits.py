@@ -1,0 +1,150 @@
+"""What an agent's success stands on: which kinds of goals it reaches, and what is left in other words and worlds."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from groundlab.papers.glam.arms import GlamArm, glam_arms
+from groundlab.report.arms import short
+from groundlab.report.claims import load_claims
+from groundlab.report.curves import seeds_in_words
+from groundlab.report.exhibits import exhibit
+from groundlab.report.records import Records, table
+from groundlab.report.statistics import Estimate, bounds_of, mean_interval
+from groundlab.report.style import PUBLISHED_COLOUR, legend_below, new_figure
+from groundlab.report.tables import Table, written
+
+# --- By kind of goal
+
+MIXED = "BabyAI-MixedTrainLocal-v0"
+KINDS = {
+    "goto": "go to",
+    "pickup": "pick up",
+    "pick_up_seq_go_to": "pick up, go to",
+    "putnext": "put next to",
+    "open": "open a locked door",
+}
+"""The mixed task's kinds of goals, as stored and in words; layout s is of kind s modulo 5."""
+
+
+def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
+    """Kind -> success in percent on the fixed list with its 95 % interval; empty for a policy that was not played."""
+    rows = agent.episodes(policy)
+    if rows is None or "kind" not in rows:
+        return {}
+    found = {}
+    for kind in (kind for kind in KINDS if kind in set(rows["kind"])):
+        scores = table(rows.loc[rows["kind"] == kind], "success", "layout")
+        found[kind] = mean_interval(scores, trained=agent.trained, bounds=bounds_of("success"))
+    return found
+
+
+@exhibit("glam-kinds", "Success on the mixed task by kind of goal", methods=("glam",))
+def kinds_table(records: Records) -> Table | None:
+    """Agent by agent, drawn actions and the likeliest one; None where nothing was trained on the mixed task."""
+    readable, lines = [], []
+    for agent in (each for each in glam_arms(records) if each.world == MIXED):
+        for policy in dict.fromkeys((agent.policy, "greedy")):
+            found, whole = by_kind(agent, policy), agent.estimate(policy)
+            if not found or whole is None:
+                continue
+            label = agent.label + (", likeliest action" if policy == "greedy" else "")
+            cells = {KINDS[kind]: written(estimate, "success") for kind, estimate in found.items()}
+            readable.append({"agent": label, **cells, "all": written(whole, "success")})
+            for kind, estimate in (*found.items(), ("all", whole)):
+                line: dict[str, Any] = {"agent": agent.label, "policy": policy, "kind": kind, "mean": estimate.value}
+                lines.append(line | {"low": estimate.low, "high": estimate.high, "seeds": len(agent.seeds)})
+    if not lines:
+        return None
+    notes = (
+        "success in percent, mean [95 % interval] over seeds and layouts; each layout counts once, a fifth of them of "
+        "each kind. As episodes finish, which is how the curves count, short kinds weigh more",
+    )
+    return Table(pd.DataFrame(lines), pd.DataFrame(readable), notes)
+
+
+# --- In other words and worlds: the paper's Fig. 4
+
+PANELS = {
+    "training task": "",
+    "unseen nouns": "other_name_same_categories",
+    "invented words": "no_meaning_words",
+    "two tasks in a row": "BabyAI-PickUpSeqPickUpLocal-v0",
+    "other words for the actions": "synonyms",
+    "French": "BabyAI-GoToFrench-v0",
+}
+"""What the paper's panels (a) to (f) change, and the test here."""
+_PUBLISHED = {"GFlan-T5": "glam", "NPAE": "npae", "DRRN": "drrn"}
+_KINDS = (*_PUBLISHED.values(), "random")
+_WIDTH = 0.8  # of all bars of a test
+
+
+def published_levels() -> dict[str, dict[str, float]]:
+    """Kind of agent -> panel -> the paper's success in percent, from its claims."""
+    found: dict[str, dict[str, float]] = {}
+    for claim in load_claims("glam"):
+        match = re.match(r"Fig. 4 \(.\) (\S+), (.+)", claim.locus)
+        if match and match[1] in _PUBLISHED and match[2] in PANELS and "success" in claim.published:
+            found.setdefault(_PUBLISHED[match[1]], {})[match[2]] = float(claim.published["success"])
+    return found
+
+
+@exhibit("glam-tests", "Success in other words, worlds and actions, beside the paper's", methods=("glam",))
+def tests_figure(records: Records) -> Figure | None:
+    """One panel a training world, one group of bars a test, one bar an agent: seeds as points, 95 % intervals, and the
+    paper's level as a line across. None where no agent was tested in other words."""
+    agents = [each for each in glam_arms(records) if each.kind in _KINDS and each.usual]
+    worlds = [each.world for each in agents if each.kind == "glam" and each.scores("sampled synonyms") is not None]
+    worlds = list(dict.fromkeys(worlds))
+    if not worlds:
+        return None
+    figure, axes = new_figure(9.0, 0.8 + 3.4 * len(worlds), len(worlds), 1, sharey=True)
+    for axis, world in zip(axes[:, 0], worlds, strict=True):
+        _draw_tests(axis, [each for each in agents if each.world == world], agents)
+        shown = [each for each in agents if each.world == world and each.kind != "random"]
+        axis.set(title=f"trained in {short(world)}, {seeds_in_words(shown)}", ylim=(0, 103), ylabel="success [%]")
+    legend_below(figure, axes[:, 0], columns=3)
+    return figure
+
+
+def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None:
+    """The bars of one world; `every`: all agents, for chance in the worlds that are tests."""
+    panels = {name: test for name, test in PANELS.items() if any(_scores(each, test) is not None for each in agents)}
+    shown = [
+        each for each in agents if each.kind != "random" and any(_scores(each, t) is not None for t in panels.values())
+    ]
+    chance = {each.world: each for each in every if each.kind == "random"}
+    paper, width = published_levels(), _WIDTH / max(1, len(shown))
+    for place, agent in enumerate(shown):
+        for at, (name, test) in enumerate(panels.items()):
+            if (scores := _scores(agent, test)) is None:
+                continue
+            x = at + width * (place - (len(shown) - 1) / 2)
+            _draw_bar(axis, agent, scores, x, width)
+            if (level := paper.get(agent.kind, {}).get(name)) is not None:
+                label = "the paper's, trained on the mixed task"
+                axis.hlines(level, x - width / 2, x + width / 2, colors=PUBLISHED_COLOUR, label=label)
+    for at, test in enumerate(panels.values()):
+        random = chance.get(test if test.startswith("BabyAI") else agents[0].world)
+        if random is not None and (level := random.estimate("random")):
+            style = {"colors": random.style.colour, "linestyles": "dashed", "label": random.label}
+            axis.hlines(level.value, at - _WIDTH / 2, at + _WIDTH / 2, **style)
+    axis.set_xticks(range(len(panels)), [name.replace(" for ", "\nfor ") for name in panels])
+
+
+def _scores(agent: GlamArm, test: str) -> np.ndarray | None:
+    return agent.scores(f"{agent.policy} {test}".strip())
+
+
+def _draw_bar(axis: Axes, agent: GlamArm, scores: np.ndarray, x: float, width: float) -> None:
+    """The mean of all seeds, its interval, and each seed as a point."""
+    mean = mean_interval(scores, trained=agent.trained, bounds=bounds_of("success"))
+    axis.bar(x, mean.value, 0.9 * width, color=agent.style.colour, alpha=0.75, label=agent.label)
+    axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
+    if mean.known:
+        ends = [[mean.value - mean.low], [mean.high - mean.value]]
+        axis.errorbar(x, mean.value, ends, color="black", linewidth=1, capsize=2)
