@@ -94,6 +94,11 @@ class Recipe(Strict):
         further = (topic for topic in corpus.ALL_TOPICS if topic not in corpus.TOPICS)
         return tuple(topic for topic in further if any(topic in self.mixture(stage) for stage in self.stages))
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Those of them that tell of several tasks."""
+        return tuple(topic for topic in self.further_topics if topic in corpus.TASKS)
+
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
         return {topic: weight for topic, weight in stage.topics.items() if topic not in self.leave_out}
@@ -139,7 +144,7 @@ def pretrain(
         "hash": recipe.hash,
         "corpus": fingerprint(recipe),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "probes": probes.examine(model, words, recipe.probe_samples),
+        "probes": probes.examine(model, words, recipe.probe_samples, further=recipe.tasks),
         "temperature": probes.score_temperature(model, words),
         "cpu_seconds": round(seconds),
         "date": datetime.now(UTC).date().isoformat(),

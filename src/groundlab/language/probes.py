@@ -74,15 +74,19 @@ def accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples
 
 
 def examine(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples_a_probe: int = 400, seed: int = 0
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    samples_a_probe: int = 400,
+    seed: int = 0,
+    further: Sequence[str] = (),
 ) -> dict[str, float]:
-    """Accuracy on every topic (whether the model was taught it or not) and in the binding probes.
+    """Accuracy on every topic (whether the model was taught it or not), on `further` ones, and in the binding probes.
 
     Scenes are from the part of the corpus that never trains; short facts are those that are taught. The draw depends on
     `seed` only.
     """
     wide = Breadth(rare=0.25, styles=0.25)
-    probes = {topic: (topic, wide) for topic in corpus.TOPICS} | BINDING
+    probes = {topic: (topic, wide) for topic in (*corpus.TOPICS, *further)} | BINDING
     return {
         name: round(accuracy(model, tokenizer, _drawn(seed, name, topic, breadth, samples_a_probe)), 4)
         for name, (topic, breadth) in probes.items()

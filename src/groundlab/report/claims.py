@@ -58,6 +58,11 @@ def _quoted(value: Any) -> Any:
 Number = Annotated[Decimal, BeforeValidator(_quoted)]
 
 
+def holds(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether settings have the wanted values: one of them, where a list is wanted."""
+    return all(settings.get(key) in (each if isinstance(each, list) else [each]) for key, each in wanted.items())
+
+
 class Selector(Strict):
     """The stored rows of one method in one world."""
 
@@ -68,6 +73,7 @@ class Selector(Strict):
     kind: str | None = None
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = Field(default={})
+    """What must hold in the run; of a list any value does, e.g. the models of two scales."""
     when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
     averaged over all frames (the sample efficiency of docs/papers/glam-method.md#env-5-2); the ends of its training;
@@ -104,10 +110,13 @@ class Selector(Strict):
     def fits(self, method: str, world: str, settings: Mapping[str, Any]) -> bool:
         """Whether a run of this method in this world, with these settings, has rows of it."""
         same = (method, world) == (self.method, self.world)
-        return same and all(settings.get(key) == value for key, value in self.settings.items())
+        return same and holds(settings, self.settings)
 
     def __str__(self) -> str:
-        settings = "".join(f", {key} {value}" for key, value in self.settings.items())
+        told = {
+            key: " or ".join(map(str, each)) if isinstance(each, list) else each for key, each in self.settings.items()
+        }
+        settings = "".join(f", {key} {value}" for key, value in told.items())
         policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
         policy += "" if self.when == "end" else f", {self.when}"
         kind = f", {self.kind}" if self.kind else ""

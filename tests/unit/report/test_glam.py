@@ -299,7 +299,7 @@ PLAYED = {"layouts", "test_layouts", "tests", "first_finished", "probe_template"
 @pytest.mark.parametrize("scale", ["smoke", "quick", "full"])
 def test_the_label_of_an_arm_names_every_setting_in_which_it_differs_from_its_neighbour(scale):
     runs = planned(scale)
-    usual = {run.arm: constants(run) for run in runs if "/" not in run.arm}
+    usual = {(run.spec.method, run.spec.world): constants(run) for run in runs if "/" not in run.arm}
     neighbours = [
         pair
         for pair in combinations(runs, 2)
@@ -310,7 +310,7 @@ def test_the_label_of_an_arm_names_every_setting_in_which_it_differs_from_its_ne
         one, other = (constants(run) for run in pair)
         for key in {key for key in {*one, *other} if one.get(key) != other.get(key)} - PLAYED:
             told = [phrase(key, each.get(key)) in run.arm_label for run, each in zip(pair, (one, other), strict=True)]
-            left = [each.get(key) == usual[pair[0].spec.method].get(key) for each in (one, other)]
+            left = [each.get(key) == usual[pair[0].spec.method, pair[0].spec.world].get(key) for each in (one, other)]
             assert all(name or own for name, own in zip(told, left, strict=True)), (key, *(run.arm for run in pair))
         assert pair[0].arm_label != pair[1].arm_label
 

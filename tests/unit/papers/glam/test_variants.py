@@ -77,8 +77,8 @@ def test_a_model_that_is_not_here_names_the_command_that_fetches_it():
 
 
 def test_a_model_of_ours_that_is_not_here_names_the_command_that_pretrains_it():
-    with pytest.raises(GroundlabError, match=r"groundlab pretrain full-t5 --seed 99 --out .*full-t5-s99"):
-        build_scorer(VARIANTS["glam"], Settings(model="full-t5-s99"), ACTIONS, 0)
+    with pytest.raises(GroundlabError, match=r"groundlab pretrain quick-t5 --seed 99 --out .*quick-t5-s99"):
+        build_scorer(VARIANTS["glam"], Settings(model="quick-t5-s99"), ACTIONS, 0)
 
 
 def test_runs_have_the_originals_names():
