@@ -224,6 +224,7 @@ def test_shipped_weights_know_what_their_recipe_says(folder):
     stored = json.loads((folder / "recipe.json").read_text())
     loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
     words, model = tokenizer.load(folder), loader.from_pretrained(folder)
-    found = probes.examine(model, words, stored["recipe"]["probe_samples"])
+    recipe = Recipe(**stored["recipe"])
+    found = probes.examine(model, words, recipe.probe_samples, further=recipe.tasks)
     assert found == pytest.approx(stored["probes"], abs=0.01)
     assert probes.score_temperature(model, words) == pytest.approx(stored["temperature"], rel=0.11)
