@@ -96,7 +96,7 @@ def is_held_out(text: str) -> bool:
 
 _GOAL = re.compile(
     r"\b(go to|walk to|reach|want|find|look for|pick up (?:the|a)|goal|mission|get|to have|to open"
-    r"|aller à (?:la|une)|je veux|but)\b"
+    r"|open (?:the|a)|put (?:the|a)|to (?:be there|see it open|leave something)|aller à (?:la|une)|je veux|but)\b"
 )
 _OBSERVATION = re.compile(r"\b(you (?:see|notice|observe|carry)|there is|tu (?:vois|portes))\b|step|\d pas\b")
 _PROMPT = re.compile(r"goal of the agent|possible actions?|observation \d|action \d|but de l'agent|actions? possibles?")

@@ -139,6 +139,45 @@ class Scene:
 
 
 @dataclass(frozen=True)
+class Room:
+    """The free cells around an agent in a walled room: ahead, to the left and to the right."""
+
+    ahead: int
+    left: int
+    right: int
+
+    @classmethod
+    def draw(cls, rng: Generator) -> "Room":
+        """An agent anywhere in a room of six by six, facing any wall."""
+        ahead, left = int(rng.random() * 6), int(rng.random() * 6)
+        return cls(ahead, left, 5 - left)
+
+    def _aside(self) -> range:
+        return range(-min(SIGHT_ASIDE, self.left), min(SIGHT_ASIDE, self.right) + 1)
+
+    def cells(self) -> list[tuple[int, int]]:
+        """The cells in sight but the agent's own, as (right, ahead)."""
+        return [(right, ahead) for right in self._aside() for ahead in range(self.ahead + 1) if right or ahead]
+
+    def wall_cells(self) -> list[tuple[int, int]]:
+        """The cells of walls in sight, which can hold a door."""
+        found = [(right, self.ahead + 1) for right in self._aside()] if self.ahead < SIGHT_AHEAD else []
+        sides = [side for side in (-self.left - 1, self.right + 1) if abs(side) <= SIGHT_ASIDE]
+        return found + [(side, ahead) for side in sides for ahead in range(self.ahead + 1)]
+
+    def walls(self, things: Sequence[Thing]) -> tuple[int, int, int]:
+        """Distances to the walls in sight: within reach of the eye, and with nothing on the ray."""
+        blocked = {thing.side for thing in things if thing.right == 0 or thing.ahead == 0}
+        reach = (
+            ("forward", self.ahead, SIGHT_AHEAD),
+            ("left", self.left, SIGHT_ASIDE),
+            ("right", self.right, SIGHT_ASIDE),
+        )
+        near = [free + 1 if free < sight and side not in blocked else 0 for side, free, sight in reach]
+        return near[0], near[1], near[2]
+
+
+@dataclass(frozen=True)
 class Vocabulary:
     """The colours and nouns that a scene draws from."""
 
@@ -175,10 +214,8 @@ def draw(rng: Generator, count: int, vocabulary: Vocabulary, similar: float) -> 
 
     similar: the share of the other things that share the colour or the noun of that one.
     """
-    free_ahead, free_left = int(rng.random() * 6), int(rng.random() * 6)
-    free_right = 5 - free_left
-    aside = range(-min(SIGHT_ASIDE, free_left), min(SIGHT_ASIDE, free_right) + 1)
-    cells = [(right, ahead) for right in aside for ahead in range(free_ahead + 1) if right or ahead]
+    room = Room.draw(rng)
+    cells = room.cells()
     order = rng.permutation(len(cells))[:count]
     kinds = [(one_of(rng, vocabulary.colours), one_of(rng, vocabulary.nouns))]
     while len(kinds) < len(order):
@@ -188,11 +225,7 @@ def draw(rng: Generator, count: int, vocabulary: Vocabulary, similar: float) -> 
             kinds.append(kind)
     things = [Thing(*kind, *cells[cell]) for kind, cell in zip(kinds, order, strict=True)]
     things_in_order = tuple(sorted(things, key=lambda thing: (thing.right, -thing.ahead)))
-    # distances to the walls in sight: within reach of the eye, and with nothing on the ray
-    blocked = {thing.side for thing in things if thing.right == 0 or thing.ahead == 0}
-    reach = (("forward", free_ahead, SIGHT_AHEAD), ("left", free_left, SIGHT_ASIDE), ("right", free_right, SIGHT_ASIDE))
-    near = [free + 1 if free < sight and side not in blocked else 0 for side, free, sight in reach]
-    return Scene(things_in_order, (near[0], near[1], near[2])), things[0]
+    return Scene(things_in_order, room.walls(things)), things[0]
 
 
 OPENINGS = ("you see a", "there is a", "a", "you notice a", "you observe a")
