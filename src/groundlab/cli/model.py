@@ -3,7 +3,7 @@
 groundlab pretrain smoke-t5 --out out/lm
 groundlab model memory quick-llama-chat-s0 --set lora_rank=32
 groundlab model fetch --scale paper
-groundlab model memory google/flan-t5-large --context 1050 --set token_budget=8192
+groundlab model memory google/flan-t5-large --set token_budget=8192 --set device=cuda
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
 groundlab model export out/glam
 groundlab ledger replies.jsonl

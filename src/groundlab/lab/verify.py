@@ -131,29 +131,31 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
     return result
 
 
-def older_names(version: Path) -> dict[str, tuple[int, int]]:
-    """Paper -> (runs that today's code would name otherwise, all runs) of a version: the former are of other code."""
+def renamed(version: Path) -> dict[str, tuple[int, int]]:
+    """Paper -> (runs that have another name today, all runs) of a version: code, settings or inputs have changed.
+
+    Raises GroundlabError for a damaged version.
+    """
     found: dict[str, tuple[int, int]] = {}
     for folder, manifest in manifests.check_runs(version).items():
         paper = folder.parent.parent.name
         try:
             spec = registry.resolve(manifest["method"], manifest["world"], manifest["seed"], manifest["settings"])
-            older = hash_run(spec) != manifest["hash"]
+            name = hash_run(spec)
         except GroundlabError:
-            older = True  # a method or a setting that is no more
+            name = None  # its method, world, or one of its settings or files is no more
         others, runs = found.get(paper, (0, 0))
-        found[paper] = (others + older, runs + 1)
+        found[paper] = (others + (name != manifest["hash"]), runs + 1)
     return found
 
 
 def names_line(version: Path) -> str:
-    """What `older_names` found, in a line."""
-    found = older_names(version)
-    told = [f"{paper} {others} of {runs}" for paper, (others, runs) in sorted(found.items()) if others]
-    count = sum(runs for _, runs in found.values())
-    if not told:
-        return f"{version.name}: all {count} runs have the names that this code gives them"
-    return f"{version.name}: made by other code, which names them otherwise: {', '.join(told)}"
+    """What `renamed` found, in a line."""
+    found = renamed(version)
+    others = [f"{count} of {runs} of {paper}" for paper, (count, runs) in sorted(found.items()) if count]
+    if not others:
+        return f"{version.name}: all {sum(runs for _, runs in found.values())} runs have today's names"
+    return f"{version.name}: under another name today, so that `reproduce` makes them anew: {', '.join(others)}"
 
 
 def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:

@@ -96,8 +96,13 @@ class Recipe(Strict):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Those of them that tell of several tasks."""
+        """The topics of several tasks (`corpus.TASKS`) that some stage teaches."""
         return tuple(topic for topic in self.further_topics if topic in corpus.TASKS)
+
+    @property
+    def untaught(self) -> tuple[str, ...]:
+        """The topics of every recipe that no stage teaches."""
+        return tuple(topic for topic in corpus.TOPICS if not any(topic in self.mixture(stage) for stage in self.stages))
 
     def mixture(self, stage: Stage) -> dict[str, float]:
         """The topics of a stage without those left out."""
@@ -159,14 +164,15 @@ def pretrain(
 def card(facts: dict[str, Any]) -> str:
     """The model's card, Markdown with the hub's header, from what `recipe.json` holds."""
     recipe, shape = facts["recipe"], facts["recipe"]["architecture"]
-    left_out = ", ".join(recipe["leave_out"]) or "nothing"
+    left_out = ", ".join(Recipe(**recipe).untaught) or "nothing"
+    languages = "[en]" if "french" in Recipe(**recipe).untaught else "[en, fr]"
     family = "T5" if shape["family"] == "t5" else "Llama"
     layers = f"{shape['layers']} layers" + (f" + {shape['decoder_layers']}" if shape["family"] == "t5" else "")
     steps = sum(stage["steps"] for stage in recipe["stages"])
     rows = [f"| {name} | {100 * share:.0f} |" for name, share in facts["probes"].items()]
     return "\n".join(
         [
-            *("---", "license: mit", "language: [en, fr]", "library_name: transformers", "datasets: []"),
+            *("---", "license: mit", f"language: {languages}", "library_name: transformers", "datasets: []"),
             *("tags: [grid-world, babyai, pretraining, groundlab]", "---", ""),
             f"# {recipe['name']}, seed {recipe['seed']}",
             "",

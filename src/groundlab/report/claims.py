@@ -58,9 +58,10 @@ def _quoted(value: Any) -> Any:
 Number = Annotated[Decimal, BeforeValidator(_quoted)]
 
 
-def holds(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether settings have the wanted values: one of them, where a list is wanted."""
-    return all(settings.get(key) in (each if isinstance(each, list) else [each]) for key, each in wanted.items())
+def settings_fit(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether settings have the wanted values; a wanted list may be the value itself or hold it."""
+    found = ((settings.get(key), value) for key, value in wanted.items())
+    return all(has == value or (isinstance(value, list) and has in value) for has, value in found)
 
 
 class Selector(Strict):
@@ -110,13 +111,11 @@ class Selector(Strict):
     def fits(self, method: str, world: str, settings: Mapping[str, Any]) -> bool:
         """Whether a run of this method in this world, with these settings, has rows of it."""
         same = (method, world) == (self.method, self.world)
-        return same and holds(settings, self.settings)
+        return same and settings_fit(settings, self.settings)
 
     def __str__(self) -> str:
-        told = {
-            key: " or ".join(map(str, each)) if isinstance(each, list) else each for key, each in self.settings.items()
-        }
-        settings = "".join(f", {key} {value}" for key, value in told.items())
+        values = {key: " or ".join(value) if isinstance(value, list) else value for key, value in self.settings.items()}
+        settings = "".join(f", {key} {value}" for key, value in values.items())
         policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
         policy += "" if self.when == "end" else f", {self.when}"
         kind = f", {self.kind}" if self.kind else ""

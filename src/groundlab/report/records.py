@@ -28,7 +28,7 @@ from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
 from groundlab.report import arm_names
-from groundlab.report.claims import holds
+from groundlab.report.claims import settings_fit
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
 T = TypeVar("T")
@@ -156,7 +156,7 @@ def select(
     if not settings:
         return rows
     runs = rows.drop_duplicates("run")[["run", "settings"]].itertuples(index=False)
-    fitting = [run for run, given in runs if holds(given, settings)]
+    fitting = [run for run, given in runs if settings_fit(given, settings)]
     return rows.loc[rows["run"].isin(fitting)]
 
 

@@ -67,12 +67,20 @@ def test_a_falsified_run_is_found_though_its_seals_hold(version, tmp_path):
     assert verify.draw(version, 9, 0, 999).candidates == 6, "a sample is no larger than the version"
 
 
-def test_runs_that_todays_code_would_name_otherwise_are_counted(version, monkeypatch):
-    assert verify.names_line(version) == f"{version.name}: all 6 runs have the names that this code gives them"
+def test_runs_that_have_another_name_today_are_counted(version, monkeypatch):
+    assert verify.names_line(version) == f"{version.name}: all 6 runs have today's names"
     honest = verify.hash_run
-    monkeypatch.setattr(verify, "hash_run", lambda spec: "0" * 16 if spec.method == "always" else honest(spec))
-    assert verify.older_names(version) == {"mediator": (1, 6)}
-    assert verify.names_line(version).endswith("names them otherwise: mediator 1 of 6")
+
+    def changed(spec):
+        if spec.method == "never":
+            raise GroundlabError("its model is gone")
+        return "0" * 16 if spec.method in ("always", "on-change") else honest(spec)
+
+    monkeypatch.setattr(verify, "hash_run", changed)
+    assert verify.renamed(version) == {"mediator": (2, 6)}
+    assert verify.names_line(version).endswith("makes them anew: 2 of 6 of mediator")
+    monkeypatch.setattr(verify, "hash_run", lambda spec: changed(spec.model_copy(update={"method": "never"})))
+    assert verify.renamed(version) == {"mediator": (6, 6)}, "what cannot be named has no name"
 
 
 def test_another_rounding_is_told_and_the_evaluations_are_shown(version, tmp_path):

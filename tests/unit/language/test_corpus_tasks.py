@@ -59,7 +59,7 @@ def test_a_purpose_can_be_served_where_the_world_would_let_it():
     """The rules of the verbs: what is picked up or toggled is one step ahead, what is put down needs that cell free."""
     found = set()
     for situation in drawn(8_000):
-        carried, seen = views(situation)
+        carried, _ = views(situation)
         taken = re.search(r"(box|ball|key|door|wall) 1 step forward", situation.captions)
         beside = {"2 steps forward", "1 step left and 1 step forward", "1 step right and 1 step forward"}
         able = {

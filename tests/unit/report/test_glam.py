@@ -14,7 +14,7 @@ import pytest
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
 from groundlab.lab.plan import PlannedRun
-from groundlab.papers.glam import arms, figures, pretraining_exhibits, pretraining_study, tables
+from groundlab.papers.glam import arms, figures, pretraining_exhibits, pretraining_study, tables, transfer_exhibits
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.judging import judge_claim
@@ -393,3 +393,47 @@ def test_the_panels_tell_the_probes_in_their_order():
         words = told.partition(":")[0].split("...")
         assert all(part.strip() in goal for part in words), (goal, told)
         assert sensible in text_actions(6)
+
+
+def test_every_level_of_the_papers_fig_4_is_found_in_its_claims():
+    levels = transfer_exhibits.published_levels()
+    assert set(levels) == {"glam", "npae", "drrn"}
+    assert all(set(found) == set(transfer_exhibits.TESTS) for found in levels.values())
+    assert levels["glam"] == {"training task": 89, "unseen nouns": 87, "invented words": 77} | {
+        **{"two tasks in a row": 12, "other words for the actions": 12, "French": 1}
+    }
+
+
+def test_success_by_kind_of_mission_counts_the_layouts_of_each_kind(tmp_path):
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    kinds = tuple(transfer_exhibits.MISSIONS)
+    for seed in range(5):
+        won = {"goto": 10, "pickup": 5 + seed % 2, "open": 0, "putnext": 1, "pick_up_seq_go_to": 4}
+        played = [
+            {"layout": 5 * number + place, "kind": kind, "success": number < won[kind], "steps": 9, "return": 0.5}
+            for place, kind in enumerate(kinds)
+            for number in range(10)
+        ]
+        facts = {"arm": "glam", "arm_label": ""}
+        made_up.store_run(folder, "glam", "glam", transfer_exhibits.MIXED, seed, {"sampled": played}, **facts)
+    store(folder, "random", 0, {"random": 0.3})
+    (agent,) = (each for each in arms.glam_arms(load(folder)) if each.kind == "glam")
+    found = {kind: estimate.value for kind, estimate in transfer_exhibits.by_kind(agent, "sampled").items()}
+    assert found == pytest.approx(dict(zip(kinds, (100, 54, 0, 10, 40), strict=True)))
+    table = transfer_exhibits.kinds_table(load(folder))
+    assert table is not None and list(table.readable["agent"]) == [agent.label], "no one else played the mixed task"
+    assert transfer_exhibits.tests_figure(load(folder)) is None, "nobody was tested in other words"
+
+
+def test_bars_of_tests_stand_beside_the_papers_levels_and_chance(tmp_path):
+    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    for seed in range(3):
+        store(folder, "glam", seed, {"sampled": 0.9, "sampled synonyms": 0.6, "sampled no_meaning_words": 0.8})
+    store(folder, "random", 0, {"random": 0.3})
+    figure = transfer_exhibits.tests_figure(load(folder))
+    assert figure is not None
+    (axis,) = figure.axes
+    assert [round(bar.get_height()) for bar in axis.patches] == [90, 80, 60]
+    drawn = sorted(round(float(lines.get_segments()[0][0][1])) for lines in axis.collections if lines.get_label())
+    assert {12, 30, 77, 89} <= set(drawn)
+    assert [label.get_text() for label in axis.get_xticklabels()][-1] == "other words\nfor the actions"

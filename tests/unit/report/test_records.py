@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.report.claims import Selector
+from groundlab.report.claims import Selector, settings_fit
 from groundlab.report.judging import select_rows
 from groundlab.report.records import load, select, table
 
@@ -21,6 +21,20 @@ def test_rows_curves_and_tests_are_found_by_method_world_and_policy(stored):
     assert table(curves, "interactions", columns="iteration").shape == (5, 20)
     tests = select(records.tests, method="mediator", world="SimpleDoorKey", policy="argmax")
     assert set(tests["iteration"]) == {10, 20}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        ({"model": "small"}, True),
+        ({"model": ["large", "small"]}, True),
+        ({"model": ["large", "huge"]}, False),
+        ({"tests": ["synonyms"]}, True),
+        ({"tests": []}, False),
+    ],
+)
+def test_a_wanted_list_is_the_value_or_holds_it(wanted, fits):
+    assert settings_fit({"model": "small", "tests": ["synonyms"]}, wanted) is fits
 
 
 def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole(stored):

@@ -120,7 +120,7 @@ def _situation(
     door: Thing | None = None,
     also: Sequence[str] = (),
 ) -> Situation:
-    """The view of a mission. carried: a thing's name, and how the hands are with it; also: names of what may be seen."""
+    """The view of a mission. carried: a thing, and how the hands are with it; also: names of what else may be seen."""
     cells = room.cells()
     free = [cells[index] for index in rng.permutation(len(cells))]
     walls, things, cell = room.wall_cells(), [], None

@@ -21,13 +21,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from groundlab.language.models import KINDS, Lora, add_lora, base_of
 from groundlab.language.prefix_batching import branch, prefix_states
 from groundlab.language.scoring import Head
+from groundlab.learning.process_memory import ADAM_STATES, of_process
 from groundlab.papers.glam.settings import TrainingSettings
 from groundlab.worlds.text_env.prompts import text_actions
 
-ADAM_STATES = 2
 _FLOAT = 4  # bytes of float32
 _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
-PROGRAM = 510_000_000  # bytes that Python holds with torch and transformers, before a model is built; measured
 
 
 def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str, int]:
@@ -58,13 +57,8 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         "activations": _activations(model, head, settings, context),
     }
     if settings.device == "cpu":
-        plan |= held_by_the_process(count)
+        plan |= of_process(count)
     return {**plan, "total": sum(plan.values())}
-
-
-def held_by_the_process(trained: int) -> dict[str, int]:
-    """Bytes of the program, and of a checkpoint while it is put into model and optimizer; trained: numbers tuned."""
-    return {"the program": PROGRAM, "checkpoint, when it resumes": (1 + ADAM_STATES) * trained * _FLOAT}
 
 
 def _activations(model: Any, head: nn.Module, settings: TrainingSettings, context: int) -> int:

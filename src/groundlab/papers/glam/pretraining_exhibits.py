@@ -187,9 +187,12 @@ def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
 
 
 def recipe_name(facts: dict[str, Any]) -> str:
-    """`all`, `25% of the steps`, `no affordances`, `stock initial values`."""
+    """`all`, `25% of the steps`, `no affordances`, `stock initial values`, `several tasks, no french`."""
     recipe = facts["recipe"]
-    parts = [f"no {', '.join(recipe['leave_out'])}"] if recipe["leave_out"] else []
+    taught = {topic for stage in recipe["stages"] for topic in stage["topics"]} - set(recipe["leave_out"])
+    untaught = [probe for probe in facts["probes"] if ":" not in probe and probe not in taught]
+    parts = ["several tasks"] if "targets" in taught else []
+    parts += [f"no {', '.join(untaught)}"] if untaught else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
     parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
     return (", ".join(parts) or WHOLE).replace("_", " ")

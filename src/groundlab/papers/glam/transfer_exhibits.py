@@ -21,14 +21,14 @@ from groundlab.report.tables import Table, written
 # --- By kind of goal
 
 MIXED = "BabyAI-MixedTrainLocal-v0"
-KINDS = {
+MISSIONS = {
     "goto": "go to",
     "pickup": "pick up",
-    "pick_up_seq_go_to": "pick up, go to",
-    "putnext": "put next to",
     "open": "open a locked door",
+    "putnext": "put next to",
+    "pick_up_seq_go_to": "pick up, go to",
 }
-"""The mixed task's kinds of goals, as stored and in words; layout s is of kind s modulo 5."""
+"""The mixed task's kinds of missions in the order of the layouts, as stored and in words."""
 
 
 def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
@@ -37,7 +37,7 @@ def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
     if rows is None or "kind" not in rows:
         return {}
     found = {}
-    for kind in (kind for kind in KINDS if kind in set(rows["kind"])):
+    for kind in (kind for kind in MISSIONS if kind in set(rows["kind"])):
         scores = table(rows.loc[rows["kind"] == kind], "success", "layout")
         found[kind] = mean_interval(scores, trained=agent.trained, bounds=bounds_of("success"))
     return found
@@ -45,7 +45,7 @@ def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
 
 @exhibit("glam-kinds", "Success on the mixed task by kind of goal", methods=("glam",))
 def kinds_table(records: Records) -> Table | None:
-    """Agent by agent, drawn actions and the likeliest one; None where nothing was trained on the mixed task."""
+    """Agent by agent, drawn actions and the likeliest one; None where nobody played the mixed task."""
     readable, lines = [], []
     for agent in (each for each in glam_arms(records) if each.world == MIXED):
         for policy in dict.fromkeys((agent.policy, "greedy")):
@@ -53,7 +53,7 @@ def kinds_table(records: Records) -> Table | None:
             if not found or whole is None:
                 continue
             label = agent.label + (", likeliest action" if policy == "greedy" else "")
-            cells = {KINDS[kind]: written(estimate, "success") for kind, estimate in found.items()}
+            cells = {MISSIONS[kind]: written(estimate, "success") for kind, estimate in found.items()}
             readable.append({"agent": label, **cells, "all": written(whole, "success")})
             for kind, estimate in (*found.items(), ("all", whole)):
                 line: dict[str, Any] = {"agent": agent.label, "policy": policy, "kind": kind, "mean": estimate.value}
@@ -69,7 +69,7 @@ def kinds_table(records: Records) -> Table | None:
 
 # --- In other words and worlds: the paper's Fig. 4
 
-PANELS = {
+TESTS = {
     "training task": "",
     "unseen nouns": "other_name_same_categories",
     "invented words": "no_meaning_words",
@@ -79,7 +79,7 @@ PANELS = {
 }
 """What the paper's panels (a) to (f) change, and the test here."""
 _PUBLISHED = {"GFlan-T5": "glam", "NPAE": "npae", "DRRN": "drrn"}
-_KINDS = (*_PUBLISHED.values(), "random")
+_AGENTS = (*_PUBLISHED.values(), "random")
 _WIDTH = 0.8  # of all bars of a test
 
 
@@ -88,16 +88,19 @@ def published_levels() -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for claim in load_claims("glam"):
         match = re.match(r"Fig. 4 \(.\) (\S+), (.+)", claim.locus)
-        if match and match[1] in _PUBLISHED and match[2] in PANELS and "success" in claim.published:
+        if match and match[1] in _PUBLISHED and match[2] in TESTS and "success" in claim.published:
             found.setdefault(_PUBLISHED[match[1]], {})[match[2]] = float(claim.published["success"])
     return found
 
 
 @exhibit("glam-tests", "Success in other words, worlds and actions, beside the paper's", methods=("glam",))
 def tests_figure(records: Records) -> Figure | None:
-    """One panel a training world, one group of bars a test, one bar an agent: seeds as points, 95 % intervals, and the
-    paper's level as a line across. None where no agent was tested in other words."""
-    agents = [each for each in glam_arms(records) if each.kind in _KINDS and each.usual]
+    """One panel a training world, one group of bars a test, one bar an agent: seeds as points, 95 % intervals.
+
+    The line across a bar is the paper's level of that agent, which was trained on the mixed task, for French on
+    GoToLocal. None where no agent was tested in other words.
+    """
+    agents = [each for each in glam_arms(records) if each.kind in _AGENTS and each.usual]
     worlds = [each.world for each in agents if each.kind == "glam" and each.scores("sampled synonyms") is not None]
     worlds = list(dict.fromkeys(worlds))
     if not worlds:
@@ -113,7 +116,7 @@ def tests_figure(records: Records) -> Figure | None:
 
 def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None:
     """The bars of one world; `every`: all agents, for chance in the worlds that are tests."""
-    panels = {name: test for name, test in PANELS.items() if any(_scores(each, test) is not None for each in agents)}
+    panels = {name: test for name, test in TESTS.items() if any(_scores(each, test) is not None for each in agents)}
     shown = [
         each for each in agents if each.kind != "random" and any(_scores(each, t) is not None for t in panels.values())
     ]
@@ -126,7 +129,7 @@ def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None
             x = at + width * (place - (len(shown) - 1) / 2)
             _draw_bar(axis, agent, scores, x, width)
             if (level := paper.get(agent.kind, {}).get(name)) is not None:
-                label = "the paper's, trained on the mixed task"
+                label = "the paper's Fig. 4"
                 axis.hlines(level, x - width / 2, x + width / 2, colors=PUBLISHED_COLOUR, label=label)
     for at, test in enumerate(panels.values()):
         random = chance.get(test if test.startswith("BabyAI") else agents[0].world)
@@ -146,5 +149,4 @@ def _draw_bar(axis: Axes, agent: GlamArm, scores: np.ndarray, x: float, width: f
     axis.bar(x, mean.value, 0.9 * width, color=agent.style.colour, alpha=0.75, label=agent.label)
     axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
     if mean.known:
-        ends = [[mean.value - mean.low], [mean.high - mean.value]]
-        axis.errorbar(x, mean.value, ends, color="black", linewidth=1, capsize=2)
+        axis.errorbar(x, mean.value, mean.bars, color="black", linewidth=1, capsize=2)

@@ -1,10 +1,11 @@
 """How DRRN's tokenizer was made: the likeliest pieces of the words of its worlds and of the corpus.
 
-    pieces = train(texts())            # what ships; the same texts give the same pieces
+    pieces = train(texts())            # the same texts give the same pieces
 
 The trainers of the `tokenizers` library do not repeat themselves, and cut our few words to letters; this one counts all
 pieces of all words, lets expectation maximisation share the words among them, and keeps the likeliest. The shipped
-pieces are those of `texts()` with the corpus as it was in November 2026.
+pieces are those of `texts()` with the corpus as it was in November 2026. Apart from `unigram.py`, so that what the
+corpus says names no run of DRRN's.
 """
 
 import math

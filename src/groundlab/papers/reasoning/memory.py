@@ -21,10 +21,9 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCa
 from groundlab.assets import absent_model, resolve_model
 from groundlab.core.errors import GroundlabError, clip
 from groundlab.language.models import Lora, add_lora
-from groundlab.papers.glam.memory import held_by_the_process
+from groundlab.learning.process_memory import ADAM_STATES, of_process
 from groundlab.papers.reasoning.settings import TrainingSettings
 
-ADAM_STATES = 2
 _FLOAT = 4  # bytes of float32, which adapters, value head and log-probabilities are in
 _SLOTS, _LESS = 64, 8  # the cache holds multiples of so many tokens, less so many (`language/generation.py`)
 _QUANTIZED = 0.516  # bytes of a 4-bit weight with its scales, doubly quantized
@@ -81,7 +80,7 @@ def estimate(config: Any, settings: TrainingSettings, context: int) -> dict[str,
         "activations": _activations(config, settings, rows * row, vocabulary),
     }
     if settings.device == "cpu":
-        plan |= held_by_the_process(trainable // _FLOAT)
+        plan |= of_process(trainable // _FLOAT)
     return {**plan, "total": sum(plan.values())}
 
 
