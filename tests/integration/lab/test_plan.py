@@ -128,7 +128,7 @@ def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule
 def test_runs_for_a_gpu_are_not_divided_by_cores_and_a_machine_without_one_is_told(tmp_path, monkeypatch, gpus, told):
     monkeypatch.setattr(machine, "gpu_names", lambda: gpus)
     monkeypatch.setattr(machine, "core_count", lambda: 64)
-    plan = lab.plan("glam", scale="full", results=tmp_path, experiments=["E7"])
+    plan = lab.plan("glam", scale="paper", results=tmp_path, experiments=["E7"])
     hours = sum(run.estimate.seconds for run in plan.runs) / 3600
     assert all(run.needs_gpu for run in plan.runs)
     assert plan.estimated_seconds() == pytest.approx(3600 * hours / max(1, len(gpus)))
@@ -140,7 +140,7 @@ def test_runs_that_want_a_gpu_are_refused_in_one_line_before_anything_is_run(tmp
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    plan = lab.plan("glam", scale="full", results=tmp_path, experiments=["E7"])
+    plan = lab.plan("glam", scale="paper", results=tmp_path, experiments=["E7"])
     with pytest.raises(GroundlabError, match=r"^glam-BabyAI-GoToLocal-v0-s0 and \d+ other runs want device cuda, and"):
         lab.run(plan)
     assert not list(tmp_path.iterdir())

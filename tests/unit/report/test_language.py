@@ -47,9 +47,9 @@ def test_every_folder_of_weights_that_ships_is_shown_with_a_recipe_that_ships():
 def test_models_that_were_taught_everything_come_first_and_the_others_say_what_they_lack(home):
     store(home, "b-s1", {}, {"binding_start": False}, dose=0.25, leave_out=["sides", "french_spatial"])
     variants = {model.name: model.variant for model in pretraining_exhibits.shipped(home)}
-    assert list(variants) == ["quick-t5-s0", "z-llama-s3", "a-no-verbs-s0", "b-s1"]
+    assert list(variants) == ["quick-t5-s0", "a-no-verbs-s0", "b-s1", "z-llama-s3"]
     lacking = "no sides, french spatial, 25% of the steps, stock initial values"
-    assert list(variants.values()) == ["", "", "no verbs", lacking]
+    assert list(variants.values()) == ["", "no verbs", lacking, "no dialogue"]
 
 
 def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
@@ -67,7 +67,7 @@ def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_n
     labels = [text.get_text() for text in topics.get_yticklabels()]
     cells = {(labels[y], names[x]): text.get_text() for text in topics.texts for x, y in [text.get_position()]}
     wanted = {"quick-t5-s0": {"places": "85", "verbs": "98"}, "a-no-verbs-s0\nno verbs": {"places": "85", "verbs": "3"}}
-    wanted["z-llama-s3"] = {"places": "85", "verbs": "98", "dialogue": "50"}
+    wanted["z-llama-s3\nno dialogue"] = {"places": "85", "verbs": "98", "dialogue": "50"}
     assert cells == {(model, probe): text for model, row in wanted.items() for probe, text in row.items()}
     assert [text.get_text() for text in binding.texts] == ["30"] * 3
 

@@ -190,7 +190,8 @@ def recipe_name(facts: dict[str, Any]) -> str:
     """`all`, `25% of the steps`, `no affordances`, `stock initial values`, `several tasks, no french`."""
     recipe = facts["recipe"]
     taught = {topic for stage in recipe["stages"] for topic in stage["topics"]} - set(recipe["leave_out"])
-    untaught = [probe for probe in facts["probes"] if ":" not in probe and probe not in taught]
+    asked = [probe for probe in facts["probes"] if ":" not in probe]
+    untaught = [*recipe["leave_out"], *(topic for topic in asked if topic not in {*taught, *recipe["leave_out"]})]
     parts = ["several tasks"] if "targets" in taught else []
     parts += [f"no {', '.join(untaught)}"] if untaught else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
