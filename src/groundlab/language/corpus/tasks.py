@@ -132,11 +132,11 @@ def _situation(
         cell = (door.right, door.ahead) if door else None
     elif rng.random() < _SEEN and (cell := _cell_for(rng, free, purpose)):
         free.remove(cell)
-        things.append(Thing(*subject.split(), *cell))
+        things.append(_thing(subject, cell))
     names = [name for name in also if rng.random() < _SEEN]
     count = breadth.fewest + int(rng.random() * (breadth.most - breadth.fewest + 1))
     names += [_distractor(rng, subject, breadth.similar) for _ in range(count - 1 - len(names))]
-    things += [Thing(*name.split(), *at) for name, at in zip(names, free, strict=False)]
+    things += [_thing(name, at) for name, at in zip(names, free, strict=False)]
     in_order = tuple(sorted(things, key=lambda thing: (thing.right, -thing.ahead)))
     seen = scenes.captions(Scene(in_order, room.walls(in_order)))
     captions = ", ".join([f"You carry a {carried[0]}", *seen] if carried[0] else seen)
@@ -150,6 +150,11 @@ def _cell_for(rng: Generator, free: list[Cell], purpose: str) -> Cell | None:
     if ready and rng.random() < _READY:
         return one_of(rng, ready)
     return next((cell for cell in free if purpose != BE or cell != (0, 1)), None)
+
+
+def _thing(name: str, cell: Cell) -> Thing:
+    colour, noun = name.split()
+    return Thing(colour, noun, *cell)
 
 
 def _name(rng: Generator) -> str:

@@ -134,8 +134,8 @@ def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None
     for at, test in enumerate(panels.values()):
         random = chance.get(test if test.startswith("BabyAI") else agents[0].world)
         if random is not None and (level := random.estimate("random")):
-            style = {"colors": random.style.colour, "linestyles": "dashed", "label": random.label}
-            axis.hlines(level.value, at - _WIDTH / 2, at + _WIDTH / 2, **style)
+            ends, colour = (at - _WIDTH / 2, at + _WIDTH / 2), random.style.colour
+            axis.hlines(level.value, *ends, colors=colour, linestyles="dashed", label=random.label)
     axis.set_xticks(range(len(panels)), [name.replace(" for ", "\nfor ") for name in panels])
 
 
