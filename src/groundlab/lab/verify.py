@@ -18,6 +18,7 @@ from scipy.stats import hypergeom
 from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
+from groundlab.core.run import RunSpec
 from groundlab.lab import executor, fingerprint, machine
 from groundlab.lab.comparison import rounding_of, unequal_records
 from groundlab.lab.config import Estimate
@@ -140,8 +141,7 @@ def renamed(version: Path) -> dict[str, tuple[int, int]]:
     for folder, manifest in manifests.check_runs(version).items():
         paper = folder.parent.parent.name
         try:
-            spec = registry.resolve(manifest["method"], manifest["world"], manifest["seed"], manifest["settings"])
-            name = hash_run(spec)
+            name = hash_run(_spec_of(manifest))
         except GroundlabError:
             name = None  # its method, world, or one of its settings or files is no more
         others, runs = found.get(paper, (0, 0))
@@ -158,8 +158,12 @@ def names_line(version: Path) -> str:
     return f"{version.name}: under another name today, so that `reproduce` makes them anew: {', '.join(others)}"
 
 
+def _spec_of(manifest: Manifest) -> RunSpec:
+    return registry.resolve(manifest["method"], manifest["world"], manifest["seed"], manifest["settings"])
+
+
 def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:
-    spec = registry.resolve(manifest["method"], manifest["world"], manifest["seed"], manifest["settings"])
+    spec = _spec_of(manifest)
     run_hash = hash_run(spec)
     estimate = Estimate(seconds=max(1.0, manifest["cpu_seconds"]), megabytes=1)
     return PlannedRun(spec, folder.parent.parent.name, run_hash, estimate, status_of(scratch / ".runs" / run_hash))

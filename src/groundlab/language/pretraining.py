@@ -164,8 +164,8 @@ def pretrain(
 def card(facts: dict[str, Any]) -> str:
     """The model's card, Markdown with the hub's header, from what `recipe.json` holds."""
     recipe, shape = facts["recipe"], facts["recipe"]["architecture"]
-    left_out = ", ".join(Recipe(**recipe).untaught) or "nothing"
-    languages = "[en]" if "french" in Recipe(**recipe).untaught else "[en, fr]"
+    untaught = Recipe(**recipe).untaught
+    left_out, languages = ", ".join(untaught) or "nothing", "[en]" if "french" in untaught else "[en, fr]"
     family = "T5" if shape["family"] == "t5" else "Llama"
     layers = f"{shape['layers']} layers" + (f" + {shape['decoder_layers']}" if shape["family"] == "t5" else "")
     steps = sum(stage["steps"] for stage in recipe["stages"])

@@ -1,4 +1,4 @@
-"""What an agent's success stands on: which kinds of goals it reaches, and what is left in other words and worlds."""
+"""What an agent's success stands on: which kinds of missions it fulfils, and what is left in other words and worlds."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import PUBLISHED_COLOUR, legend_below, new_figure
 from groundlab.report.tables import Table, written
 
-# --- By kind of goal
+# --- By kind of mission
 
 MIXED = "BabyAI-MixedTrainLocal-v0"
 MISSIONS = {
@@ -43,7 +43,7 @@ def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
     return found
 
 
-@exhibit("glam-kinds", "Success on the mixed task by kind of goal", methods=("glam",))
+@exhibit("glam-kinds", "Success on the mixed task by kind of mission", methods=("glam",))
 def kinds_table(records: Records) -> Table | None:
     """Agent by agent, drawn actions and the likeliest one; None where nobody played the mixed task."""
     readable, lines = [], []
@@ -101,8 +101,8 @@ def tests_figure(records: Records) -> Figure | None:
     GoToLocal. None where no agent was tested in other words.
     """
     agents = [each for each in glam_arms(records) if each.kind in _AGENTS and each.usual]
-    worlds = [each.world for each in agents if each.kind == "glam" and each.scores("sampled synonyms") is not None]
-    worlds = list(dict.fromkeys(worlds))
+    tested = (each for each in agents if each.kind == "glam" and each.scores("sampled synonyms") is not None)
+    worlds = list(dict.fromkeys(each.world for each in tested))
     if not worlds:
         return None
     figure, axes = new_figure(9.0, 0.8 + 3.4 * len(worlds), len(worlds), 1, sharey=True)
@@ -116,37 +116,40 @@ def tests_figure(records: Records) -> Figure | None:
 
 def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None:
     """The bars of one world; `every`: all agents, for chance in the worlds that are tests."""
-    panels = {name: test for name, test in TESTS.items() if any(_scores(each, test) is not None for each in agents)}
-    shown = [
-        each for each in agents if each.kind != "random" and any(_scores(each, t) is not None for t in panels.values())
-    ]
+    learners = [each for each in agents if each.kind != "random"]
+    tests = {name: test for name, test in TESTS.items() if any(_played(each, test) for each in learners)}
     chance = {each.world: each for each in every if each.kind == "random"}
-    paper, width = published_levels(), _WIDTH / max(1, len(shown))
-    for place, agent in enumerate(shown):
-        for at, (name, test) in enumerate(panels.items()):
-            if (scores := _scores(agent, test)) is None:
+    paper, width = published_levels(), _WIDTH / len(learners)
+    for index, agent in enumerate(learners):
+        for at, (name, test) in enumerate(tests.items()):
+            x = at + width * (index - (len(learners) - 1) / 2)
+            if (mean := _played(agent, test)) is None:
                 continue
-            x = at + width * (place - (len(shown) - 1) / 2)
-            _draw_bar(axis, agent, scores, x, width)
+            _draw_bar(axis, agent, test, mean, x, width)
             if (level := paper.get(agent.kind, {}).get(name)) is not None:
-                label = "the paper's Fig. 4"
-                axis.hlines(level, x - width / 2, x + width / 2, colors=PUBLISHED_COLOUR, label=label)
-    for at, test in enumerate(panels.values()):
+                ends = (x - width / 2, x + width / 2)
+                axis.hlines(level, *ends, colors=PUBLISHED_COLOUR, label="the paper's Fig. 4")
+    for at, test in enumerate(tests.values()):
         random = chance.get(test if test.startswith("BabyAI") else agents[0].world)
         if random is not None and (level := random.estimate("random")):
             ends, colour = (at - _WIDTH / 2, at + _WIDTH / 2), random.style.colour
             axis.hlines(level.value, *ends, colors=colour, linestyles="dashed", label=random.label)
-    axis.set_xticks(range(len(panels)), [name.replace(" for ", "\nfor ") for name in panels])
+    axis.set_xticks(range(len(tests)), [name.replace(" for ", "\nfor ") for name in tests])
 
 
-def _scores(agent: GlamArm, test: str) -> np.ndarray | None:
-    return agent.scores(f"{agent.policy} {test}".strip())
+def _policy(agent: GlamArm, test: str) -> str:
+    return f"{agent.policy} {test}".strip()
 
 
-def _draw_bar(axis: Axes, agent: GlamArm, scores: np.ndarray, x: float, width: float) -> None:
+def _played(agent: GlamArm, test: str) -> Estimate | None:
+    return agent.estimate(_policy(agent, test))
+
+
+def _draw_bar(axis: Axes, agent: GlamArm, test: str, mean: Estimate, x: float, width: float) -> None:
     """The mean of all seeds, its interval, and each seed as a point."""
-    mean = mean_interval(scores, trained=agent.trained, bounds=bounds_of("success"))
     axis.bar(x, mean.value, 0.9 * width, color=agent.style.colour, alpha=0.75, label=agent.label)
-    axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
+    scores = agent.scores(_policy(agent, test))
+    if scores is not None:
+        axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
     if mean.known:
         axis.errorbar(x, mean.value, mean.bars, color="black", linewidth=1, capsize=2)
