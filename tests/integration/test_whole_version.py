@@ -29,14 +29,14 @@ NOTHING_TO_SHOW = {
     # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
     "quick": {
         *("glam-dose-curves", "glam-doses", "glam-pretraining", "glam-sizes", "mediator-variants"),
-        *("glam-kinds", "knowledge-worlds", "knowledge-tests"),
+        *("glam-kinds", "glam-options", "knowledge-worlds", "knowledge-tests"),
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
-    # models of other makers, of whose pretraining nothing is known; labels by one language model
-    "paper": {"glam-dose-curves", "glam-doses", "glam-pretraining", "knowledge-labels"},
+    # models of other makers, of whose pretraining nothing is known; options of later papers; labels by one language model
+    "paper": {"glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"},
 }
 
 

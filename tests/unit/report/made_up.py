@@ -228,6 +228,7 @@ def _glam_evaluations(spec: Record, rng: Random) -> list[Record]:
         elsewhere = [word for word in test.split() if word in worlds.WORLDS]
         played.append((f"sampled {test}", elsewhere[0] if elsewhere else world))
     played += [("first-finished", world)] if settings["first_finished"] else []
+    played += [(f"sampled format-{name}", world) for name in settings.get("test_formats", ())]
     return [evaluation(policy, episodes(rng, place)) for policy, place in played]
 
 
@@ -400,7 +401,7 @@ _ASKERS: dict[str, Callable[[Record, Random], Made]] = {
     **dict.fromkeys(_RULES, _rule),
 }
 _METHODS: dict[str, Callable[[Record, Random], Made]] = {
-    **dict.fromkeys(("glam", "npae", "npe", "npa", "aflan"), _LANGUAGE_MODEL),
+    **dict.fromkeys(("glam", "glam-extended", "npae", "npe", "npa", "aflan"), _LANGUAGE_MODEL),
     **dict.fromkeys(("direct", "reasoning"), _spoken),
     **dict.fromkeys(("direct-zero-shot", "reasoning-zero-shot"), _untuned),
     **dict.fromkeys(("knowledge", "rnd"), _shaped),

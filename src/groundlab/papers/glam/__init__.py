@@ -53,6 +53,13 @@ PAPER = Paper(
             settings=f"{_HERE}.settings:TrainingSettings",
         ),
         Method(
+            "glam-extended",
+            f"{_HERE}.extended",
+            "with options of later papers, PPO",
+            learns=True,
+            settings=f"{_HERE}.prompt_formats:ExtendedSettings",
+        ),
+        Method(
             "zero-shot",
             f"{_HERE}.zero_shot",
             "a language model as it is",

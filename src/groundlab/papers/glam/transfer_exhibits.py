@@ -1,4 +1,6 @@
-"""What an agent's success stands on: which kinds of missions it fulfils, and what is left in other words and worlds."""
+"""What an agent's success stands on: which kinds of missions it fulfils, what is left in other words and worlds, and
+what scores per word or prompts of another format change.
+"""
 
 import re
 from typing import Any
@@ -13,10 +15,10 @@ from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import seeds_in_words
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records, table
+from groundlab.report.records import FIRST_FINISHED, Records, table
 from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import PUBLISHED_COLOUR, legend_below, new_figure
-from groundlab.report.tables import Table, written
+from groundlab.report.tables import Column, Table, written
 
 # --- By kind of mission
 
@@ -153,3 +155,40 @@ def _draw_bar(axis: Axes, agent: GlamArm, test: str, mean: Estimate, x: float, w
         axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
     if mean.known:
         axis.errorbar(x, mean.value, mean.bars, color="black", linewidth=1, capsize=2)
+
+
+# --- Options of later papers
+
+FORMATS = {
+    "glam": "GLAM's format",
+    "reordered": "the goal behind the observations",
+    "xml": "elements",
+    "prose": "sentences",
+}
+
+
+@exhibit("glam-options", "Scores per word or token, and prompts in four formats", methods=("glam-extended",))
+def options_table(records: Records) -> Table | None:
+    """Agent by agent: success while it learns, at the end, in other words for the actions and in each format."""
+    agents = [each for each in glam_arms(records) if each.kind == "glam-extended" and each.learns]
+
+    def in_format(agent: GlamArm, name: str) -> Estimate | None:
+        own = agent.settings["prompt_format"] == name
+        return agent.estimate("sampled" if own else f"sampled format-{name}")
+
+    columns: list[Column[GlamArm]] = [
+        Column("option", lambda agent: agent.variant or "none"),
+        Column("learning", lambda agent: agent.efficiency(), "success", "while it learns"),
+        Column("sampled", lambda agent: agent.estimate("sampled"), "success", "at the end"),
+        Column("as they finish", lambda agent: agent.estimate(FIRST_FINISHED), "success"),
+        Column("synonyms", lambda agent: agent.estimate("sampled synonyms"), "success", "other words for the actions"),
+        *(Column(name, lambda agent, name=name: in_format(agent, name), "success", FORMATS[name]) for name in FORMATS),
+    ]
+    return Table.of(agents, columns, _OPTIONS_NOTES) if agents else None
+
+
+_OPTIONS_NOTES = (
+    "success in percent, mean [95 % interval] over seeds and layouts; all at temperature 1, in one room, with one "
+    "pretrained model. The agent without an option is GLAM's own, to the bit",
+    "formats say the same in other orders and signs; mixed: a checksum of each prompt chooses its format",
+)

@@ -1,0 +1,131 @@
+"""Options of later papers: without them an agent is GLAM's to the bit, and each does what its paper says."""
+
+import pytest
+import runs
+import torch
+
+from groundlab.core.errors import GroundlabError
+from groundlab.core.run import Run, RunSpec
+from groundlab.papers import registry
+from groundlab.papers.glam.extended import ExtendedLearner
+from groundlab.papers.glam.ppo import PPOLearner
+from groundlab.papers.glam.prompt_formats import FORMATS, rewrite
+from groundlab.worlds.text_env.prompts import glam_prompt, text_actions
+
+from .conftest import WORLD
+
+VIEWS = [["You see a wall", "You see a red ball"], ["You see a box"]]
+LONG = glam_prompt("go to the box", ["turn left", "go forward"], VIEWS, ["turn left"])
+SHORT = glam_prompt("go to the box", [], VIEWS[:1], [])
+OWN_WORDS = ["west", "east", "north", "grab it", "release", "use"]
+
+
+@pytest.fixture
+def learner(resolved):
+    def make(method="glam-extended", world=WORLD, **given):
+        spec = RunSpec(method=method, world=world, seed=3, settings=resolved(method, world, **given))
+        return (ExtendedLearner if method == "glam-extended" else PPOLearner)(spec)
+
+    return make
+
+
+def test_without_options_a_run_is_glams(resolved, tmp_path):
+    for method in ("glam", "glam-extended"):
+        settings = resolved(method, tests=["synonyms"], first_finished=4)
+        registry.execute(Run(tmp_path / method, RunSpec(method=method, world=WORLD, seed=3, settings=settings)))
+    assert runs.records(tmp_path / "glam") == runs.records(tmp_path / "glam-extended")
+    assert runs.evaluations(tmp_path / "glam") == runs.evaluations(tmp_path / "glam-extended")
+
+
+@pytest.mark.parametrize(("normalisation", "lengths"), [("word", [1, 1, 1, 2, 1, 1]), ("token", None)])
+def test_a_score_is_divided_by_the_length_of_its_action(normalisation, lengths, learner):
+    plain = learner(action_words=OWN_WORDS).scorer
+    lengths = lengths or [len(row) for row in plain.tokenizer(OWN_WORDS, add_special_tokens=False)["input_ids"]]
+    assert normalisation == "word" or lengths != [1] * 6, "the tokenizer cuts some of these words"
+    divided = learner(action_words=OWN_WORDS, normalisation=normalisation).scorer
+    prompts = [LONG, SHORT]
+    torch.testing.assert_close(divided(prompts).scores, plain(prompts).scores / torch.tensor(lengths))
+    assert torch.equal(divided(prompts).values, plain(prompts).values)
+
+
+def test_every_format_tells_the_same_and_ends_where_the_action_begins():
+    assert rewrite("glam", LONG) == LONG
+    for name in FORMATS:
+        written, first = rewrite(name, LONG), rewrite(name, SHORT)
+        told = [
+            "go to the box",
+            "turn left, go forward",
+            "You see a wall, You see a red ball",
+            "turn left",
+            "You see a box",
+        ]
+        assert all(each in written for each in told), name
+        assert written.index(told[2]) < written.index(told[4]), "oldest first"
+        assert "turn left" not in first and "You see a red ball" in first, "neither a list nor a past"
+    assert rewrite("xml", LONG).splitlines()[-3:] == [
+        "<action>turn left</action>", "<observation>You see a box</observation>", "<action>",
+    ]  # fmt: skip
+    assert rewrite("prose", SHORT).endswith("You see a wall, You see a red ball. So it chooses to ")
+    assert rewrite("reordered", SHORT).endswith("Goal of the agent: go to the box \n Action 0: ")
+
+
+def test_mixed_prompts_come_in_all_formats_and_each_always_in_its_own():
+    prompts = [glam_prompt("go to the box", [], [[f"You see a ball {k} steps forward"]], []) for k in range(40)]
+    written = [rewrite("mixed", prompt) for prompt in prompts]
+    assert written == [rewrite("mixed", prompt) for prompt in prompts]
+    own = {name: [rewrite(name, prompt) for prompt in prompts] for name in FORMATS}
+    for name, texts in own.items():
+        assert any(one == other for one, other in zip(written, texts, strict=True)), name
+
+
+def test_other_words_stand_in_prompts_and_are_what_is_scored(learner):
+    scorer = learner(action_words=OWN_WORDS, action_list=True).scorer
+    assert scorer.actions == OWN_WORDS
+    told = scorer.tokenizer.decode(scorer.encode([LONG])[0])
+    assert "west, north" in told and "turn left" not in told
+
+
+def test_gradients_are_those_of_the_rewritten_prompt(learner):
+    def gradient(scorer, prompt):
+        scorer.zero_grad()
+        scorer.backward([prompt], lambda index, scores, values: scores[:, 0].sum() + values.sum())
+        return [p.grad.clone() for p in scorer.parameters() if p.grad is not None]
+
+    xml, plain = learner(prompt_format="xml").scorer, learner().scorer
+    same = zip(gradient(xml, SHORT), gradient(plain, rewrite("xml", SHORT)), strict=True)
+    assert all(torch.equal(*pair) for pair in same)
+    other = zip(gradient(xml, SHORT), gradient(plain, SHORT), strict=True)
+    assert not all(torch.equal(*pair) for pair in other)
+
+
+def test_formats_are_tested_besides(resolved, tmp_path):
+    settings = resolved("glam-extended", prompt_format="mixed", test_formats=["xml", "glam"])
+    registry.execute(Run(tmp_path, RunSpec(method="glam-extended", world=WORLD, seed=0, settings=settings)))
+    policies = [each["policy"] for each in runs.evaluations(tmp_path)]
+    assert policies[0] == "sampled" and policies[-2:] == ["sampled format-xml", "sampled format-glam"]
+    assert len(policies) == len(set(policies)) == 6
+
+
+def test_options_go_through_a_checkpoint(learner):
+    runs.goes_on(lambda: learner(prompt_format="mixed", normalisation="token", action_words=OWN_WORDS, nbr_obs=2))
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"action_words": ["west", "east"]}, "name all 6: turn left, turn right"),
+        ({"probe_template": 1}, "set probe_template=0"),
+        ({"prompt_format": "toml"}, "prompt_format"),
+        ({"world": "BabyAI-GoToFrench-v0", "prompt_format": "xml"}, "is not in English"),
+        ({"action_words": ["west", "west", *text_actions(6)[2:]]}, "are the same tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(given, line, learner):
+    with pytest.raises(GroundlabError, match=line) as refused:
+        learner(**given)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_prompt_of_another_make_is_refused():
+    with pytest.raises(GroundlabError, match="made of English ones"):
+        rewrite("xml", "But de l'agent: aller")
