@@ -31,6 +31,7 @@ def modules_of(requirements: list[str]) -> set[str]:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = modules_of(PROJECT["dependencies"])
 MISSING = modules_of(PROJECT["optional-dependencies"]["lab"]) - BASE
+SUBMITS = modules_of(PROJECT["optional-dependencies"]["slurm"])
 MISSING |= {"click", "httpx2", "huggingface_hub", "submitit"}
 
 
@@ -138,6 +139,20 @@ def test_without_the_laboratory_every_other_command_says_what_to_install(worlds_
         assert code == 2 and out == "" and error.count("\n") == 1, (words, out, error)
         assert error.startswith(f"groundlab: groundlab {words[0]}"), words
         assert error.endswith('needs the laboratory; pip install "groundlab[lab]"\n'), words
+
+
+def test_what_sends_runs_to_a_cluster_needs_no_laboratory_where_an_image_trains(tmp_path):
+    image, settings = tmp_path / "groundlab.sif", tmp_path / "slurm.yaml"
+    image.touch()
+    settings.write_text(f"image: {image}")
+    submitter = lay(tmp_path, MISSING - SUBMITS)
+    words = ("reproduce", "--scale", "smoke", "--only", "mediator", "--results", tmp_path / "out", "--executor", "slurm")
+    ended = submitter(*words, "--slurm", settings, "--dry-run")
+    assert ended.returncode == 0 and f"apptainer exec --bind {tmp_path / 'out'} {image}" in ended.stdout, ended.stderr
+    refused = submitter(*words)
+    assert refused.returncode == 2 and "in this Python, which can only submit; set image" in refused.stderr
+    local = submitter(*words[:-2])
+    assert local.returncode == 2 and "needs the laboratory" in local.stderr
 
 
 def test_a_mistake_is_a_usage_error_without_the_laboratory_too(worlds_alone):

@@ -35,7 +35,7 @@ NOTHING_TO_SHOW = {
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
-    # models of other makers, of whose pretraining nothing is known; options of later papers; labels by one language model
+    # models of other makers, of whose pretraining nothing is known; later options; labels by one language model
     "paper": {"glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"},
 }
 

@@ -30,7 +30,7 @@ from groundlab.assets import resolve_model
 from groundlab.bench.measurement import Measurement, cpu_seconds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, Run, RunSpec
-from groundlab.lab.worker import ONE_THREAD
+from groundlab.lab.machine import ONE_THREAD
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers import registry

@@ -62,7 +62,6 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for command in (
     *(
-        runs.reproduce,
         runs.run,
         runs.evaluate,
         runs.figures,
@@ -76,7 +75,7 @@ for command in (
     *(methods.methods, model.pretrain, model.label, model.ledger, rehearse.rehearse),
 ):
     app.command()(with_laboratory(command))
-for command in (play.worlds, play.play):
+for command in (runs.reproduce, play.worlds, play.play):  # each asks for what its options need
     app.command()(command)
 app.add_typer(model.app, name="model")
 app.add_typer(export.app, name="export")

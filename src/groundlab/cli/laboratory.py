@@ -1,6 +1,7 @@
 """Whether the laboratory is installed beside the worlds; commands that need it say in one line how to install it.
 
-`pip install groundlab` is the worlds; `pip install "groundlab[lab]"` adds what trains, judges and draws.
+`pip install groundlab` is the worlds; `pip install "groundlab[lab]"` adds what trains, judges and draws, and
+`pip install "groundlab[slurm]"` what sends runs to a cluster, where an image trains.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 from groundlab.core.errors import GroundlabError
 
 _NEEDED = ("torch", "transformers", "pandas", "scipy", "papermill")  # of the extra `lab`, one of each kind
+_TO_SUBMIT = ("submitit", "safetensors", "threadpoolctl")  # of the extra `slurm`
 
 
 def is_installed() -> bool:
@@ -22,6 +24,12 @@ def require(command: str) -> None:
     """Raises GroundlabError where the laboratory is not installed."""
     if not is_installed():
         raise GroundlabError(f'{command} needs the laboratory; pip install "groundlab[lab]"')
+
+
+def require_to_submit(command: str) -> None:
+    """Raises GroundlabError where not even what sends runs to a cluster is installed."""
+    if not all(find_spec(name) for name in _TO_SUBMIT):
+        raise GroundlabError(f'{command} --executor slurm needs submitit; pip install "groundlab[slurm]"')
 
 
 def with_laboratory(command: Callable[..., None]) -> Callable[..., None]:

@@ -40,7 +40,7 @@ def pretrain(
     seed: Seed = 0,
 ) -> None:
     """Pretrain a small language model on the corpus of grid-world language that the package draws."""
-    from groundlab.lab.worker import stop_on_signals
+    from groundlab.lab.stops import stop_on_signals
     from groundlab.language import pretraining
 
     checked = pretraining.load_recipe(recipe, seed=seed)

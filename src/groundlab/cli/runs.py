@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from groundlab.cli import laboratory
 from groundlab.cli.options import (
     Deterministic,
     Method,
@@ -72,6 +73,10 @@ def reproduce(
     track: Track = None,
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
+    if executor == "slurm" and not (figure or claim):
+        laboratory.require_to_submit("groundlab reproduce")
+    else:
+        laboratory.require("groundlab reproduce")
     from groundlab import lab
     from groundlab.lab import tracking
 

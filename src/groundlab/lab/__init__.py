@@ -15,12 +15,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from groundlab.lab.page_records import load_agent, published, records
-from groundlab.lab.plan import Plan, plan
+from groundlab.lab.plan import Outcome, Plan, plan
 from groundlab.lab.reproduce import reproduce, reproduce_claims
 from groundlab.lab.versions import collect, publish, write_crates
 
 if TYPE_CHECKING:
-    from groundlab.lab.executor import Outcome, run, run_one
+    from groundlab.lab.executor import run, run_one
     from groundlab.lab.worker import execute_run
 
 __all__ = [
@@ -45,7 +45,7 @@ warnings.filterwarnings("ignore", message="IProgress not found")  # transformers
 
 def __getattr__(name: str) -> Any:
     """What executes runs, when it is first used: it loads torch."""
-    if name in ("Outcome", "run", "run_one"):
+    if name in ("run", "run_one"):
         from groundlab.lab import executor
 
         return getattr(executor, name)

@@ -15,8 +15,7 @@ SIGINT/SIGTERM is passed on: workers save and leave, and the exit code says "run
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -25,15 +24,16 @@ import numba
 from numba.core.caching import _CacheLocator
 
 from groundlab.core import compiled  # names numba's cache folder, for which these words do not count as a source
-from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_folder, worker
 from groundlab.lab.config import Estimate
-from groundlab.lab.machine import check_devices
-from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
-from groundlab.lab.progress import View, is_over, progress_view, say
+from groundlab.lab.machine import ONE_THREAD, check_devices
+from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, PlannedRun, outcome_of
+from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.run_hash import hash_run
-from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD, execute_run, follow, stop_on_signals
+from groundlab.lab.stops import is_over, stop_on_signals
+from groundlab.lab.worker import KEPT_MEMORY, execute_run, follow
 from groundlab.papers import registry
 from groundlab.worlds import first_use
 
@@ -41,22 +41,6 @@ _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
 SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
 
 OnEnd = Callable[[Plan, dict[str, str]], None]
-
-
-@dataclass
-class Outcome:
-    """How the runs of a plan ended: how many finished, which failed (hash -> error line), which are left (labels)."""
-
-    finished: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-    unfinished: list[str] = field(default_factory=list)
-
-    @property
-    def exit_code(self) -> int:
-        """0, 1 when a run failed, 75 when runs are left to do."""
-        if self.unfinished:
-            return UNFINISHED_EXIT_CODE
-        return 1 if self.failed else 0
 
 
 def run(
@@ -134,25 +118,6 @@ def _tell_damage(label: str, folder: Path) -> None:
     damaged = run_folder.damage_of(folder, run_folder.read_manifest(folder))
     for name, problem in list(damaged.items())[:1]:
         say(f"{label} is run again: {folder / name} {problem}")
-
-
-def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[str] = ()) -> Outcome:
-    """How the runs of a plan stand in the store.
-
-    failed_now: hash -> error, holds also where it cannot be written; still_queued: hashes of runs that go on elsewhere,
-    whatever an earlier attempt has left in the store.
-    """
-    outcome = Outcome()
-    for each in plan.runs:
-        manifest = run_folder.read_manifest(plan.folder_of(each)) or {"error": None}
-        error = failed_now.get(each.hash, manifest["error"])
-        if run_folder.status_of(plan.folder_of(each)) == "finished":
-            outcome.finished += 1
-        elif error and each.hash not in still_queued:
-            outcome.failed[each.hash] = error
-        else:
-            outcome.unfinished.append(each.label)
-    return outcome
 
 
 def start_child(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Connection]:

@@ -24,6 +24,9 @@ from groundlab.core import git, numerics
 from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.run import RunSpec
 
+# Read by the libraries when they are first imported, so a worker is born with them.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
 
 @cache
 def facts() -> dict[str, Any]:

@@ -10,8 +10,8 @@ import html
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from groundlab.core.errors import GroundlabError, names_in_line, unknown_name
+from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, names_in_line, unknown_name
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import digest_json
@@ -164,6 +164,41 @@ class Plan:
         left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
         sources = (f"estimates of {each.paper}: {each.estimates}" for each in self.experiments if each.estimates)
         return [*shared, *_notes_on_estimates(self), *sources, *left_out]
+
+
+@dataclass
+class Outcome:
+    """How the runs of a plan ended: how many finished, which failed (hash -> error line), which are left (labels)."""
+
+    finished: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 when a run failed, 75 when runs are left to do."""
+        if self.unfinished:
+            return UNFINISHED_EXIT_CODE
+        return 1 if self.failed else 0
+
+
+def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[str] = ()) -> Outcome:
+    """How the runs of a plan stand in the store.
+
+    failed_now: hash -> error, holds also where it cannot be written; still_queued: hashes of runs that go on elsewhere,
+    whatever an earlier attempt has left in the store.
+    """
+    outcome = Outcome()
+    for each in plan.runs:
+        manifest = run_folder.read_manifest(plan.folder_of(each)) or {"error": None}
+        error = failed_now.get(each.hash, manifest["error"])
+        if run_folder.status_of(plan.folder_of(each)) == "finished":
+            outcome.finished += 1
+        elif error and each.hash not in still_queued:
+            outcome.failed[each.hash] = error
+        else:
+            outcome.unfinished.append(each.label)
+    return outcome
 
 
 def results_folder(given: str | Path | None = None) -> Path:

@@ -174,11 +174,6 @@ def say(line: str, stream: TextIO | None = None) -> None:
     print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
 
 
-def is_over(until: float | None) -> bool:
-    """Whether a deadline has passed, a reading of `time.monotonic()`; None is never."""
-    return until is not None and time.monotonic() >= until
-
-
 def _own_stderr() -> TextIO:
     """Standard error for a view alone: it stays the terminal while a run's output goes to its log (worker.py)."""
     try:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,14 @@ from groundlab.lab.plan import (
     EXECUTED_VARIABLE,
     EXPERIMENTS_VARIABLE,
     METHODS_VARIABLE,
+    Outcome,
     Plan,
+    outcome_of,
     plan,
     results_folder,
 )
-from groundlab.lab.progress import is_over
 from groundlab.lab.run_folder import RESULTS_VARIABLE
+from groundlab.lab.stops import is_over
 from groundlab.lab.versions import (
     begin_version,
     collect,
@@ -46,7 +49,6 @@ from groundlab.lab.versions import (
 )
 
 if TYPE_CHECKING:
-    from groundlab.lab.executor import Outcome
     from groundlab.lab.slurm.settings import SlurmSettings
     from groundlab.report.verdicts import Verdicts
 
@@ -99,7 +101,7 @@ class _Execution:
     cluster: "SlurmSettings | None"
     wait: bool
 
-    def run(self, the_plan: Plan, **beside: Any) -> "Outcome":
+    def run(self, the_plan: Plan, **beside: Any) -> Outcome:
         """Run what is pending, here or on a cluster; imported now, because workers' code loads torch.
 
         beside: what the local executor gets to know of the pages that are made meanwhile.
@@ -108,10 +110,10 @@ class _Execution:
             from groundlab.lab.slurm.executor import run as run_on_cluster
 
             return run_on_cluster(the_plan, self.cluster, self.wait)
-        from groundlab.lab.executor import outcome_of, run
-
         if self.executor == "none":
             return outcome_of(the_plan, {})
+        from groundlab.lab.executor import run
+
         return run(the_plan, self.workers, self.until, self.gpus, **beside)
 
 
@@ -163,6 +165,9 @@ def reproduce(
 
             print(preview(the_plan, cluster))
         _console.print(_what_would_be_done(the_plan, ready), soft_wrap=True)
+        return 0
+    if ready and not _is_laboratory():
+        print(f"nothing to do: the results are {ready}")
         return 0
     if ready:
         again = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
@@ -252,9 +257,19 @@ def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "Sl
     from groundlab.lab.slurm.settings import load_settings
 
     cluster = load_settings(slurm_file)
+    if cluster.image is None and not _is_laboratory():
+        raise GroundlabError(
+            "tasks would run in this Python, which can only submit; set image in a file for --slurm, or "
+            'pip install "groundlab[lab]"'
+        )
     if hours is not None:
         raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
     return cluster
+
+
+def _is_laboratory() -> bool:
+    """Whether this Python can train and judge, and not only submit runs to be made in an image."""
+    return all(find_spec(name) for name in ("torch", "pandas", "papermill"))
 
 
 def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
@@ -280,6 +295,8 @@ def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str
 
 def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     """Raises GroundlabError where a notebook lacks a parameter, and for a GPU that is not here."""
+    if not _is_laboratory():
+        return  # the image that makes the pages is
     for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), *_review_page(the_plan.results)):
         check_parameters(notebook, parameters)
     if executor == "local":
@@ -310,8 +327,6 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
 
     What is unfinished when the hours are over is missing from the version; what a person stopped makes none.
     """
-    from groundlab.lab.executor import outcome_of
-
     folder, command, parts = None, request.command(), the_plan.by_paper()
     with PageProcess(request.variables(the_plan.results)) as pages:
 
@@ -389,7 +404,7 @@ def _judged(version: Path, papers: Sequence[str]) -> "Verdicts":
     return Verdicts(each for paper in papers for each in judge(version, paper))
 
 
-def _print_outcome(papers: str, outcome: "Outcome") -> None:
+def _print_outcome(papers: str, outcome: Outcome) -> None:
     """How the runs ended; equal errors (a full disk fails every run alike) are printed once, with their number.
 
     By `print`, because a live view has standard output and not the console.

@@ -37,13 +37,12 @@ from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_c
 from groundlab.lab import machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.run_hash import code_digest, hash_run
+from groundlab.lab.stops import stop_on_signals
 from groundlab.learning import distributed
 from groundlab.learning.devices import arithmetic
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
-# Read by the libraries when they are first imported, so a worker is born with them.
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 # glibc (others ignore it) keeps freed memory, in huge pages where the system offers them: updates take a tenth less.
 # Larger blocks go back to the system: kept, blocks of changing size leave holes (Crafter's rollouts grew to 12 GB).
 _MALLOC = {"hugetlb": 1, "trim_threshold": 2**30, "mmap_threshold": 2**25}
@@ -154,27 +153,6 @@ def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> Non
         record.write("failed", line)
     except (GroundlabError, OSError):
         return
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Whether a SIGTERM or SIGINT has come, as a question; a second signal acts at once, as without this."""
-    asked, before = threading.Event(), {}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
-        restore()
-
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield asked.is_set
-    finally:
-        restore()
 
 
 @contextmanager

@@ -22,11 +22,12 @@ from groundlab.core.storage import digest_json, read_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import executor
 from groundlab.lab.config import Estimate
+from groundlab.lab.machine import ONE_THREAD
 from groundlab.lab.rehearsal import costs, flops, rehearsal, rows, stand_ins
 from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.rehearsal.rows import Size
 from groundlab.lab.run_copy import copy_records
-from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD
+from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.language import models
 from groundlab.worlds.text_env.prompts import text_actions
 

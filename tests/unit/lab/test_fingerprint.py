@@ -8,7 +8,7 @@ import pytest
 
 from groundlab import lab
 from groundlab.core import numerics
-from groundlab.lab import fingerprint, machine, worker
+from groundlab.lab import fingerprint, machine
 
 _PROGRAM = "from groundlab.lab import fingerprint; print(fingerprint.rounding())"
 
@@ -18,15 +18,15 @@ def _rounding_of_a_process(**variables: str) -> str:
 
 
 def _printed(program: str, **variables: str) -> str:
-    given = (*numerics.AVX2, *worker.ONE_THREAD)
+    given = (*numerics.AVX2, *machine.ONE_THREAD)
     others = {name: value for name, value in os.environ.items() if name not in given}
     command = [sys.executable, "-c", program]
     return subprocess.run(command, env=others | variables, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_processes_round_alike_and_other_kernels_round_otherwise():
-    threads = {name: "2" for name in worker.ONE_THREAD}
-    assert _rounding_of_a_process(**worker.ONE_THREAD) == _rounding_of_a_process(**threads)
+    threads = {name: "2" for name in machine.ONE_THREAD}
+    assert _rounding_of_a_process(**machine.ONE_THREAD) == _rounding_of_a_process(**threads)
     assert _rounding_of_a_process() != _rounding_of_a_process(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE")
 
 

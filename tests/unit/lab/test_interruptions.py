@@ -9,7 +9,7 @@ import pytest
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.lab import run_folder, worker
-from groundlab.lab.worker import stop_on_signals
+from groundlab.lab.stops import stop_on_signals
 
 STEPS = 8
 STOPS = (signal.SIGTERM, signal.SIGINT)

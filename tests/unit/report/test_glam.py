@@ -293,7 +293,8 @@ def phrase(key: str, value: object) -> str:
     return f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
 
 
-PLAYED = {"layouts", "test_layouts", "tests", "test_formats", "first_finished", "probe_template"}  # what is measured, not who acts
+# what is measured, not who acts
+PLAYED = {"layouts", "test_layouts", "tests", "test_formats", "first_finished", "probe_template"}
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "full"])

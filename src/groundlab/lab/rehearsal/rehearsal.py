@@ -26,7 +26,7 @@ from groundlab.lab.rehearsal import costs, rows, stand_ins
 from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.rehearsal.rows import Row, Size
 from groundlab.lab.rehearsal.session import COUNTS
-from groundlab.lab.worker import KEPT_MEMORY, ONE_THREAD
+from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.papers import registry
 
 _KILLED_IN = 2
@@ -118,7 +118,7 @@ def _of_one_episode(spec: RunSpec) -> RunSpec:
 
 def _session(spec: RunSpec, folder: Path, killed_in: int) -> None:
     """One process to its end. Raises GroundlabError where it ends otherwise than it should."""
-    environment = KEPT_MEMORY | os.environ | ONE_THREAD
+    environment = KEPT_MEMORY | os.environ | machine.ONE_THREAD
     process, pipe = executor.start_child("groundlab.lab.rehearsal.session", environment)
     try:
         pipe.send((spec.model_dump(), str(folder), killed_in))

@@ -23,14 +23,14 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
 from groundlab.core.run import Progress
-from groundlab.lab import executor, run_folder
-from groundlab.lab.executor import Outcome
-from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, PlannedRun
+from groundlab.lab import run_folder
+from groundlab.lab.machine import ONE_THREAD
+from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, PlannedRun, outcome_of
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.slurm import queue
 from groundlab.lab.slurm.settings import SlurmSettings, pack
 from groundlab.lab.slurm.task import PROGRESS_FILE, PagesTask, Task
-from groundlab.lab.worker import ONE_THREAD, stop_on_signals
+from groundlab.lab.stops import stop_on_signals
 
 _Pack = list[PlannedRun]  # the runs of a task
 _ARRAY_SIZE = 1000  # Slurm's MaxArraySize is 1001 unless a site says otherwise
@@ -54,7 +54,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     """
     jobs = Jobs(plan, settings)
     if not jobs.queued or os.environ.get(EXECUTED_VARIABLE):
-        return executor.outcome_of(plan, {})
+        return outcome_of(plan, {})
     jobs.find_or_submit()
     if wait:
         with stop_on_signals() as asked, progress_view(jobs.left) as view:
@@ -62,7 +62,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
     elif jobs.left:
         room = f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
         say(f"{len(jobs.queued)} runs are queued or going on{room}; the same command collects them")
-    return executor.outcome_of(plan, jobs.failed, [each.hash for each in jobs.left])
+    return outcome_of(plan, jobs.failed, [each.hash for each in jobs.left])
 
 
 class Jobs:
@@ -154,7 +154,9 @@ class Jobs:
         active = sum(not queue.has_ended(state) for state in self._states.values())
         tasks = pack(self.waiting, self._settings)[: max(0, self._settings.submit_at_most - active)]
         if tasks and self._settings.image is None:
-            executor.compile_worlds()
+            from groundlab.lab.executor import compile_worlds  # the laboratory: it loads torch
+
+            compile_worlds()
         for asks, packs in _arrays(tasks):
             self._submit_array(asks, packs)
 

@@ -18,7 +18,6 @@ from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab.slurm.queue import JOB_FILE
-from groundlab.lab.worker import execute_run
 
 PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
 _PROGRESS_SECONDS = 5.0
@@ -35,6 +34,8 @@ class Task:
 
     def __call__(self) -> None:
         """Run to the end, or to the next step after a signal; a run that failed fails the task, after the others."""
+        from groundlab.lab.worker import execute_run  # here, because it loads torch and whoever submits may have none
+
         stop, time_limit = threading.Event(), threading.Event()
         # in the place of submitit's handlers, which requeue at once and so lose the steps since the last checkpoint;
         # each signal may come twice (from srun and from the node), so a second one must do no harm
