@@ -286,7 +286,7 @@ def lock(session: nox.Session) -> None:
     run(session, "python", "-m", "pip", "install", "--quiet", "uv")
     target = ("--python-platform", "x86_64-manylinux_2_28", "--no-config", "--index-url", "https://pypi.org/simple")
     compile_ = ("uv", "pip", "compile", "pyproject.toml", *target, "-c", CONSTRAINTS)
-    extras = ("--extra", "slurm", "--extra", "test")
+    extras = ("--extra", "lab", "--extra", "slurm", "--extra", "test")
     run(session, *compile_, "--generate-hashes", "--python-version", "3.11.14", *extras, "-o", LOCK)
     run(session, *compile_, "--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", PYLOCK)
 
