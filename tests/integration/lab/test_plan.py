@@ -7,6 +7,7 @@ import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import repository_root
 from groundlab.lab import machine, run_hash
 from groundlab.papers import registry
 
@@ -105,6 +106,17 @@ def test_what_ships_is_named_alike_in_every_checkout():
     inputs = run_hash.input_digests(*run, registry.resolve(*run, 0, {}).settings)
     assert "assets/models/quick-t5-s0/model.safetensors" in inputs
     assert not any(Path(name).is_absolute() for name in inputs)
+
+
+def test_a_path_in_a_config_is_from_the_clones_root_wherever_the_plan_is_made(monkeypatch):
+    def named() -> dict[str, str]:
+        runs = lab.plan("knowledge", scale="full", experiments=["sparse"], methods=["knowledge"]).runs
+        return {f"{run.arm} {run.label}": run.hash for run in runs if "source" in run.arm}
+
+    here = named()
+    assert len(here) == 30 == len(set(here.values()))
+    monkeypatch.chdir(repository_root() / "notebooks")
+    assert named() == here
 
 
 def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):

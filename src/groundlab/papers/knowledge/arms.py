@@ -7,6 +7,7 @@ nothing.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ STYLES = {
 FORMS, REWARDS = ("code", "preference", "goals"), ("ellm", "motif")
 CONTROLS = ("oracle", "random", "constant", "negated constant", "negated code")
 POLICIES = ("sampled", "argmax")
+PROMPT_ALONE = "prompt-alone"  # the folder of programs whose writers saw nothing but the prompt
 WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
 QUIRKS = {
     "late": "paid one step late (Q2)",
@@ -84,7 +86,7 @@ class KnowledgeArm(Arm):
 
 
 def source_of(kind: str, settings: Settings) -> str:
-    """`hand-written knowledge`, `scripted labeller, error 10 %`, `own model quick-t5-s0`, or the source's name."""
+    """`hand-written knowledge`, `scripted labeller, error 10 %`, `own model quick-t5-s0`, or where it is from."""
     kind = kind.removeprefix("negated ")
     if kind not in (*FORMS, *REWARDS):
         return ""
@@ -94,7 +96,10 @@ def source_of(kind: str, settings: Settings) -> str:
     if maker == "scripted":
         error = f", error {100 * label_error(settings):.0f} %" if kind in ("preference", "motif") else ""
         return f"scripted labeller{error}"
-    return f"own model {settings.get('model')}" if maker == "local" else f"from {settings.get('source')}"
+    if maker == "local":
+        return f"own model {settings.get('model')}"
+    file = Path(settings.get("source") or "")
+    return f"from the prompt alone, writer {file.parent.name}" if PROMPT_ALONE in file.parts else f"from {file}"
 
 
 def label_error(settings: Settings) -> float:
