@@ -146,7 +146,17 @@ def test_what_sends_runs_to_a_cluster_needs_no_laboratory_where_an_image_trains(
     image.touch()
     settings.write_text(f"image: {image}")
     submitter = lay(tmp_path, MISSING - SUBMITS)
-    words = ("reproduce", "--scale", "smoke", "--only", "mediator", "--results", tmp_path / "out", "--executor", "slurm")
+    words = (
+        "reproduce",
+        "--scale",
+        "smoke",
+        "--only",
+        "mediator",
+        "--results",
+        tmp_path / "out",
+        "--executor",
+        "slurm",
+    )
     ended = submitter(*words, "--slurm", settings, "--dry-run")
     assert ended.returncode == 0 and f"apptainer exec --bind {tmp_path / 'out'} {image}" in ended.stdout, ended.stderr
     refused = submitter(*words)

@@ -29,7 +29,7 @@ NOTHING_TO_SHOW = {
     # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
     "quick": {
         *("glam-dose-curves", "glam-doses", "glam-pretraining", "glam-sizes", "mediator-variants"),
-        *("glam-kinds", "glam-options", "knowledge-worlds", "knowledge-tests"),
+        *("glam-fig2", "glam-kinds", "glam-options", "knowledge-worlds", "knowledge-tests"),
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
     },

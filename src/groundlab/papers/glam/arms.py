@@ -25,7 +25,7 @@ STYLES = {
     "random": PlotStyle("random", COLOURS["yellow"], "d"),
     "bot": PlotStyle("bot", PUBLISHED_COLOUR, "h"),
 }
-EIGHT = "BabyAI-GoToLocal-v0"
+EIGHT, MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
 CONTROL = "fixed-mission"
 
 

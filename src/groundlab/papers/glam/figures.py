@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from groundlab.papers.glam.arms import GlamArm, glam_arms
+from groundlab.papers.glam.arms import MIXED, GlamArm, glam_arms
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import (
     FILLING,
@@ -34,10 +34,29 @@ def curves(records: Records) -> Figure:
     """Running success over frames, one panel a world or study: seeds thin, their mean thick, their 95 % band shaded.
 
     The star at frame 0 is the model that GLAM's agents start from. Other amounts of pretraining have a figure of their
-    own, `glam-dose-curves`; other temperatures are left to tables.
+    own, `glam-dose-curves`, and so has the mixed task; other temperatures and the options of later papers are left to
+    tables.
     """
     every = glam_arms(records)
-    panels = _panels([each for each in every if each.learns and each.study not in ("model", "temperature")])
+    return _draw_curves(every, _panels([each for each in _compared(every) if each.world != MIXED]))
+
+
+@exhibit("glam-fig2", "Success on the mixed task while the agents learn", methods=("glam",))
+def mixed_curves(records: Records) -> Figure | None:
+    """The paper's Fig. 2, drawn as `glam-curves`; None where nobody learnt the mixed task."""
+    every = glam_arms(records)
+    panels = _panels([each for each in _compared(every) if each.world == MIXED])
+    return _draw_curves(every, panels) if panels else None
+
+
+def _compared(every: list[GlamArm]) -> list[GlamArm]:
+    """The learners whose curves are laid side by side."""
+    left_out = ("model", "temperature")
+    return [each for each in every if each.learns and each.study not in left_out and each.kind != "glam-extended"]
+
+
+def _draw_curves(every: list[GlamArm], panels: list[tuple[str, str, list[GlamArm]]]) -> Figure:
+    """A panel for each (world, what is varied, agents)."""
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(max(8.0, 1.6 + 4.8 * columns), 0.6 + 3.8 * rows, rows, columns, sharey=True)

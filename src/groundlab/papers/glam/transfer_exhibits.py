@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab.papers.glam.arms import GlamArm, glam_arms
+from groundlab.papers.glam.arms import MIXED, GlamArm, glam_arms
 from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import seeds_in_words
@@ -22,7 +22,6 @@ from groundlab.report.tables import Column, Table, written
 
 # --- By kind of mission
 
-MIXED = "BabyAI-MixedTrainLocal-v0"
 MISSIONS = {
     "goto": "go to",
     "pickup": "pick up",
