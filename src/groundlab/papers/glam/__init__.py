@@ -5,6 +5,18 @@ from groundlab.papers.method import Method, Paper
 _HERE = "groundlab.papers.glam"
 _PROBES = ("prompts/glam/probes.json",)
 
+
+def _method(
+    name: str, module: str, summary: str, settings: str, assets: tuple[str, ...] = (), learns: bool = True
+) -> Method:
+    schema = f"{_HERE}.{settings}"
+    return Method(name, f"{_HERE}.{module}", summary, learns, settings=schema, assets=assets)
+
+
+def _tuned(name: str, summary: str) -> Method:
+    return _method(name, "ppo", summary, "settings:TrainingSettings", _PROBES)
+
+
 PAPER = Paper(
     name="glam",
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
@@ -12,89 +24,17 @@ PAPER = Paper(
     url="https://arxiv.org/abs/2302.02662",
     page_tables=("glam-agents", "glam-efficiency", "glam-generalization", "glam-doses"),
     methods=(
-        Method(
-            "glam",
-            f"{_HERE}.ppo",
-            "a language model tuned by PPO",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "npae",
-            f"{_HERE}.ppo",
-            "its embeddings only, action head, PPO",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "npe",
-            f"{_HERE}.ppo",
-            "its embeddings only, PPO",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "npa",
-            f"{_HERE}.ppo",
-            "its architecture only, action head, PPO",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "aflan",
-            f"{_HERE}.ppo",
-            "a language model with an action head, PPO",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "glam-extended",
-            f"{_HERE}.extended",
-            "with options of later papers, PPO",
-            learns=True,
-            settings=f"{_HERE}.prompt_formats:ExtendedSettings",
-        ),
-        Method(
-            "zero-shot",
-            f"{_HERE}.zero_shot",
-            "a language model as it is",
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:ModelSettings",
-        ),
-        Method(
-            "turns",
-            f"{_HERE}.turns",
-            "which way a language model would turn as it is",
-            settings=f"{_HERE}.settings:ModelSettings",
-        ),
-        Method(
-            "drrn",
-            f"{_HERE}.drrn",
-            "text Q-learning from scratch",
-            learns=True,
-            assets=("tokenizers/drrn.json",),
-            settings=f"{_HERE}.settings:DRRNSettings",
-        ),
-        Method(
-            "symbolic",
-            f"{_HERE}.symbolic",
-            "recurrent PPO on the view's codes",
-            learns=True,
-            settings=f"{_HERE}.settings:SymbolicSettings",
-        ),
-        Method(
-            "cloning",
-            f"{_HERE}.cloning",
-            "a language model that imitates the bot",
-            learns=True,
-            assets=_PROBES,
-            settings=f"{_HERE}.settings:CloningSettings",
-        ),
+        _tuned("glam", "a language model tuned by PPO"),
+        _tuned("npae", "its embeddings only, action head, PPO"),
+        _tuned("npe", "its embeddings only, PPO"),
+        _tuned("npa", "its architecture only, action head, PPO"),
+        _tuned("aflan", "a language model with an action head, PPO"),
+        _method("glam-extended", "extended", "with options of later papers, PPO", "prompt_formats:ExtendedSettings"),
+        _method("zero-shot", "zero_shot", "a language model as it is", "settings:ModelSettings", _PROBES, learns=False),
+        _method("turns", "turns", "which way a language model would turn as it is", "settings:ModelSettings", learns=False),
+        _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),
+        _method("symbolic", "symbolic", "recurrent PPO on the view's codes", "settings:SymbolicSettings"),
+        _method("cloning", "cloning", "a language model that imitates the bot", "settings:CloningSettings", _PROBES),
     ),
     policies=("sampled", "sampled *", "greedy", "greedy *", "first-finished", "random", "bot", "turns"),
     short_names={
