@@ -22,7 +22,7 @@ PAPER = Paper(
     title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
     url="https://arxiv.org/abs/2302.02662",
-    page_tables=("glam-agents", "glam-efficiency", "glam-generalization", "glam-doses"),
+    page_tables=("glam-agents", "glam-efficiency", "glam-kinds", "glam-generalization", "glam-options", "glam-doses"),
     methods=(
         _tuned("glam", "a language model tuned by PPO"),
         _tuned("npae", "its embeddings only, action head, PPO"),
@@ -31,7 +31,9 @@ PAPER = Paper(
         _tuned("aflan", "a language model with an action head, PPO"),
         _method("glam-extended", "extended", "with options of later papers, PPO", "prompt_formats:ExtendedSettings"),
         _method("zero-shot", "zero_shot", "a language model as it is", "settings:ModelSettings", _PROBES, learns=False),
-        _method("turns", "turns", "which way a language model would turn as it is", "settings:ModelSettings", learns=False),
+        _method(
+            "turns", "turns", "which way a language model would turn as it is", "settings:ModelSettings", learns=False
+        ),
         _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),
         _method("symbolic", "symbolic", "recurrent PPO on the view's codes", "settings:SymbolicSettings"),
         _method("cloning", "cloning", "a language model that imitates the bot", "settings:CloningSettings", _PROBES),
