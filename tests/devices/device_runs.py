@@ -14,6 +14,7 @@ ROOM = "BabyAI-Text-GoToLocal-RedBall-S10"
 WITHOUT_MODEL = ("drrn", "symbolic", "mediator", "never", "rule-cloning", "knowledge", "rnd")
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{name: (name, GRID, LM) for name in ("glam", "aflan", "npe", "npae", "npa")},
+    "glam-extended": ("glam-extended", GRID, LM | {"normalisation": "word", "prompt_format": "xml"}),
     "glam bfloat16": ("glam", GRID, LM | {"dtype": "bfloat16"}),
     "glam adapters": ("glam", GRID, LM | ADAPTERS | {"gradient_checkpointing": True}),
     "glam timeouts": ("glam", GRID, LM | {"timeouts": "bootstrap", "probe_template": 1}),

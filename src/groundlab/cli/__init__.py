@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 
 from groundlab import __version__
 from groundlab.cli import export, methods, model, play, rehearse, runs
-from groundlab.cli.laboratory import is_installed, with_laboratory
+from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import (
     LONGEST_LINE,
     UNFINISHED_EXIT_CODE,
@@ -33,6 +33,7 @@ from groundlab.core.errors import (
     first_line,
     way_out,
 )
+from groundlab.core.extras import has_laboratory
 from groundlab.core.storage import check_writable
 
 # the last is click's ClickException, or that of the click that typer carries
@@ -52,7 +53,7 @@ class _Commands(TyperGroup):
         except BaseException as error:
             from groundlab.cli import packages
 
-            if not is_installed():
+            if not has_laboratory():
                 raise
             if problem := packages.faulty():
                 raise GroundlabError(problem) from error

@@ -6,29 +6,21 @@
 
 from collections.abc import Callable
 from functools import wraps
-from importlib.util import find_spec
 from typing import Any
 
+from groundlab.core import extras
 from groundlab.core.errors import GroundlabError
-
-_NEEDED = ("torch", "transformers", "pandas", "scipy", "papermill")  # of the extra `lab`, one of each kind
-_TO_SUBMIT = ("submitit", "safetensors", "threadpoolctl")  # of the extra `slurm`
-
-
-def is_installed() -> bool:
-    """Whether the packages of the extra `lab` can be imported; none is loaded for it."""
-    return all(find_spec(name) for name in _NEEDED)
 
 
 def require(command: str) -> None:
     """Raises GroundlabError where the laboratory is not installed."""
-    if not is_installed():
+    if not extras.has_laboratory():
         raise GroundlabError(f'{command} needs the laboratory; pip install "groundlab[lab]"')
 
 
 def require_to_submit(command: str) -> None:
     """Raises GroundlabError where not even what sends runs to a cluster is installed."""
-    if not all(find_spec(name) for name in _TO_SUBMIT):
+    if not extras.can_submit():
         raise GroundlabError(f'{command} --executor slurm needs submitit; pip install "groundlab[slurm]"')
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.paths import find_root, repository_root
+from groundlab.core.paths import repository_root
 from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 from groundlab.papers import registry
@@ -93,12 +93,6 @@ def known_papers() -> list[str]:
 
 def _file(paper: Paper, scale: str) -> Path:
     return paper.config_folder / f"{scale}.yaml"
-
-
-def path_base() -> Path:
-    """Where the relative paths of a config start: the root of the clone that one is in, outside of one here."""
-    root, here = find_root(), Path.cwd()
-    return root if root and here.is_relative_to(root) else here
 
 
 def check_scale(scale: str) -> Scale:

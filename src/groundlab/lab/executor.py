@@ -26,7 +26,7 @@ from numba.core.caching import _CacheLocator
 from groundlab.core import compiled  # names numba's cache folder, for which these words do not count as a source
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab import config, machine, run_folder, worker
+from groundlab.lab import machine, run_folder, worker
 from groundlab.lab.config import Estimate
 from groundlab.lab.machine import ONE_THREAD, check_devices
 from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, PlannedRun, outcome_of
@@ -130,7 +130,6 @@ def start_child(module: str, environment: Mapping[str, str]) -> tuple[subprocess
             [sys.executable, "-P", "-c", f"from {module} import serve; serve({theirs.fileno()})"],
             pass_fds=[theirs.fileno()],
             env=environment,
-            cwd=config.path_base(),
             stdin=subprocess.DEVNULL,
             process_group=0,
         )

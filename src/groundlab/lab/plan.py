@@ -11,7 +11,6 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import chdir
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -223,7 +222,6 @@ def plan(
     seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
     device: of language models, and where the config names one, `cpu` or `cuda`.
     wanted: says of (paper, spec) whether it is one of the runs, also of those that are no part of the whole plan.
-    A path in a config is one from the root of the clone that one is in.
     Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
     checked, folder = config.check_scale(scale), results_folder(results)
@@ -232,15 +230,14 @@ def plan(
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
     device = device or os.environ.get(DEVICE_VARIABLE) or None
     measured, rehearsed, code = run_folder.measured_costs(folder), costs.load(folder), cache(digest_of_modules)
-    with chdir(config.path_base()):
-        planned = [
-            _planned_run(file, entry, spec, folder, measured, rehearsed, code(modules_of(spec.method, spec.world)))
-            for file, entry in chosen
-            for world in entry.worlds
-            for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
-            for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
-            if wanted is None or wanted(file.paper, spec)
-        ]
+    planned = [
+        _planned_run(file, entry, spec, folder, measured, rehearsed, code(modules_of(spec.method, spec.world)))
+        for file, entry in chosen
+        for world in entry.worlds
+        for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
+        for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
+        if wanted is None or wanted(file.paper, spec)
+    ]
     planned = list({(run.paper, run.hash): run for run in planned}.values())  # what two entries plan is run once
     if wanted is None:
         _check_arms(planned)

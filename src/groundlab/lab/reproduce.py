@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from groundlab.core import manifests, storage
+from groundlab.core import extras, manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.lab import comparison, machine
 from groundlab.lab.machine import check_devices
@@ -166,7 +165,7 @@ def reproduce(
             print(preview(the_plan, cluster))
         _console.print(_what_would_be_done(the_plan, ready), soft_wrap=True)
         return 0
-    if ready and not _is_laboratory():
+    if ready and not extras.has_laboratory():
         print(f"nothing to do: the results are {ready}")
         return 0
     if ready:
@@ -257,7 +256,7 @@ def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "Sl
     from groundlab.lab.slurm.settings import load_settings
 
     cluster = load_settings(slurm_file)
-    if cluster.image is None and not _is_laboratory():
+    if cluster.image is None and not extras.has_laboratory():
         raise GroundlabError(
             "tasks would run in this Python, which can only submit; set image in a file for --slurm, or "
             'pip install "groundlab[lab]"'
@@ -265,11 +264,6 @@ def _cluster(executor: str, slurm_file: Path | None, hours: float | None) -> "Sl
     if hours is not None:
         raise GroundlabError("--hours is for this machine; Slurm's own limit is in its settings file")
     return cluster
-
-
-def _is_laboratory() -> bool:
-    """Whether this Python can train and judge, and not only submit runs to be made in an image."""
-    return all(find_spec(name) for name in ("torch", "pandas", "papermill"))
 
 
 def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str | None, list[str] | None]:
@@ -295,8 +289,8 @@ def chosen_device(device: str | None, executor: str, dry_run: bool) -> tuple[str
 
 def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     """Raises GroundlabError where a notebook lacks a parameter, and for a GPU that is not here."""
-    if not _is_laboratory():
-        return  # the image that makes the pages is
+    if not extras.has_laboratory():
+        return  # the job that makes the pages checks them
     for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), *_review_page(the_plan.results)):
         check_parameters(notebook, parameters)
     if executor == "local":

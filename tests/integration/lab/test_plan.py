@@ -7,7 +7,6 @@ import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
 from groundlab.lab import machine, run_hash
 from groundlab.papers import registry
 
@@ -108,14 +107,14 @@ def test_what_ships_is_named_alike_in_every_checkout():
     assert not any(Path(name).is_absolute() for name in inputs)
 
 
-def test_a_path_in_a_config_is_from_the_clones_root_wherever_the_plan_is_made(monkeypatch):
+def test_programs_that_ship_name_their_runs_alike_wherever_the_plan_is_made(monkeypatch, tmp_path):
     def named() -> dict[str, str]:
         runs = lab.plan("knowledge", scale="full", experiments=["sparse"], methods=["knowledge"]).runs
         return {f"{run.arm} {run.label}": run.hash for run in runs if "source" in run.arm}
 
     here = named()
     assert len(here) == 30 == len(set(here.values()))
-    monkeypatch.chdir(repository_root() / "notebooks")
+    monkeypatch.chdir(tmp_path)
     assert named() == here
 
 

@@ -5,7 +5,6 @@ both save a checkpoint at the next step. After the first the task leaves with ex
 back into the queue; after the second whoever sent it decides.
 """
 
-import os
 import signal
 import sys
 import threading
@@ -18,7 +17,6 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
 from groundlab.core.run import Progress, RunSpec
-from groundlab.lab.config import path_base
 from groundlab.lab.slurm.queue import JOB_FILE
 
 PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
@@ -38,7 +36,6 @@ class Task:
         """Run to the end, or to the next step after a signal; a run that failed fails the task, after the others."""
         from groundlab.lab.worker import execute_run  # here, because it loads torch and whoever submits may have none
 
-        os.chdir(path_base())
         stop, time_limit = threading.Event(), threading.Event()
         # in the place of submitit's handlers, which requeue at once and so lose the steps since the last checkpoint;
         # each signal may come twice (from srun and from the node), so a second one must do no harm

@@ -41,6 +41,9 @@ PAPER = Paper(
     policies=("sampled", "sampled *", "greedy", "greedy *", "first-finished", "random", "bot", "turns"),
     short_names={
         "glam": "tuned model",
+        "glam-extended": "tuned model",
+        "aflan": "AFlan",
+        "npa": "NPA",
         "zero-shot": "untuned model",
         "turns": "untuned model",
         "npae": "NPAE",

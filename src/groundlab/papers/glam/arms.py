@@ -13,7 +13,7 @@ from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, PlotStyle
 
 STYLES = {
     "glam": PlotStyle("pretrained LM, PPO (GLAM)", COLOURS["orange"], "o"),
-    "glam-extended": PlotStyle("GLAM with options of later papers", COLOURS["orange"], "h"),
+    "glam-extended": PlotStyle("GLAM, options of later papers", COLOURS["orange"], "h"),
     "aflan": PlotStyle("pretrained LM, action head", COLOURS["pink"], "P"),
     "npe": PlotStyle("embeddings only, scoring (NPE)", COLOURS["blue"], "s"),
     "npae": PlotStyle("embeddings only, action head (NPAE)", COLOURS["sky"], "^"),

@@ -20,16 +20,19 @@ from torch import Tensor
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
+from groundlab.core.schema import parse_layouts
+from groundlab.core.seeding import generator
 from groundlab.language.scoring import ActionScorer, Inputs
 from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
 from groundlab.papers import training
-from groundlab.papers.episodes import Player
+from groundlab.papers.episodes import Player, play_layouts, summary
 from groundlab.papers.glam import episodes
 from groundlab.papers.glam.episodes import SAMPLED
-from groundlab.papers.glam.policy import Alteration, CachedPolicy, TextPlayer
+from groundlab.papers.glam.policy import Alteration, CachedPolicy, TextPlayer, is_released
 from groundlab.papers.glam.ppo import DISTRIBUTED, PPOLearner
 from groundlab.papers.glam.prompt_formats import ExtendedSettings, PromptFormat, rewrite
-from groundlab.worlds.text_env.prompts import text_actions
+from groundlab.papers.watching import WatchedPlayer
+from groundlab.worlds.text_env.prompts import env_actions, text_actions
 
 __all__ = ["DISTRIBUTED", "Settings", "make_learner"]
 
@@ -39,6 +42,11 @@ Settings = ExtendedSettings
 def make_learner(spec: RunSpec, run: Run | None = None) -> training.Learner:
     """The agent of a run, before its first update. Raises GroundlabError as `ppo.make_learner`."""
     return ExtendedLearner(spec, joined())
+
+
+def comes_trained(settings: dict[str, Any]) -> bool:
+    """As `ppo.comes_trained`."""
+    return is_released(Settings(**settings))
 
 
 class ExtendedScorer(ActionScorer):
@@ -76,16 +84,16 @@ class ExtendedLearner(PPOLearner):
     """GLAM's agent around another scorer."""
 
     def __init__(self, spec: RunSpec, group: Group = SINGLE_PROCESS):
-        extended = Settings(**spec.settings)
-        rewrites = extended.prompt_format != "glam" or extended.action_words or extended.test_formats
-        if rewrites and worlds.find(spec.world).language != "english":
-            raise GroundlabError(f"{spec.world} is not in English; leave prompt_format, test_formats and action_words")
+        self._extended = extended = Settings(**spec.settings)
         super().__init__(spec.model_copy(update={"method": "glam", "settings": extended.plain()}), group)
-        self._extended = extended
+        tests = episodes.plan_tests(self.settings)
+        for world in {spec.world, *(test.world for test, _ in tests if test.world)} if extended.rewrites else ():
+            if worlds.find(world).language != "english":
+                raise GroundlabError(f"{world} is not in English; leave it, or prompt_format and action_words")
         self.scorer = self._scorer_for(self._actions, extended.prompt_format)
         self._policy = CachedPolicy(self.scorer, group=group)
 
-    def _scorer_for(self, actions: tuple[str, ...], prompt_format: PromptFormat | str) -> ExtendedScorer:
+    def _scorer_for(self, actions: tuple[str, ...], prompt_format: str) -> ExtendedScorer:
         return ExtendedScorer(self.scorer, self._extended, actions, prompt_format)
 
     def begin(self, run: Run) -> None:
@@ -94,20 +102,27 @@ class ExtendedLearner(PPOLearner):
     def evaluate(self) -> list[training.Evaluation]:
         """Evaluations on the test layouts, then "sampled format-xml" for each of `test_formats`."""
         self.scorer.train(False)
-        results = self._play(self.settings, self._extended.prompt_format)
-        own = self.settings.model_copy(update={"tests": [], "fixed_mission": "", "first_finished": 0})
-        for name in self._extended.test_formats:
-            (drawn,) = (each for each in self._play(own, name) if each["policy"] == SAMPLED)
-            results.append({**drawn, "policy": f"{SAMPLED} format-{name}"})
-        return results
-
-    def _play(self, settings: Any, prompt_format: str) -> list[training.Evaluation]:
         policies: dict[tuple[str, ...], CachedPolicy] = {}
 
         def player_for(world: str, alteration: Alteration, num_envs: int, rng: np.random.Generator | None) -> Player:
-            actions = text_actions(alteration.action_space or settings.action_space, worlds.find(world).language)
+            actions = text_actions(alteration.action_space or self.settings.action_space, worlds.find(world).language)
             if actions not in policies:
-                policies[actions] = CachedPolicy(self._scorer_for(actions, prompt_format), group=self._group)
-            return TextPlayer(policies[actions], num_envs, world, settings, alteration, rng)
+                scorer = self._scorer_for(actions, self._extended.prompt_format)
+                policies[actions] = CachedPolicy(scorer, group=self._group)
+            return TextPlayer(policies[actions], num_envs, world, self.settings, alteration, rng)
 
-        return episodes.evaluate(self._spec.world, self._spec.seed, settings, player_for)
+        own = episodes.evaluate(self._spec.world, self._spec.seed, self.settings, player_for)
+        return [*own, *(self._in_format(name) for name in self._extended.test_formats)]
+
+    def _in_format(self, name: PromptFormat) -> training.Evaluation:
+        policy, layouts = f"{SAMPLED} format-{name}", parse_layouts(self.settings.layouts)
+        scores = CachedPolicy(self._scorer_for(self._actions, name), group=self._group)
+        rng = generator(self._spec.seed, "evaluation", policy)
+        player = TextPlayer(scores, len(layouts), self._spec.world, self.settings, rng=rng)
+        return summary(policy, play_layouts(self._spec.world, layouts, player, self.settings.num_dists))
+
+    def watched(self, rng: np.random.Generator) -> WatchedPlayer:
+        """The agent over the words that its actions have."""
+        self.scorer.train(False)
+        player = TextPlayer(CachedPolicy(self.scorer), 1, self._spec.world, self.settings)
+        return WatchedPlayer(player, tuple(self.scorer.actions), env_actions(np.arange(len(self.scorer.actions))), rng)

@@ -21,11 +21,13 @@ from pydantic import Field, model_validator
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.glam.settings import TrainingSettings
-from groundlab.worlds.text_env.prompts import glam_head, glam_turn, text_actions
+from groundlab.worlds.text_env.prompts import MODIFIERS, glam_head, glam_turn, text_actions
 
 PromptFormat = Literal["glam", "reordered", "xml", "prose"]
 FORMATS: tuple[PromptFormat, ...] = get_args(PromptFormat)
 _ACTIONS, _OBSERVATION, _ACTION = "Possible action of the agent: ", " \n Observation ", "\n Action "
+_INTRODUCTIONS = {name: table for name, table in MODIFIERS["english"].items() if name.startswith("change_intro")}
+_LABELS = {label for table in _INTRODUCTIONS.values() for pair in table.items() for label in pair}
 
 
 class ExtendedSettings(TrainingSettings):
@@ -47,6 +49,11 @@ class ExtendedSettings(TrainingSettings):
             raise ValueError(f"action_words are {len(self.action_words)}; name all {len(names)}: {', '.join(names)}")
         if self.probe_template:
             raise ValueError("probe prompts have one format and one list of actions; set probe_template=0")
+        if self.normalisation != "none" and self.rule != "logprob":
+            raise ValueError(f"normalisation divides log-probabilities, which {self.rule} has not; set rule=logprob")
+        unseen = [name for name in self.tests if not _INTRODUCTIONS.keys().isdisjoint(name.split())]
+        if unseen and self.prompt_format not in ("glam", "reordered"):
+            raise ValueError(f"prompts of format {self.prompt_format} lack what {unseen[0]} changes; leave that test")
         return self
 
     @property
@@ -54,22 +61,27 @@ class ExtendedSettings(TrainingSettings):
         """The action texts that have other words, and these."""
         return dict(zip(text_actions(self.action_space), self.action_words, strict=True)) if self.action_words else {}
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether any prompt is another than GLAM's."""
+        return self.prompt_format != "glam" or bool(self.action_words or self.test_formats)
+
     def plain(self) -> dict[str, object]:
         """The settings that GLAM's agent knows itself."""
         return self.model_dump(include=set(TrainingSettings.model_fields))
 
 
-class _Told(NamedTuple):
+class _Content(NamedTuple):
     """What a prompt says."""
 
-    head: str  # "Goal of the agent"
+    label: str  # "Goal of the agent"
     goal: str
     actions: list[str]
     views: list[str]  # an observation's sentences, joined
-    done: list[str]  # one fewer
+    past_actions: list[str]  # one fewer
 
     @property
-    def listed(self) -> str:
+    def action_list(self) -> str:
         return ", ".join(self.actions)
 
 
@@ -80,60 +92,61 @@ def rewrite(name: PromptFormat | Literal["mixed"], prompt: str, words: Mapping[s
     """
     if name == "glam" and not words:
         return prompt
-    told = _read(prompt, words or {})
+    content = _read(prompt, words or {})
     chosen = FORMATS[zlib.crc32(prompt.encode()) % len(FORMATS)] if name == "mixed" else name
-    return _WRITERS[chosen](told)
+    return _WRITERS[chosen](content)
 
 
-def _read(prompt: str, words: Mapping[str, str]) -> _Told:
+def _read(prompt: str, words: Mapping[str, str]) -> _Content:
     head, *turns = prompt.split(_OBSERVATION)
-    listed, _, goal = head.rpartition(" \n ")
-    label, colon, goal = goal.partition(": ")
-    if not (colon and turns and listed.startswith(_ACTIONS if listed else "")):
+    action_list, _, goal_line = head.rpartition(" \n ")
+    label, _, goal = goal_line.partition(": ")
+    if label not in _LABELS or not turns:
         raise GroundlabError(f"prompts of other formats or words are made of English ones, not of {prompt[:60]!r}")
-    actions = listed.removeprefix(_ACTIONS).strip().split(", ") if listed else []
-    views, done = [], []
+    actions = action_list.removeprefix(_ACTIONS).strip().split(", ") if action_list else []
+    views, past_actions = [], []
     for number, turn in enumerate(turns):
         view, action = turn.removeprefix(f"{number}: ").split(f"{_ACTION}{number}: ")
         views.append(view)
-        done.append(words.get(action, action))
-    return _Told(label, goal, [words.get(action, action) for action in actions], views, done[:-1])
+        past_actions.append(words.get(action, action))
+    return _Content(label, goal, [words.get(action, action) for action in actions], views, past_actions[:-1])
 
 
-def _glam(told: _Told) -> str:
-    turns = (
-        glam_turn(k, view, action) for k, (view, action) in enumerate(zip(told.views, [*told.done, ""], strict=True))
-    )
-    return f"{_list_of(told)}{told.head}: {told.goal}{''.join(turns)}"
+def _turns(content: _Content, actions: list[str]) -> str:
+    pairs = zip(content.views, actions, strict=False)
+    return "".join(glam_turn(number, view, action) for number, (view, action) in enumerate(pairs))
 
 
-def _list_of(told: _Told) -> str:
-    return glam_head("", told.actions).removesuffix(glam_head("")) if told.actions else ""
+def _list_line(content: _Content) -> str:
+    return glam_head("", content.actions).removesuffix(glam_head("")) if content.actions else ""
 
 
-def _reordered(told: _Told) -> str:
-    seen = "".join(
-        glam_turn(k, view, action) for k, (view, action) in enumerate(zip(told.views, told.done, strict=False))
-    )
-    last = len(told.views) - 1
-    return (
-        f"{seen}{_OBSERVATION}{last}: {told.views[last]}\n {told.head}: {told.goal} \n {_list_of(told)}Action {last}: "
-    )
+def _glam(content: _Content) -> str:
+    turns = _turns(content, [*content.past_actions, ""])
+    return f"{_list_line(content)}{content.label}: {content.goal}{turns}"
 
 
-def _xml(told: _Told) -> str:
-    lines = [f"<goal>{told.goal}</goal>", *([f"<actions>{told.listed}</actions>"] if told.actions else [])]
-    for view, action in zip(told.views, [*told.done, None], strict=True):
+def _reordered(content: _Content) -> str:
+    last = len(content.views) - 1
+    view = f"{_OBSERVATION}{last}: {content.views[last]}"
+    goal = f"{content.label}: {content.goal} \n {_list_line(content)}"
+    return f"{_turns(content, content.past_actions)}{view}\n {goal}Action {last}: "
+
+
+def _xml(content: _Content) -> str:
+    lines = [f"<goal>{content.goal}</goal>"]
+    lines += [f"<actions>{content.action_list}</actions>"] if content.actions else []
+    for view, action in zip(content.views, [*content.past_actions, None], strict=True):
         lines.append(f"<observation>{view.removesuffix(', ')}</observation>")
         lines.append("<action>" if action is None else f"<action>{action}</action>")
     return "\n".join(lines)
 
 
-def _prose(told: _Told) -> str:
-    lines = [f"The agent has to {told.goal}.", *([f"It can {told.listed}."] if told.actions else [])]
-    for view, action in zip(told.views, told.done, strict=False):
+def _prose(content: _Content) -> str:
+    lines = [f"The agent has to {content.goal}.", *([f"It can {content.action_list}."] if content.actions else [])]
+    for view, action in zip(content.views, content.past_actions, strict=False):
         lines.append(f"Before, it was told: {view.removesuffix(', ')}. So it chose to {action}.")
-    return " ".join([*lines, f"Now it is told: {told.views[-1].removesuffix(', ')}. So it chooses to "])
+    return " ".join([*lines, f"Now it is told: {content.views[-1].removesuffix(', ')}. So it chooses to "])
 
 
 _WRITERS = {"glam": _glam, "reordered": _reordered, "xml": _xml, "prose": _prose}

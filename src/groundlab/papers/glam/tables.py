@@ -227,9 +227,9 @@ def published(test: str) -> str | None:
 def generalization(records: Records) -> Table:
     """Tests by agents: success under other words, worlds and actions, and the change against the training task.
 
-    Agents of other language models have a table of their own, `glam-doses`.
+    Agents of other language models have a table of their own, `glam-doses`, and so have later papers' options.
     """
-    every = glam_arms(records)
+    every = [each for each in glam_arms(records) if each.kind != "glam-extended"]
     others = [test for test in TESTS if test not in ("", EIGHT)]
     tested = [
         each

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groundlab.papers.glam.arms import MIXED, GlamArm, glam_arms
+from groundlab.papers.glam.arms import MIXED, GlamArm, glam_arms, temperature
 from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
 from groundlab.report.curves import seeds_in_words
@@ -166,7 +166,7 @@ FORMATS = {
 }
 
 
-@exhibit("glam-options", "Scores per word or token, and prompts in four formats", methods=("glam-extended",))
+@exhibit("glam-options", "Scores per word, and prompts in four formats", methods=("glam-extended",), beside=())
 def options_table(records: Records) -> Table | None:
     """Agent by agent: success while it learns, at the end, in other words for the actions and in each format."""
     agents = [each for each in glam_arms(records) if each.kind == "glam-extended" and each.learns]
@@ -176,7 +176,7 @@ def options_table(records: Records) -> Table | None:
         return agent.estimate("sampled" if own else f"sampled format-{name}")
 
     columns: list[Column[GlamArm]] = [
-        Column("option", lambda agent: agent.variant or "none"),
+        Column("option", _option),
         Column("learning", lambda agent: agent.efficiency(), "success", "while it learns"),
         Column("sampled", lambda agent: agent.estimate("sampled"), "success", "at the end"),
         Column("as they finish", lambda agent: agent.estimate(FIRST_FINISHED), "success"),
@@ -186,8 +186,15 @@ def options_table(records: Records) -> Table | None:
     return Table.of(agents, columns, _OPTIONS_NOTES) if agents else None
 
 
+def _option(agent: GlamArm) -> str:
+    """Its normalisation and format where they are not GLAM's, and its temperature."""
+    own = {"normalisation": "none", "prompt_format": "glam"}
+    options = [f"{key.replace('_', ' ')} {value}" for key in own if (value := agent.settings[key]) != own[key]]
+    return f"{', '.join(options) or 'none'}, temperature {temperature(agent.settings):g}"
+
+
 _OPTIONS_NOTES = (
-    "success in percent, mean [95 % interval] over seeds and layouts; all at temperature 1, in one room, with one "
-    "pretrained model. The agent without an option is GLAM's own, to the bit",
+    "success in percent, mean [95 % interval] over seeds and layouts, in one room with one pretrained model; an agent "
+    "without an option is GLAM's own, to the bit",
     "formats say the same in other orders and signs; mixed: a checksum of each prompt chooses its format",
 )

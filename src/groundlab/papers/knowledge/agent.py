@@ -54,7 +54,7 @@ from groundlab.papers.knowledge.potentials import (
 )
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings
+from groundlab.papers.knowledge.settings import DATASETS, LABELS, KnowledgeSettings, source_of
 from groundlab.papers.training import Evaluation, Learner
 from groundlab.papers.watching import WatchedPlayer
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
@@ -134,10 +134,10 @@ def _source(world: str, seed: int, settings: Settings, home: Path) -> Path:
     Hand-written replies are those to the questions of seed 0; other makers are asked those of the run's seed.
     """
     if settings.maker is None:
-        if settings.source is None or not Path(settings.source).exists():
+        if settings.source is None or not source_of(settings.source).exists():
             what = f"form={settings.form} needs what a labelling left, not {settings.source!r}"
             raise GroundlabError(f"{what}; set source, or maker=recorded")
-        return Path(settings.source)
+        return source_of(settings.source)
     job = labelling.Labelling(
         LABELS[settings.form],
         home,

@@ -7,7 +7,6 @@ nothing.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ STYLES = {
 FORMS, REWARDS = ("code", "preference", "goals"), ("ellm", "motif")
 CONTROLS = ("oracle", "random", "constant", "negated constant", "negated code")
 POLICIES = ("sampled", "argmax")
-PROMPT_ALONE = "prompt-alone"  # the folder of programs whose writers saw nothing but the prompt
+PROMPT_ALONE = "prompt-alone/"  # begins the names of programs whose writers saw nothing but the prompt
 WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
 QUIRKS = {
     "late": "paid one step late (Q2)",
@@ -98,8 +97,8 @@ def source_of(kind: str, settings: Settings) -> str:
         return f"scripted labeller{error}"
     if maker == "local":
         return f"own model {settings.get('model')}"
-    file = Path(settings.get("source") or "")
-    return f"from the prompt alone, writer {file.parent.name}" if PROMPT_ALONE in file.parts else f"from {file}"
+    source = settings.get("source")
+    return "hand-written, from the prompt alone" if str(source).startswith(PROMPT_ALONE) else f"from {source}"
 
 
 def label_error(settings: Settings) -> float:

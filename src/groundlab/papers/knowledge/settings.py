@@ -17,6 +17,7 @@ from groundlab.learning.options import Quirks
 HOME = Path(assets.__file__).parent / "knowledge"
 DATASETS = ("pretraining-s20", "crafter-reward")
 DATASET = HOME / DATASETS[0]
+PROGRAMS = ("prompt-alone/a", "prompt-alone/b", "prompt-alone/c")
 Pooling = Literal["texts", "sentences"]
 LABELS = {  # by form: the name of its labelling
     "code": "code",
@@ -33,6 +34,11 @@ def folder_of(name: str | Path | None) -> Path:
     if name is None:
         return DATASET
     return HOME / name if str(name) in DATASETS else Path(name)
+
+
+def source_of(name: str) -> Path:
+    """The file or folder of knowledge: a program that ships, by its name; anything else by its path."""
+    return HOME / "code" / name / "code-final.py" if name in PROGRAMS else Path(name)
 
 
 def ledger(form: str, about: str | Path | None = None) -> Path:
@@ -144,7 +150,8 @@ class KnowledgeSettings(PPOSettings):
     """The mean |F| of a step in some random play before training. Where it is set, `strength` follows from it, so that
     potentials of different sizes pay equally much; without it `strength` counts."""
     source: str | None = None
-    """A program's file, or the folder of a preference network or a library of goals."""
+    """A program's file, one that ships by its name (`PROGRAMS`), or the folder of a preference network or a library of
+    goals."""
     maker: Literal["recorded", "scripted", "local"] | None = None
     """Who labels before training when there is no source; "recorded": the ledger that ships, hand-written."""
     model: str | None = None
@@ -169,7 +176,7 @@ class KnowledgeSettings(PPOSettings):
 
     def input_files(self) -> list[Path]:
         """The files of knowledge that a run reads."""
-        paths = [Path(self.source)] if self.source else []
+        paths = [source_of(self.source)] if self.source else []
         if self._reads_dataset():
             paths.append(self.dataset_folder)
         if self.maker == "recorded":

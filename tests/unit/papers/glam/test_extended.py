@@ -1,5 +1,6 @@
 """Options of later papers: without them an agent is GLAM's to the bit, and each does what its paper says."""
 
+import numpy as np
 import pytest
 import runs
 import torch
@@ -10,7 +11,7 @@ from groundlab.papers import registry
 from groundlab.papers.glam.extended import ExtendedLearner
 from groundlab.papers.glam.ppo import PPOLearner
 from groundlab.papers.glam.prompt_formats import FORMATS, rewrite
-from groundlab.worlds.text_env.prompts import glam_prompt, text_actions
+from groundlab.worlds.text_env.prompts import glam_prompt, modify, text_actions
 
 from .conftest import WORLD
 
@@ -116,6 +117,9 @@ def test_options_go_through_a_checkpoint(learner):
         ({"action_words": ["west", "east"]}, "name all 6: turn left, turn right"),
         ({"probe_template": 1}, "set probe_template=0"),
         ({"prompt_format": "toml"}, "prompt_format"),
+        ({"normalisation": "word", "rule": "logit_sum"}, "set rule=logprob"),
+        ({"prompt_format": "mixed", "tests": ["change_intro_first_personne_agent"]}, "leave that test"),
+        ({"prompt_format": "xml", "tests": ["BabyAI-GoToFrench-v0"]}, "is not in English"),
         ({"world": "BabyAI-GoToFrench-v0", "prompt_format": "xml"}, "is not in English"),
         ({"action_words": ["west", "west", *text_actions(6)[2:]]}, "are the same tokens"),
     ],
@@ -127,5 +131,15 @@ def test_what_cannot_be_is_refused_in_a_line(given, line, learner):
 
 
 def test_a_prompt_of_another_make_is_refused():
-    with pytest.raises(GroundlabError, match="made of English ones"):
-        rewrite("xml", "But de l'agent: aller")
+    for prompt in ("But de l'agent: aller à la balle \n Observation 0: \n Action 0: ", "Goal of the agent: go"):
+        with pytest.raises(GroundlabError, match="made of English ones"):
+            rewrite("xml", prompt)
+
+
+def test_an_intro_in_other_words_stays_where_the_format_has_one():
+    prompt = modify(LONG, "change_intro_first_personne_agent")
+    assert "You have to: go to the box" in rewrite("reordered", prompt)
+
+
+def test_watched_it_shows_the_words_that_it_has(learner):
+    assert list(learner(action_words=OWN_WORDS).watched(np.random.default_rng(0)).decisions) == OWN_WORDS
