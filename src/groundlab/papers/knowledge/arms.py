@@ -118,6 +118,12 @@ def main_world(every: list[KnowledgeArm]) -> str:
     return max(base, key=lambda each: (len(each.seeds), rivals[each.world])).world if base else ""
 
 
+def tabled_arms(every: list[KnowledgeArm]) -> list[KnowledgeArm]:
+    """The usual arms, and those whose program is from elsewhere."""
+    home = main_world(every)
+    return [each for each in every if each.world == home and each.study in ("", "source")]
+
+
 def usual_arms(every: list[KnowledgeArm]) -> list[KnowledgeArm]:
     """The arms of the comparison: usual settings, in the main world."""
     home = main_world(every)

@@ -27,6 +27,7 @@ from groundlab.papers.knowledge.arms import (
     main_world,
     paired_areas,
     plain_ppo,
+    tabled_arms,
     usual_arms,
 )
 from groundlab.report.arms import difference
@@ -41,7 +42,7 @@ from groundlab.report.tables import POINTS, Column, Table
 @exhibit("knowledge-efficiency", "Sample efficiency of every arm against φ = 0", methods=("knowledge",))
 def improvement_table(records: Records) -> Table:
     """Arm by arm: the area under the curve, and its distance from phi = 0 and from the random potential."""
-    shown = usual_arms(knowledge_arms(records))
+    shown = tabled_arms(knowledge_arms(records))
     base, noise = plain_ppo(shown), next((arm for arm in shown if arm.kind == "random"), None)
     gains = [(arm, gain(arm, base)) for arm in shown]
     rows = [(arm, over_base, gain(arm, noise) if over_base else None) for arm, over_base in gains]
@@ -94,7 +95,7 @@ _IMPROVEMENT: list[Column[tuple[KnowledgeArm, Gain | None, Gain | None]]] = [  #
 @exhibit("knowledge-final", "Success after training", methods=("knowledge",))
 def final_table(records: Records) -> Table:
     """Arm by arm: success on the test layouts after training, by chance and by the likeliest action."""
-    shown = usual_arms(knowledge_arms(records))
+    shown = tabled_arms(knowledge_arms(records))
     base = plain_ppo(shown)
     lines = [
         {"arm": arm.kind, "world": arm.world, "policy": policy, "seeds": len(arm.seeds), **vars(estimate)}
