@@ -14,6 +14,7 @@ from PIL import Image
 from groundlab import cli, report
 from groundlab.cli import options, printing, runs
 from groundlab.cli.runs import versions_in
+from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
 
@@ -319,6 +320,10 @@ MISTAKES = [
 def test_each_table_and_figure_can_be_made_alone_at_each_scale(scale):
     """What an exhibit shows beside is left out where a scale has no runs of it."""
     for figure in [each.id for each in report.exhibits().values() if each.methods]:
+        if figure == "glam-options" and scale == "quick":
+            with pytest.raises(GroundlabError, match="has no runs at scale quick; choose another"):
+                runs._needed_by(figure, scale)
+            continue
         paper, methods = runs._needed_by(figure, scale)
         assert set(methods) <= {entry.method for entry in config.load(paper, scale).runs}, figure
 

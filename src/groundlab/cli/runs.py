@@ -112,6 +112,8 @@ def _needed_by(figure: str, scale: str) -> tuple[str, list[str]]:
     if not wanted.methods:
         raise GroundlabError(f"{figure} shows what ships and needs no run: groundlab figures --figure {figure}")
     here = list(dict.fromkeys(entry.method for entry in config.load(wanted.paper, scale).runs))
+    if not set(wanted.methods) <= set(here):
+        raise GroundlabError(f"{figure} has no runs at scale {scale}; choose another, such as --scale full")
     beside = [method for method in here if method not in wanted.methods]
     return wanted.paper, [*wanted.methods, *(each for each in beside if wanted.beside is None or each in wanted.beside)]
 

@@ -13,7 +13,7 @@ from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import DATASET, HOME, folder_of, ledger
+from groundlab.papers.knowledge.settings import DATASET, HOME, PROGRAMS, folder_of, ledger, source_of
 
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 LEDGERS = [("code", "pretraining-s20"), ("goals", "pretraining-s20"), ("goals", "crafter-reward")]
@@ -76,7 +76,20 @@ def test_a_ledger_answers_every_prompt_and_no_other_says_who_wrote_it_and_costs_
     if dataset == "crafter-reward":
         assert report.summary.startswith(SUMMARY) and asked.settings.rounds <= 60
     else:
-        assert made == {file.name: file.read_text() for file in (HOME / form).iterdir()}
+        assert made == {file.name: file.read_text() for file in (HOME / form).iterdir() if file.is_file()}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_from_the_prompt_alone_is_what_its_ledger_comes_to(name, tmp_path):
+    program, writer = source_of(name), f"writer-{name[-1]}"
+    kept = [json.loads(line) for line in (program.parent / "ledger.jsonl").read_text().splitlines()]
+    assert {(line["model"], line["source"]) for line in kept} == {
+        (writer, "written from the prompt alone, not reviewed")
+    }
+    asked = labelling.Labelling("code", tmp_path, model=writer, ledger=program.parent / "ledger.jsonl")
+    report = labelling.label(asked, labelling.dataset("pretraining-s20"))
+    assert report.account.replies == 0
+    assert (tmp_path / "code-final.py").read_text() == program.read_text()
 
 
 def test_goals_are_about_things_of_their_stretch_without_numbers():

@@ -123,7 +123,7 @@ def _import_objections(node: ast.ImportFrom) -> Iterator[str]:
 
 def _attribute_objections(node: ast.Attribute) -> Iterator[str]:
     if node.attr not in ATTRIBUTES:
-        yield f"the attribute {node.attr} is not allowed"
+        yield f"the attribute {node.attr}"
     elif not isinstance(node.ctx, ast.Load):
         yield f"a write to the attribute {node.attr}"
 
