@@ -123,13 +123,13 @@ def probe_figure(home: Path = MODELS) -> Figure:
     asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
     panels = [
         ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING_PREFIX)]),
-        ("binding: which place is whose", [probe for probe in asked if probe.startswith(_BINDING_PREFIX)]),
+        ("binding", [probe for probe in asked if probe.startswith(_BINDING_PREFIX)]),
     ]
     panels = [(title, chosen) for title, chosen in panels if chosen]
     widths = [len(chosen) for _, chosen in panels]
     labels = [f"{model.name}\n{model.variant}".rstrip() for model in models]
     longest = max(len(line) for label in labels for line in label.split("\n"))
-    width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 1.7 + 0.42 * len(models)
+    width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 2.4 + 0.42 * len(models)
     figure, axes = new_figure(width, height, 1, len(panels), sharey=True, width_ratios=widths)
     for axis, (title, chosen) in zip(axes[0], panels, strict=True):
         _cells(axis, models, chosen)
@@ -154,8 +154,8 @@ def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
         axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
         if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in models[row].taught:
             axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
-    names = [probe.removeprefix(_BINDING_PREFIX).replace("_", "\n").replace(", ", "\n") for probe in chosen]
-    axis.set_xticks(range(len(chosen)), names)
+    names = [probe.removeprefix(_BINDING_PREFIX).replace("_", " ") for probe in chosen]
+    axis.set_xticks(range(len(chosen)), names, rotation=45, ha="right", rotation_mode="anchor")
     axis.tick_params(length=0)
     axis.grid(False)
     axis.spines[:].set_visible(False)
