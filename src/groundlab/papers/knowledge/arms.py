@@ -98,7 +98,7 @@ def source_of(kind: str, settings: Settings) -> str:
     if maker == "local":
         return f"own model {settings.get('model')}"
     source = settings.get("source")
-    return "hand-written, from the prompt alone" if str(source).startswith(PROMPT_ALONE) else f"from {source}"
+    return "an unnamed model, from the prompt alone" if str(source).startswith(PROMPT_ALONE) else f"from {source}"
 
 
 def label_error(settings: Settings) -> float:
