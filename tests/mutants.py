@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = {
     "learning/checkpoints.py": ["unit/learning/test_ppo.py", "unit/lab/test_page_records.py"],
     "learning/credit.py": ["unit/learning/test_credit.py"],
-    "learning/devices.py": ["devices/test_arithmetic.py", "devices/test_mistakes.py"],
+    "learning/devices.py": ["devices/test_arithmetic.py", "devices/test_second_device.py"],
     "learning/distributed.py": ["unit/learning/test_gradient_sum.py", "unit/papers/glam/test_distributed.py"],
     "learning/master_weights.py": ["unit/learning/test_gradient_sum.py", "devices/test_precision.py"],
     "learning/options.py": [

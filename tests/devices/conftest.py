@@ -8,7 +8,7 @@ from device_runs import REASONING, RUNS, WITHOUT_MODEL
 from second_device import Traffic, second_device
 from tiny_models import write_chat_llama, write_t5
 
-from groundlab.core.run import RunSpec
+from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
 from groundlab.papers.glam import settings as glam_settings
 
@@ -33,6 +33,17 @@ def spec_of(models, monkeypatch) -> Callable[..., RunSpec]:
         return registry.resolve(method, world, 0, chosen)
 
     return spec
+
+
+@pytest.fixture
+def learner_of(spec_of, tmp_path_factory) -> Callable[..., Any]:
+    """The learner of a run of RUNS, in a folder of its own: learner_of("glam", device="cuda")."""
+
+    def learner(name: str, **given: Any) -> Any:
+        spec = spec_of(name, **given)
+        return registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path_factory.mktemp("run"), spec))
+
+    return learner
 
 
 @pytest.fixture

@@ -4,14 +4,16 @@ import tracemalloc
 
 import pytest
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import nn
 from transformers import T5Config
 from typer.testing import CliRunner
 
 from groundlab.cli import app
 from groundlab.core import storage
+from groundlab.core.paths import repository_root
 from groundlab.core.run import Run, RunSpec
+from groundlab.core.yaml_files import read_yaml
 from groundlab.language import models as language_models
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
@@ -53,9 +55,6 @@ def test_the_estimate_counts_what_autograd_keeps(models, name):
 
 
 def test_flan_t5_large_with_nine_observations_fits_80_gb_by_the_published_configuration():
-    from groundlab.core.paths import repository_root
-    from groundlab.core.yaml_files import read_yaml
-
     shared = read_yaml(repository_root() / "configs" / "glam" / "paper.yaml")["shared"]
     budget = next(part["token_budget"] for part in shared.values() if "token_budget" in part)
     settings = TrainingSettings(batch_size=128, token_budget=budget, device="cuda")
@@ -98,16 +97,6 @@ def test_a_checkpoint_is_written_tensor_by_tensor(tmp_path):
     assert all(torch.equal(stored[name], values) for name, values in network.state_dict().items())
 
 
-def test_tensors_are_laid_out_as_safetensors_lays_them_out():
-    tensors = {
-        **{"b": torch.ones(3, 2, dtype=torch.bfloat16), "a": torch.arange(5), "c": torch.rand(2, 2).t()},
-        **{"empty": torch.zeros(0, 4), "flags": torch.tensor([True, False]), "scalar": torch.tensor(2.0)},
-    }
-    ours = load(bytes(TensorFile(tensors)))
-    theirs = load(save({name: values.contiguous() for name, values in tensors.items()}))
-    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
 def test_a_large_state_comes_back_from_disk_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "_LARGE", 0)
     spec = RunSpec(method="glam", world="BabyAI-GoToObjS4-v0", seed=0)
@@ -144,11 +133,8 @@ class FourBit(nn.Linear):
 
 
 @pytest.mark.parametrize("name", ["glam adapters", "direct adapters"])
-def test_adapters_on_a_four_bit_model_save_and_load(spec_of, name):
-    from groundlab.papers import registry
-
-    spec = spec_of(name)
-    first, second = (registry.load(spec.method, spec.world).make_learner(spec) for _ in range(2))
+def test_adapters_on_a_four_bit_model_save_and_load(learner_of, name):
+    first, second = (learner_of(name) for _ in range(2))
     for learner in (first, second):
         network = learner.scorer if name.startswith("glam") else learner.policy
         for module in network.model.modules():

@@ -5,10 +5,8 @@ import torch
 from torch import nn
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run
 from groundlab.learning import checkpoints
 from groundlab.learning.master_weights import make_optimizer, parameters_of
-from groundlab.papers import registry
 
 UPDATES, RATE = 200, 1e-6
 
@@ -50,17 +48,15 @@ def test_float32_weights_are_their_own_masters():
 
 
 @pytest.mark.parametrize("name", ["glam", "cloning", "direct"])
-def test_float16_weights_are_refused_in_one_line(spec_of, tmp_path, name):
-    spec = spec_of(name, dtype="float16")
+def test_float16_weights_are_refused_in_one_line(learner_of, name):
     with pytest.raises(GroundlabError, match="dtype=bfloat16, or lora_rank") as error:
-        registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path / "run", spec))
+        learner_of(name, dtype="float16")
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["glam bfloat16", "direct bfloat16"])
-def test_a_checkpoint_holds_the_masters(spec_of, tmp_path, name):
-    spec = spec_of(name, lr=1e-6)
-    straight, resumed = (registry.load(spec.method, spec.world).make_learner(spec) for _ in range(2))
+def test_a_checkpoint_holds_the_masters(learner_of, name):
+    straight, resumed = (learner_of(name, lr=1e-6) for _ in range(2))
     straight.train_step(1)
     rounded = [weights.bfloat16().float() for weights in parameters_of(straight.optimizer)]
     assert not all(map(torch.equal, rounded, parameters_of(straight.optimizer)))

@@ -2,29 +2,22 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 from device_runs import RUNS
 from second_device import second_device
 
-from groundlab.core.run import Run
+from groundlab.language import models as language_models
+from groundlab.language import pretraining
 from groundlab.papers import registry
-
-
-@pytest.fixture
-def learner(spec_of, tmp_path):
-    """Make the learner of a run of RUNS."""
-
-    def make(name: str, **given):
-        spec = spec_of(name, **given)
-        run = Run(tmp_path / "run", spec)
-        return registry.load(spec.method, spec.world).make_learner(spec, run)
-
-    return make
+from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
+from groundlab.papers.knowledge.observations import GRID, Windows
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_update_and_an_evaluation_pass_on_another_device(learner, cuda, name):
-    agent = learner(name, device="cuda")
+def test_an_update_and_an_evaluation_pass_on_another_device(learner_of, cuda, name):
+    agent = learner_of(name, device="cuda")
     record = agent.train_step(1)
     json.dumps(record, allow_nan=False)
     parameters = [p for group in agent.optimizer.param_groups for p in group["params"]]
@@ -38,17 +31,29 @@ def test_an_update_and_an_evaluation_pass_on_another_device(learner, cuda, name)
 @pytest.mark.parametrize(
     "name", ["glam", "npae", "cloning", "symbolic", "drrn", "direct", "mediator", "knowledge", "rnd"]
 )
-def test_an_update_there_computes_what_the_cpu_computes(spec_of, tmp_path, name):
+def test_an_update_there_computes_what_the_cpu_computes(learner_of, name):
     def numbers(device: str) -> dict[str, float]:
-        spec = spec_of(name, device=device)
-        learner = registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path / device, spec))
-        record = learner.train_step(1)
+        record = learner_of(name, device=device).train_step(1)
         return {key: value for key, value in record.items() if isinstance(value, int | float)}
 
     here = numbers("cpu")
     with second_device():
         there = numbers("cuda")
     assert there == pytest.approx(here, rel=1e-3, abs=1e-4), "padding, order and length of batches play no part"
+
+
+def test_preferences_are_read_on_their_device(cuda):
+    windows = Windows(np.zeros((3, 6, 7, 7, 3), np.uint8), np.zeros((3, 5), np.int64), np.zeros((3, 6), np.int64))
+    potential = PreferencePotential(PreferenceTransformer(GRID.shape, 7, size="small"), "cuda")
+    assert potential(windows).shape == (3,) and cuda.to_device
+
+
+def test_pretraining_reads_its_batches_on_its_device(models, cuda):
+    recipe = pretraining.load_recipe("smoke-t5", batch_size=4)
+    model, words = language_models.load(models["t5"], device="cuda")
+    samples = next(pretraining.pool(recipe, recipe.stages[0], 0))
+    batch = pretraining.probes.collate(model, words, samples)
+    pretraining._update(model, torch.optim.AdamW(model.parameters()), batch, 1e-3, 1.0)
 
 
 def test_no_method_that_learns_on_a_gpu_is_left_out():
