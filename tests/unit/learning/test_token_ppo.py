@@ -211,23 +211,6 @@ def test_every_response_is_learnt_from_once_an_epoch():
     assert figures["epochs"] == 2
 
 
-def test_rewarded_tokens_become_likelier_and_values_come_closer():
-    tokens, batch = example(64)
-    batch = batch._replace(
-        advantages=(tokens == 3).float() - 0.5, returns=tokens.float(), values=torch.zeros(len(tokens))
-    )
-    net = Table(7)
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-    for step in range(30):
-        with torch.no_grad():
-            log_probs, values, _ = net.reading(tokens)
-        batch = batch._replace(log_probs=log_probs, values=values)
-        backward = net.backward(batch.lengths, tokens, 3)
-        token_ppo.update(backward, optimizer, batch, chosen(critic_coefficient=1.0), np.random.default_rng(step))
-    assert net.logits.softmax(0)[3] > 0.8
-    assert net.worth[6] > net.worth[1] > 0.5
-
-
 def test_a_policy_too_far_away_gets_no_gradient_but_momentum_goes_on():
     tokens, batch = example()
     far = batch._replace(log_probs=batch.log_probs - 4)  # ratios near e^4
