@@ -194,16 +194,6 @@ def test_the_reward_world_pays_a_tenth_of_health_and_one_for_two_achievements_at
     assert act(env, "do nothing")[0] == 0.0
 
 
-def test_an_episode_begins_with_a_step_of_nothing():
-    env = started()
-    assert env.lives.steps.tolist() == [1]
-    public = worlds.make("Crafter-Reward", 1, seed=3)
-    public.reset()
-    public.step([rules.NOOP])
-    for name, array in env.lives._asdict().items():
-        np.testing.assert_array_equal(array, public.lives._asdict()[name], err_msg=name)
-
-
 def test_same_step_autoreset_hands_over_the_last_view_and_the_finished_episodes_achievements():
     env = started("Crafter-Text-EatCow", autoreset="same-step")
     put(env, rules.COW, 3)

@@ -112,17 +112,12 @@ def test_an_old_name_is_the_same_world(part):
     assert old.world.name == new.world.name
 
 
-# Success of uniform actions in the original: over 1000 episodes a training kind, 150 a test kind, 600 else.
+# Success of uniform actions in the original, over 1000 episodes a kind and 600 of GoToLocal; that other levels are the
+# original's too is in test_parity.py, step for step.
 RANDOM_SUCCESS = [
     (f"{TRAIN}/goto", 6, 0.338, 0.05), (f"{TRAIN}/pickup", 6, 0.136, 0.05), (f"{TRAIN}/open", 6, 0.009, 0.015),
     (f"{TRAIN}/putnext", 6, 0.019, 0.015), (f"{TRAIN}/pick_up_seq_go_to", 6, 0.105, 0.05),
-    (f"{TEST}/goto", 6, 0.305, 0.1), (f"{TEST}/pickup", 6, 0.126, 0.1), (f"{TEST}/open", 6, 0.005, 0.1),
-    (f"{TEST}/putnext", 6, 0.033, 0.1), (f"{TEST}/pick_up_seq_go_to", 6, 0.187, 0.1),
-    ("BabyAI-GoToLocal-v0", 6, 0.307, 0.06), ("BabyAI-GoToLocalS8N4-v0", 6, 0.273, 0.06),
-    ("BabyAI-GoToLocalS8N16-v0", 6, 0.330, 0.06), ("BabyAI-GoToFrench-v0", 6, 0.307, 0.06),
-    ("BabyAI-PickUpSeqPickUpLocal-v0", 6, 0.045, 0.06), ("BabyAI-PickUpSeqGoToLocal-v0", 6, 0.100, 0.06),
-    ("BabyAI-PickUpThenGoToLocal-v0", 6, 0.092, 0.06), ("BabyAI-GoToAfterPickUpLocal-v0", 6, 0.092, 0.06),
-    ("BabyAI-GoToLocal-v0", 3, 0.413, 0.06),
+    ("BabyAI-GoToLocal-v0", 6, 0.307, 0.06), ("BabyAI-GoToLocal-v0", 3, 0.413, 0.06),
 ]  # fmt: skip
 
 

@@ -89,11 +89,6 @@ def test_the_article_before_open_is_a_unless_corrected():
     assert said == ["Tu vois une porte rouge ouverte 1 pas devant"]
 
 
-def test_nothing_in_sight_is_an_empty_list_or_one_sentence():
-    assert describe(empty_view(), None) == []
-    assert describe(empty_view(), None, wording=KNOWLEDGE) == ["You see nothing in front."]
-
-
 @pytest.mark.parametrize("thing", [(6, 0, 0), (DOOR, 0, 0), (DOOR, 0, 2)])
 def test_what_stands_before_a_wall_hides_it_unless_walls_are_always_named(thing):
     cells = [(3, 0), (0, 6), (6, 6)]
