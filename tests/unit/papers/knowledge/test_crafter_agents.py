@@ -13,7 +13,7 @@ from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref, captions
 from groundlab.papers.knowledge.bk_goal import GoalLibrary
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
-from groundlab.papers.knowledge.observations import CRAFTER, adapter_for, normalise
+from groundlab.papers.knowledge.observations import CRAFTER, normalise
 from groundlab.papers.knowledge.potentials import RandomPotential
 from groundlab.papers.knowledge.ppo import PPO
 from groundlab.papers.knowledge.settings import COLLECTION, PPOSettings
@@ -32,11 +32,6 @@ def test_views_hold_the_picture_for_networks_and_the_codes_for_captions():
     np.testing.assert_array_equal(read, observations["image"].transpose(0, 3, 1, 2).astype(np.float32) / 255)
     assert captions.observations(views) == [describe(codes) for codes in observations["codes"]]
     assert normalise(np.stack([views, views], 1)).shape == (3, 2, *CRAFTER.shape)
-
-
-def test_grids_are_seen_as_before():
-    assert adapter_for("BabyAI-GoToLocal-v0").shape == (3, 7, 7)
-    assert adapter_for("Crafter-Text-EatCow") is CRAFTER and len(CRAFTER.actions) == 20
 
 
 def test_shaping_and_curiosity_go_through_a_checkpoint():

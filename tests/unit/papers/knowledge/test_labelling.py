@@ -12,6 +12,7 @@ from groundlab.lab import config
 from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling, scripted
 from groundlab.papers.knowledge.captions import trajectory
+from groundlab.papers.knowledge.observations import CRAFTER, GRID
 from groundlab.papers.knowledge.settings import KnowledgeSettings
 
 
@@ -36,25 +37,28 @@ def test_a_judge_that_always_names_the_first_place_prefers_nobody(data):
     assert original.labels == [0.0] * 5
 
 
-def test_a_label_belongs_to_its_segments_whatever_the_order_shown(data):
-    rule = scripted.scripted_judge(0.0, 0)
-    judged = bk_pref.judge(rule, warm, data, bk_pref.LabelSettings(pairs=60), seed=0)
-    for one, other, label in zip(judged.first, judged.second, judged.labels, strict=True):
-        told = (trajectory(part.captions, part.actions.tolist()) for part in (one, other))
-        a, b = map(scripted.score_grid_segment, told)
+@pytest.mark.parametrize(
+    ("dataset", "adapter", "merit"),
+    [
+        ("pretraining-s20", GRID, scripted.score_grid_segment),
+        ("crafter-reward", CRAFTER, scripted.score_crafter_segment),
+    ],
+    ids=["grid", "crafter"],
+)
+def test_a_label_follows_the_rule_whatever_the_order_shown_and_errs_as_stated(dataset, adapter, merit):
+    data, settings = labelling.dataset(dataset), bk_pref.LabelSettings(pairs=300)
+
+    def judged(error):
+        return bk_pref.judge(scripted.scripted_judge(error, 1, adapter), warm, data, settings, seed=0)
+
+    true, noisy = judged(0.0), judged(0.2)
+    for one, other, label in zip(true.first, true.second, true.labels, strict=True):
+        a, b = (merit(trajectory(each.captions, each.actions.tolist(), adapter.actions)) for each in (one, other))
         assert label == (0.5 if a == b else float(b > a))
-    assert {0.0, 1.0} <= set(judged.labels)
-
-
-def test_a_share_of_the_scripted_answers_is_wrong_as_stated(data):
-    settings = bk_pref.LabelSettings(pairs=500)
-    true, noisy = (
-        bk_pref.judge(scripted.scripted_judge(e, 1), warm, data, settings, seed=0).labels for e in (0.0, 0.3)
-    )
-    decided = [number for number, label in enumerate(true) if label != 0.5]
-    wrong = np.mean([true[number] != noisy[number] for number in decided])
-    assert wrong == pytest.approx(0.3, abs=0.07)
-    assert noisy == bk_pref.judge(scripted.scripted_judge(0.3, 1), warm, data, settings, seed=0).labels
+    decided = [pair for pair in zip(true.labels, noisy.labels, strict=True) if pair[0] != 0.5]
+    assert len(decided) > 150 and {0.0, 1.0} <= set(true.labels)
+    assert np.mean([one != other for one, other in decided]) == pytest.approx(0.2, abs=0.07)
+    assert noisy.labels == judged(0.2).labels
 
 
 @pytest.mark.parametrize(

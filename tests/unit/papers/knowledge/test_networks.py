@@ -141,29 +141,10 @@ def test_the_latest_value_alone_is_the_last_of_all_values_and_views_are_encoded_
     assert sum(encoded) <= 20
 
 
-def judged(count, seed):
-    """Pairs of which the one with more steps forward is preferred."""
-    rng = np.random.default_rng(seed)
-    sides = []
-    for _ in range(2):
-        states = torch.from_numpy(rng.random((count, 6, 3, 7, 7), dtype=np.float32))
-        actions = torch.from_numpy(rng.integers(0, 3, (count, 5)))
-        sides.append(Segments(states, actions, torch.arange(6).repeat(count, 1)))
-    forward = [(side.actions == 2).sum(1) for side in sides]
-    labels = torch.where(forward[1] > forward[0], 1.0, torch.where(forward[1] == forward[0], 0.5, 0.0))
-    return Pairs(sides[0], sides[1], labels)
-
-
-def test_the_preference_transformer_learns_a_judges_rule():
-    network, records = bk_pref.train(judged(240, 0), TrainSettings(epochs=4), (3, 7, 7), 7, seed=0)
-    assert bk_pref.accuracy(network, judged(60, 1)) > 0.8
-    assert max(record["accuracy"] for record in records) > 0.8
-    assert records[-1]["total"] < records[0]["total"] or len(records) == 1
-
-
 def test_too_few_judged_pairs_are_one_clear_line():
+    side = segments(0, torch.arange(20), 0)
     with pytest.raises(GroundlabError, match="too few to learn from"):
-        bk_pref.train(judged(3, 0), TrainSettings(), (3, 7, 7), 7, seed=0)
+        bk_pref.train(Pairs(side, side, torch.zeros(4)), TrainSettings(), (3, 7, 7), 7, seed=0)
 
 
 def test_the_small_agent_costs_a_seventieth_of_the_papers():

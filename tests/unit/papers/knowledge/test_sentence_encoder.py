@@ -9,9 +9,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from groundlab.language.sentence_embedding import Embedder, load_encoder
-from groundlab.papers.knowledge import agent, bk_goal, labelling
-from groundlab.papers.knowledge.bk_goal import GoalPotential, sample_windows
+from groundlab.language.sentence_embedding import load_encoder
+from groundlab.papers.knowledge import agent
 from groundlab.papers.knowledge.settings import HOME
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -61,19 +60,6 @@ def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_len
     encode = load_encoder(encoder)
     np.testing.assert_allclose(encode(texts), expected, atol=1e-5)
     assert np.isfinite(encode(["go " * 2000])).all(), "more than the model reads"
-
-
-@pytest.mark.parametrize("pooling", ["texts", "sentences"])
-def test_goals_are_matched_by_it_and_each_text_is_encoded_once(encoder, pooling):
-    encode, encoded = load_encoder(encoder), []
-    embed = Embedder(lambda texts: (encoded.extend(texts), encode(texts))[1])
-    potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling=pooling)
-    windows = sample_windows(labelling.dataset(), potential.horizon, np.random.default_rng(0))
-    some = type(windows)._make(field[:60] for field in windows)
-    first = potential.similarity(some)
-    count = len(encoded)
-    np.testing.assert_array_equal(potential.similarity(some), first)
-    assert len(encoded) == count == len(set(encoded)) and np.ptp(first) > 0
 
 
 def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_identity(encoder, tmp_path):
