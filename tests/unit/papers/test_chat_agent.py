@@ -96,17 +96,11 @@ def test_draws_above_temperature_zero_are_told_apart_by_layout_and_step(monkeypa
     assert len({each.seed for each in parrot.samplings}) == len(parrot.samplings) == 128
 
 
-@pytest.mark.parametrize(
-    ("settings", "fix"),
-    [
-        ({"maker": "openai"}, "give --model"),
-        ({"prompt": "no such file"}, "balrog, balrog-corrected"),
-    ],
-)
-def test_what_is_missing_is_one_line(settings, fix, tmp_path, monkeypatch):
+def test_a_prompt_that_is_no_file_is_one_line_with_those_that_ship(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(GroundlabError, match=fix) as error:
-        registry.evaluate(Request("chat", GOTO, 0, registry.resolve_settings("chat", GOTO, settings)))
+    settings = registry.resolve_settings("chat", GOTO, {"prompt": "no such file"})
+    with pytest.raises(GroundlabError, match="balrog, balrog-corrected") as error:
+        registry.evaluate(Request("chat", GOTO, 0, settings))
     assert "\n" not in str(error.value)
 
 

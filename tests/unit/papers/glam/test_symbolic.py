@@ -128,25 +128,6 @@ def test_experience_is_each_environments_own_and_continues_its_memory():
     torch.testing.assert_close(memory[inside], experience.memories[inside + 1], atol=1e-5, rtol=1e-4)
 
 
-def test_the_first_ratio_is_one_when_statistics_do_not_depend_on_the_batch():
-    learner = SymbolicLearner(spec(entropy_coefficient=0.0, value_coefficient=0.0))
-    learner.network.eval()
-    experience = learner.collect(np.random.default_rng(0))
-    everything = torch.arange(0, len(experience.actions), learner.settings.recurrence)
-    total, policy, _, entropy = symbolic.unroll(learner.network, experience, everything, learner.settings).tolist()
-    assert total == pytest.approx(-experience.advantages.mean().item(), abs=1e-4) == policy
-    assert 0 < entropy <= np.log(6)
-
-
-def test_a_gradient_runs_back_through_the_memory():
-    network, learner = symbolic.build_network(0, 6).eval(), SymbolicLearner(spec())
-    experience = learner.collect(np.random.default_rng(0))
-    symbolic.unroll(network, experience, torch.tensor([0, 6]), learner.settings)[0].backward()
-    assert network.memory_rnn.weight_hh.grad is not None
-    through_time = network.memory_rnn.weight_hh.grad.abs().sum()
-    assert through_time > 0
-
-
 def unrolled_step_by_step(network, experience, starts, settings):
     """The losses of `symbolic.unroll` as the original takes them: the whole network at each step."""
     memory, losses = experience.memories[starts], []

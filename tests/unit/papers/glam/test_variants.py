@@ -70,12 +70,6 @@ def test_with_adapters_only_they_and_the_heads_are_tuned(name, built):
     assert all("lora" in key or "head" in key for key in trained)
 
 
-def test_a_model_that_is_not_here_names_the_command_that_fetches_it():
-    settings = Settings(model="google/flan-t5-small", revision="abc")
-    with pytest.raises(GroundlabError, match="hf download google/flan-t5-small --revision abc"):
-        build_scorer(VARIANTS["glam"], settings, ACTIONS, 0)
-
-
 def test_a_model_of_ours_that_is_not_here_names_the_command_that_pretrains_it():
     with pytest.raises(GroundlabError, match=r"groundlab pretrain quick-t5 --seed 99 --out .*quick-t5-s99"):
         build_scorer(VARIANTS["glam"], Settings(model="quick-t5-s99"), ACTIONS, 0)

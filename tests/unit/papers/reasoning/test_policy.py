@@ -80,14 +80,6 @@ def test_another_value_head_is_refused(resolved, tmp_path):
         open_policy(settings.model_copy(update={"model": str(tmp_path), "value_head": "mlp"}), seed=0)
 
 
-def test_adapters_off_are_the_reference(resolved):
-    settings, policy, _ = trained(resolved, lora_rank=4)
-    untouched, _ = open_policy(settings, seed=3)
-    reference = policy.reference(PROMPTS, RESPONSES)
-    assert torch.equal(reference, untouched.read(PROMPTS, RESPONSES).log_probs)
-    assert not torch.allclose(reference, policy.read(PROMPTS, RESPONSES).log_probs)
-
-
 def test_critic_free_estimators_have_no_value_head(resolved):
     given = {"estimator": "rloo", "episodes": "whole", "group_size": 2}
     assert open_policy(TrainingSettings(**resolved(**given)), seed=0)[0].value_head is None
