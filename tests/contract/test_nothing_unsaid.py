@@ -45,6 +45,7 @@ def test_a_planner_without_an_answer_is_counted_where_the_run_goes_on_without_it
     warned = {"groundlab.papers.mediator.planner: %s; the plan is to explore": asked}
     assert asked > 0 and manifest["history"][-1]["warnings"] == warned
     assert (tmp_path / "run" / "log.txt").read_text().count("; the plan is to explore") == asked
+    assert not (tmp_path / "l").exists(), "a fallback is no reply"
 
 
 def run_with(server, folder, **settings) -> Counter:

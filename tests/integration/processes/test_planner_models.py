@@ -223,16 +223,6 @@ def test_a_server_that_stays_broken_ends_the_evaluation_in_one_line_and_it_goes_
     assert len(set(questions)) == len(questions) <= len(TEXTS) - 2
 
 
-def test_where_it_is_asked_for_a_broken_server_means_the_fallback(asked_of, caplog, tmp_path):
-    two = ("--layouts", "0-1")
-    with serving.ChatServer(serving.status(400)) as server:
-        served = asked_of(server, "l", *two, "--set", "chat.unanswered=fallback")
-    with serving.ChatServer(serving.answer("action: {explore}.")) as server:
-        assert served == asked_of(server, "e", *two)
-    assert "the plan is to explore" in caplog.text
-    assert not (tmp_path / "l").exists()  # a fallback is no reply
-
-
 def test_the_budget_stops_an_evaluation_and_a_higher_one_lets_it_go_on(groundlab, tmp_path):
     arguments = ("evaluate", "always", "--world", WORLD, "--layouts", "0-1", "--planner", "openai", "--model", "m")
     with serving.ChatServer(serving.rule(lambda text: perfect_reply(WORLD, text))) as server:

@@ -4,7 +4,7 @@ import pytest
 from knowledge_data import FixedReplies
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
+from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge.bk_code import (
     Settings,
     choose_program,
@@ -15,8 +15,6 @@ from groundlab.papers.knowledge.bk_code import (
     tokens_of,
     write_programs,
 )
-from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.results import Limits
 
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
 
@@ -27,12 +25,6 @@ def warm(draw):
 
 def fenced(body):
     return f"Here it is.\n```python\n{HEAD}{body}\n```\n"
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(Limits(wall_seconds=30.0)) as running:
-        yield running
 
 
 def test_the_originals_scripted_run_takes_the_same_course(golden, data, sandbox, tmp_path):
@@ -68,18 +60,6 @@ def test_the_opening_says_what_the_paper_says():
     for fact in ("(3, 7, 7)", "obs[0, 3, 5]", "OBJECT_TO_IDX = {", "def compute_reward(", "No target is given"):
         assert fact in environment
     assert "```python" in request and "past_obs[-1] is the previous one" in request
-
-
-def test_a_labelling_that_was_stopped_does_not_pay_twice(data, sandbox, tmp_path):
-    said = [fenced(f'return float(past_actions[-1] == {n}), {{"part": {n}.0}}') for n in range(3)]
-    first = FixedReplies(said)
-    ledger = Ledger(tmp_path / "ledger.jsonl")
-    write_programs(Recording(first, ledger, "test"), warm, data, sandbox, Settings(rounds=2), seed=0)
-    again = FixedReplies(said[2:])
-    longer = write_programs(Recording(again, ledger, "test"), warm, data, sandbox, Settings(rounds=3), seed=0)
-    assert len(first.prompts) == 2 and len(again.prompts) == 1
-    replayed = write_programs(Recorded("fixed", ledger), warm, data, sandbox, Settings(rounds=3), seed=0)
-    assert replayed == longer
 
 
 def test_the_program_chosen_is_the_newest_that_tells_windows_apart(data, sandbox):

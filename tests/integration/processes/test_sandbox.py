@@ -76,7 +76,7 @@ def test_a_program_that_blocks_the_clock_is_told_that_it_took_too_long(name):
 
 
 @pytest.mark.parametrize("gate", [True, False])
-@pytest.mark.parametrize("count", [16, 64, 200])
+@pytest.mark.parametrize("count", [16, 200])
 def test_a_program_that_keeps_state_gives_the_answer_of_a_first_call_or_a_reason(gate, count):
     windows, actions = RNG.integers(0, 11, (count, 6, 3, 7, 7), dtype=np.uint8), RNG.integers(0, 7, (count, 5))
     bombs = [each for each in adversaries.adversaries() if each.kind == "time-bombs"]
@@ -177,14 +177,6 @@ def test_the_report_has_a_row_for_each_kind(attacks):
 def test_the_kernel_refuses_all_that_reaches_out(sandbox):
     names = ("files", "network", "processes", "threads", "signals", "clocks")
     assert {name: sandbox.protections[name] for name in names} == dict.fromkeys(names, True)
-
-
-def test_values_come_in_the_order_of_the_windows(sandbox):
-    source = HEAD + "return obs.sum() / 1000 + past_actions[-1] + past_obs[0, 0, 0, 0] / 100, {}"
-    result = sandbox.evaluate(source, WINDOWS, ACTIONS)
-    sums = WINDOWS[:, -1].reshape(40, -1).sum(1) / 1000
-    np.testing.assert_allclose(result.values, sums + ACTIONS[:, -1] + WINDOWS[:, 0, 0, 0, 0] / 100)
-    assert result.fault is None and not result.failed.any()
 
 
 def test_a_program_finds_minigrids_names_with_and_without_imports(sandbox):

@@ -4,7 +4,6 @@ with ChatServer(status(500), answer("hello")) as server:
     ...  # the first request gets a 500, all others "hello"; server.requests holds what was asked
 """
 
-import time
 from collections.abc import Callable
 
 from faulty_server import Answer, FaultyServer, completion, echo, error, http, ok
@@ -30,11 +29,6 @@ def rule(reply: Callable[[str], str]) -> Answer:
 def status(code: int, message: str = "no", **headers: str) -> Answer:
     """An error in OpenAI's form; headers with _ for -."""
     return error(f"{code} No", message, *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()))
-
-
-def hang(seconds: float) -> Answer:
-    """Silence."""
-    return lambda connection, request: time.sleep(seconds)
 
 
 repeats_the_key = echo(lambda key: ok(f"your key is {key}. action: {{explore}}."))

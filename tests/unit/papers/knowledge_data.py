@@ -1,5 +1,6 @@
 """A small dataset of the knowledge paper's kind, what its code was recorded to do, and a model of prepared replies."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from fixed_replies import FixedReplies  # noqa: F401 - for tests of labelling
 from groundlab.core import storage
 from groundlab.papers.knowledge.dataset import Dataset, Episode, Segment, write
 from groundlab.papers.knowledge.observations import Windows, stack
+from groundlab.papers.knowledge.sandbox import Limits, Sandbox
 
 
 @cache
@@ -50,6 +52,12 @@ def windows_of(segments: list[Segment]) -> Windows:
 @pytest.fixture(scope="session")
 def golden() -> dict:
     return recorded()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(Limits(wall_seconds=30.0)) as running:
+        yield running
 
 
 @pytest.fixture

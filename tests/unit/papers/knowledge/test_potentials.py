@@ -12,8 +12,6 @@ from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential
 from groundlab.papers.knowledge.captions import observations
 from groundlab.papers.knowledge.observations import Windows
 from groundlab.papers.knowledge.potentials import Adjusted, OraclePotential, RandomPotential, Zero
-from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.results import Limits
 
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
 
@@ -30,12 +28,6 @@ def windows():
     chosen = np.random.default_rng(0).integers(0, len(views), (50, 6))
     actions = np.random.default_rng(1).integers(0, 7, (50, 5))
     return Windows(views[chosen], actions, np.tile(np.arange(6), (50, 1)))
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(Limits(wall_seconds=30.0)) as running:
-        yield running
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from rooms import room_image
 
 from groundlab.language.chat import Sampling, Scripted
-from groundlab.papers.mediator.planner import ATTEMPTS, FALLBACK, Planner, parse_plan, perfect_reply, scripted_planner
+from groundlab.papers.mediator.planner import ATTEMPTS, Planner, parse_plan, perfect_reply, scripted_planner
 from groundlab.papers.mediator.search import Translator
-from groundlab.papers.mediator.skills import DROP_OBJECT, GO_TO, UNKNOWN, Option
+from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, UNKNOWN, Option
 
 DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
 
@@ -73,7 +73,7 @@ def test_the_system_prompt_shows_the_planners_own_answers(world):
         assert f"action: {reply}" == perfect_reply(world, f"{text}}} "), text
 
 
-def test_a_planner_that_never_gives_a_plan_ends_in_the_fallback_after_the_stated_attempts():
+def test_a_planner_that_never_gives_a_plan_means_to_explore_after_the_stated_attempts():
     asked = []
 
     def silent(text: str, sampling: Sampling) -> str:
@@ -81,7 +81,7 @@ def test_a_planner_that_never_gives_a_plan_ends_in_the_fallback_after_the_stated
         return "I would rather not say"
 
     reply, plan = Planner("SimpleDoorKey", Scripted("silent", silent)).plan("observation: {} ", {}, 0)
-    assert plan == FALLBACK and len(asked) == ATTEMPTS and reply == "I would rather not say"
+    assert plan == (Option(EXPLORE),) and len(asked) == ATTEMPTS and reply == "I would rather not say"
 
 
 def test_noise_has_the_stated_rate_and_depends_only_on_the_seed():
