@@ -61,6 +61,10 @@ def groundlab(tmp_path_factory) -> Callable[..., str]:
     return call
 
 
+def _success(told: str) -> float:
+    return float(re.search(r"success (\d\.\d+)", told)[1])
+
+
 def test_the_package_is_listed_like_our_own(groundlab):
     worlds = groundlab("worlds")
     assert "worlds of other packages: 1" in worlds and "Tiny-GoToObj-v0" in worlds
@@ -74,8 +78,12 @@ def test_its_method_runs_on_its_world_and_ours_run_there_too(groundlab, tmp_path
     told = groundlab("run", "tiny-bandit", "--world", "Tiny-GoToObj-v0", "--out", tmp_path / "bandit")
     assert "tiny-bandit-Tiny-GoToObj-v0-s0, sampled: " in told and "success" in told
     assert len((tmp_path / "bandit" / "metrics.jsonl").read_text().splitlines()) == 5
-    chance = groundlab("evaluate", "random", "--world", "Tiny-GoToObj-v0", "--layouts", "0-9")
+    chance, rule = (
+        groundlab("evaluate", method, "--world", "Tiny-GoToObj-v0", "--layouts", "0-99")
+        for method in ("random", "tiny-ahead")
+    )
     assert "random on Tiny-GoToObj-v0" in chance
+    assert _success(rule) > _success(chance)  # which walks in circles more often
 
 
 def test_its_paper_is_reproduced_with_its_notebook_and_its_table(groundlab, tmp_path):
