@@ -31,6 +31,7 @@ _VIEWS = 20_000  # distinct views to describe
 _TEXTS = 256  # text environments in a batch
 _LOCAL, _MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
 _SEVERAL_ROOMS = ("BabyAI-GoTo-v0", "BabyAI-BossLevel-v0", "MiniGrid-KeyCorridorS6R3-v0")
+_DOOR_KEY = "MiniGrid-DoorKey-8x8-v0"
 _FIRST_USE = """
 import time
 from groundlab import worlds
@@ -120,68 +121,49 @@ def first_use_seconds() -> float:
         return _printed(_FIRST_USE, NUMBA_CACHE_DIR=folder) - _printed(_FIRST_USE, NUMBA_CACHE_DIR=folder)
 
 
-def _bench_babyai() -> list[Measurement]:
-    """BabyAI's levels against minigrid's own, with mission checks, resets, image, direction, mission and reward."""
+def _name(world: str) -> str:
+    """`GoToLocal` for `BabyAI-GoToLocal-v0`, `DoorKey-8x8` for `MiniGrid-DoorKey-8x8-v0`."""
+    return world.removeprefix("BabyAI-").removeprefix("MiniGrid-").removesuffix("-v0")
+
+
+def _steps_beside(world: str, ours: dict[str, Work]) -> list[Measurement]:
+    """Steps of minigrid's own world and of some of ours, in turns: image, direction, mission and reward."""
     with redirect_stdout(StringIO()):  # minigrid prints every level that it rejects
-        steps, single, batched, large = rates(
-            _single_steps(gym.make(_LOCAL).unwrapped),
-            _single_steps(worlds.GridEnv(_LOCAL)),
-            _batched_steps(_LOCAL, 256),
-            _batched_steps(_LOCAL, 1024),
-        )
-        resets, drawn = rates(_resets(gym.make(_LOCAL).unwrapped), _resets(worlds.make(_LOCAL, 256, seed=0), 256))
-    mixed = rates(_batched_steps(_MIXED, 256), _batched_steps(_MIXED, 1024))
-    return [
-        Measurement("minigrid GoToLocal, same run", steps, "steps/s"),
-        Measurement("GoToLocal, single environment", single, "steps/s"),
-        Measurement("GoToLocal, batch of 256", batched, "steps/s"),
-        Measurement("GoToLocal, batch of 1024", large, "steps/s"),
-        Measurement("MixedTrainLocal, batch of 256", mixed[0], "steps/s"),
-        Measurement("MixedTrainLocal, batch of 1024", mixed[1], "steps/s"),
-        Measurement("GoToLocal, single environment / minigrid", single / steps, "x"),
-        Measurement("GoToLocal, batch of 256 / minigrid", batched / steps, "x"),
-        Measurement("GoToLocal, batch of 1024 / minigrid", large / steps, "x"),
-        Measurement("minigrid GoToLocal, levels", resets, "resets/s"),
-        Measurement("GoToLocal, levels of a batch of 256", drawn, "resets/s"),
-        Measurement("GoToLocal, levels / minigrid", drawn / resets, "x"),
-    ]
-
-
-def _bench_room_grids() -> list[Measurement]:
-    """Levels of several rooms against minigrid's own, steps and levels."""
-    found = []
-    for world in _SEVERAL_ROOMS:
-        with redirect_stdout(StringIO()):
-            package = gym.make(world).unwrapped
-            steps, batched = rates(_single_steps(package), _batched_steps(world, 256))
-            resets, drawn = rates(_resets(package), _resets(worlds.make(world, 256, seed=0), 256))
-        name = world.split("-")[1]
-        found += [
-            Measurement(f"minigrid {name}, same run", steps, "steps/s"),
-            Measurement(f"{name}, batch of 256", batched, "steps/s"),
-            Measurement(f"{name}, batch of 256 / minigrid", batched / steps, "x"),
-            Measurement(f"{name}, levels / minigrid", drawn / resets, "x"),
-        ]
+        theirs, *measured = rates(_single_steps(gym.make(world).unwrapped), *ours.values())
+    found = [Measurement(f"minigrid {_name(world)}, same run", theirs, "steps/s")]
+    for name, rate in zip(ours, measured, strict=True):
+        found += [Measurement(name, rate, "steps/s"), Measurement(f"{name} / minigrid", rate / theirs, "x")]
     return found
 
 
-def _bench_door_key() -> list[Measurement]:
-    reference, single, batched, smaller, coloured = rates(
-        _single_steps(gym.make("MiniGrid-DoorKey-8x8-v0").unwrapped),
-        _single_steps(worlds.GridEnv("SimpleDoorKey")),
-        _batched_steps("SimpleDoorKey", 1024),
-        _batched_steps("SimpleDoorKey", 256),
-        _batched_steps("ColoredDoorKey", 1024),
-    )
+def _levels_beside(world: str) -> list[Measurement]:
+    """Levels of a batch of 256 against minigrid's own, with mission checks."""
+    with redirect_stdout(StringIO()):
+        theirs, ours = rates(_resets(gym.make(world).unwrapped), _resets(worlds.make(world, 256, seed=0), 256))
     return [
-        Measurement("SimpleDoorKey, batch of 1024", batched, "steps/s"),
-        Measurement("SimpleDoorKey, batch of 256", smaller, "steps/s"),
-        Measurement("ColoredDoorKey, batch of 1024", coloured, "steps/s"),
-        Measurement("SimpleDoorKey, single environment", single, "steps/s"),
-        Measurement("minigrid DoorKey-8x8, same run", reference, "steps/s"),
-        Measurement("SimpleDoorKey, batch of 1024 / minigrid", batched / reference, "x"),
-        Measurement("SimpleDoorKey, single environment / minigrid", single / reference, "x"),
+        Measurement(f"minigrid {_name(world)}, levels", theirs, "resets/s"),
+        Measurement(f"{_name(world)}, levels of a batch of 256", ours, "resets/s"),
+        Measurement(f"{_name(world)}, levels / minigrid", ours / theirs, "x"),
     ]
+
+
+def _single(world: str) -> dict[str, Work]:
+    return {f"{_name(world)}, single environment": _single_steps(worlds.GridEnv(world))}
+
+
+def _batches(world: str, *sizes: int) -> dict[str, Work]:
+    return {f"{_name(world)}, batch of {size}": _batched_steps(world, size) for size in sizes}
+
+
+def _bench_grids() -> list[Measurement]:
+    """Worlds of one room, of several, and of doors and keys beside minigrid's; then two kinds that it does not have."""
+    found = _steps_beside(_LOCAL, _single(_LOCAL) | _batches(_LOCAL, 256, 1024)) + _levels_beside(_LOCAL)
+    for world in _SEVERAL_ROOMS:
+        found += _steps_beside(world, _batches(world, 256)) + _levels_beside(world)
+    found += _steps_beside(_DOOR_KEY, _single("SimpleDoorKey") | _batches("SimpleDoorKey", 256, 1024))
+    others = _batches(_MIXED, 256, 1024) | _batches("ColoredDoorKey", 1024)
+    speeds = zip(others, rates(*others.values()), strict=True)
+    return [*found, *(Measurement(name, rate, "steps/s") for name, rate in speeds)]
 
 
 def _cpu_rate(work: Callable[[], object], times: int) -> float:
@@ -272,9 +254,7 @@ def _bench_text() -> list[Measurement]:
 def bench_worlds() -> list[Measurement]:
     """Steps and levels a second with full observations, minigrid's in the same run; captions, memory."""
     return [
-        *_bench_babyai(),
-        *_bench_room_grids(),
-        *_bench_door_key(),
+        *_bench_grids(),
         *_bench_text(),
         Measurement(f"captions of {_VIEWS:,} views never seen before", _captions_per_second(), "captions/s"),
         Measurement("memory of 4,096 environments, GoToLocal", _megabytes(_LOCAL, 4096), "MB"),
