@@ -13,7 +13,6 @@ CPU seconds of one thread, because a benchmark rarely has a machine for itself; 
 """
 
 import time
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,7 @@ from groundlab.language.generation import ReplyGenerator
 from groundlab.language.token_policy import Reading, TokenPolicy
 from groundlab.learning import token_ppo
 from groundlab.learning.checkpoints import seeded_construction
-from groundlab.learning.options import KLEstimator
+from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.worlds import text
 
 # the original's: docs/papers/reasoning-method.md#s1-5 and #s3-7, docs/papers/reasoning-reference.md#s0-4
@@ -186,29 +185,14 @@ class PlainPolicy(TokenPolicy):
         return [list(range(start, min(start + _PLAIN_CHUNK, count))) for start in range(0, count, _PLAIN_CHUNK)]
 
 
-@dataclass
-class _Learning:
-    """PPO's settings for the update that is timed: as published, but for one epoch and small steps."""
-
-    epochs: int = 1
-    minibatch_size: int = 8
-    clip: float = 0.2
-    value_clip: float = 0.2
-    critic_coefficient: float = 0.1
-    entropy_coefficient: float = 0.0
-    kl_loss_coefficient: float = 0.0
-    kl_estimator: KLEstimator = "k1"
-    max_grad_norm: float | None = None
-    ratio_threshold: float | None = None
-    target_kl: float | None = None
-    lr: float = 1.41e-5
+_SETTINGS = TrainingSettings(lr=1.41e-5, epochs=1, minibatch_size=8, max_grad_norm=None, ratio_threshold=None)
+"""Of the update that is timed: as published, but for one epoch and small steps."""
 
 
 def update(policy: TokenPolicy, prompts: Rows, responses: Rows) -> dict[str, float]:
     """Policy and reference read, the KL and a reward for long replies as advantage, one epoch of Adam's steps."""
-    settings = _Learning()
     trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=settings.lr, fused=True)
+    optimizer = torch.optim.Adam(trained, lr=_SETTINGS.lr, fused=True)
     read, reference = policy.read(prompts, responses), policy.reference(prompts, responses)
     advantages = token_ppo.whitened(read.values - 0.2 * (read.log_probs - reference))
     lengths = torch.tensor([len(response) for response in responses])
@@ -218,7 +202,7 @@ def update(policy: TokenPolicy, prompts: Rows, responses: Rows) -> dict[str, flo
         chosen = index.tolist()
         policy.backward([prompts[row] for row in chosen], [responses[row] for row in chosen], loss)
 
-    return token_ppo.update(backward, optimizer, batch, settings, np.random.default_rng(0))
+    return token_ppo.update(backward, optimizer, batch, _SETTINGS, np.random.default_rng(0))
 
 
 def _replies(model: Any, written: Any) -> tuple[Rows, Rows]:
