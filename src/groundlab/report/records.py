@@ -204,15 +204,23 @@ def tables_of_both(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> tup
     return first, second, bool(shared)
 
 
+def _by_seed(curves: pd.DataFrame, order: str = "frames", metric: str = "") -> Any:
+    """Training records in their order, of one metric those that have it, grouped by seed.
+
+    Raises GroundlabError when one seed was run twice with other settings.
+    """
+    _refuse_duplicates(curves, "iteration")
+    recorded = curves.loc[curves[metric].notna()] if metric else curves
+    return recorded.sort_values(order).groupby("seed")
+
+
 def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
     """[seeds, 1]: a metric of training episodes, averaged over all frames; updates in which none ended are left out.
 
     It is 0 for a seed of which none ever ended (`seeds_without_episodes`).
-    Raises GroundlabError when one seed was run twice with other settings.
     """
-    _refuse_duplicates(curves, "iteration")
     means = []
-    for _, curve in curves.sort_values("frames").groupby("seed"):
+    for _, curve in _by_seed(curves):
         frames, values = np.diff(curve["frames"], prepend=0), curve[metric].to_numpy(dtype=float)
         finite = np.isfinite(values)
         means.append([np.average(values[finite], weights=frames[finite]) if finite.any() else 0.0])
@@ -226,13 +234,9 @@ def seeds_without_episodes(curves: pd.DataFrame, metric: str = "success") -> lis
 
 
 def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
-    """[seeds, 1]: a metric's mean over the first or the last tenth of the updates that recorded it, one at least.
-
-    Raises GroundlabError when one seed was run twice with other settings.
-    """
-    _refuse_duplicates(curves, "iteration")
+    """[seeds, 1]: a metric's mean over the first or the last tenth of the updates that recorded it, one at least."""
     means = []
-    for _, curve in curves.loc[curves[metric].notna()].sort_values("iteration").groupby("seed"):
+    for _, curve in _by_seed(curves, "iteration", metric):
         values = curve[metric].to_numpy(dtype=float)
         count = max(1, len(values) // 10)
         means.append([np.mean(values[-count:] if last else values[:count])])
@@ -240,12 +244,8 @@ def tenth_means(curves: pd.DataFrame, metric: str, last: bool) -> np.ndarray:
 
 
 def falls(curves: pd.DataFrame, metric: str) -> np.ndarray:
-    """[seeds, 1]: how far the last record of a metric lies below the best one; 0 where training ends at its best.
-
-    Raises GroundlabError when one seed was run twice with other settings.
-    """
-    _refuse_duplicates(curves, "iteration")
-    recorded = curves.loc[curves[metric].notna()].sort_values("iteration").groupby("seed")[metric]
+    """[seeds, 1]: how far the last record of a metric lies below the best one; 0 where training ends at its best."""
+    recorded = _by_seed(curves, "iteration", metric)[metric]
     return (recorded.max() - recorded.last()).to_numpy(dtype=float)[:, None]
 
 
@@ -270,11 +270,10 @@ def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndar
 def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
     """[seeds, 1]: the running success of each seed after so many frames.
 
-    Raises GroundlabError where a seed was trained for fewer frames, or was run twice with other settings.
+    Raises GroundlabError where a seed was trained for fewer frames.
     """
-    _refuse_duplicates(curves, "iteration")
     levels = []
-    for seed, curve in curves.groupby("seed"):
+    for seed, curve in _by_seed(curves):
         if max(curve["frames"]) < frames:
             raise GroundlabError(f"seed {seed} has no {frames:,} frames; run its scale to the end")
         levels.append([np.interp(frames, *running_success(curve))])
@@ -378,9 +377,8 @@ def _foreign(file: Path, error: Exception) -> GroundlabError:
 def _sane(row: dict[str, Any]) -> dict[str, Any]:
     """The row itself. Raises TypeError or ValueError for what no run measures."""
     measured = {key: value for key, value in row.items() if type(value) is float or type(value) is int}
-    if not all(-_LARGEST < value < _LARGEST for value in measured.values()):  # not a number, too
-        key = next(key for key, value in measured.items() if not -_LARGEST < value < _LARGEST)
-        raise ValueError(f"{key} is {shown_value(measured[key], 40)}")
+    if too_large := [key for key, value in measured.items() if not -_LARGEST < value < _LARGEST]:  # NaN, too
+        raise ValueError(f"{too_large[0]} is {shown_value(measured[too_large[0]], 40)}")
     for key in _NUMBERS & (row.keys() - measured.keys()):
         if not isinstance(row[key], bool | None):
             raise TypeError(f"{key} is {shown_value(row[key], 40)}, no number")
@@ -393,7 +391,7 @@ def _sane(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {key: 100.0 * row[key] for key in ("success", "test_success") if key in row}
+    return row | {key: 100.0 * row[key] for key in _SHARES & row.keys()}
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
