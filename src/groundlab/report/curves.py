@@ -40,11 +40,9 @@ def draw_running_success(axis: Axes, arm: Arm, colour: str, label: str = "", lin
     full = max(min(running_success(curve)[0], default=np.inf) for curve in runs)
     filling = int(np.searchsorted(grid, full, side="right"))  # the two parts share a point
     axis.plot(grid[:filling], values.mean(axis=0)[:filling], color=colour, linestyle=":", linewidth=1.2)
-    marker = getattr(getattr(arm, "style", None), "marker", None)
-    marks = {"marker": marker, "markersize": 4.5, "markevery": max(1, len(grid) // _MARKS)}
+    marks = {"marker": arm.style.marker, "markersize": 4.5, "markevery": max(1, len(grid) // _MARKS)}
     start = max(0, filling - 1)
-    options = {"bounds": (0, 100), "linestyle": linestyle, **(marks if marker else {})}
-    draw_seeds(axis, grid[start:], values[:, start:], colour, label, **options)
+    draw_seeds(axis, grid[start:], values[:, start:], colour, label, (0, 100), linestyle=linestyle, **marks)
 
 
 def draw_seeds(

@@ -68,7 +68,7 @@ class _Spread:
         parts = self.variance**2 / self.freedom + other.variance**2 / other.freedom
         return _Spread(total, total**2 / parts)
 
-    def half_width(self, confidence: float) -> float:
+    def half_width(self, confidence: float = CONFIDENCE) -> float:
         return float(stats.t.ppf(0.5 + confidence / 2, self.freedom) * np.sqrt(self.variance))
 
 
@@ -92,7 +92,6 @@ def mean_interval(
     drawn: bool = True,
     bounds: Bounds | None = None,
     repetitions: int = 0,
-    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The mean of `table` [seeds, layouts] with its interval.
 
@@ -106,8 +105,8 @@ def mean_interval(
         least = _one_event(table.size, bounds) if bounds else 0.0
         spread = _Spread(max(spread.variance, least) * (1 + len(table) / repetitions), spread.freedom)
     if bounds and table.shape[1] > 1 and (trained or drawn):
-        return _share_interval(value, spread, table.size if trained else table.shape[1], bounds, confidence)
-    half, (lowest, highest) = spread.half_width(confidence), bounds or (-np.inf, np.inf)
+        return _share_interval(value, spread, table.size if trained else table.shape[1], bounds)
+    half, (lowest, highest) = spread.half_width(), bounds or (-np.inf, np.inf)
     return Estimate(value, max(value - half, lowest), min(value + half, highest))
 
 
@@ -172,7 +171,7 @@ def agrees_with_share(ours: Estimate, published: float, episodes: int) -> bool:
     return gap**2 <= (ours.high - ours.value) ** 2 + (published - low) ** 2
 
 
-def ratio_interval(ours: np.ndarray, theirs: np.ndarray, confidence: float = CONFIDENCE) -> Estimate:
+def ratio_interval(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
     """The mean of `ours` [seeds] over that of `theirs` [seeds], positive values: Welch's interval of the logarithm."""
     ratio = float(ours.mean() / theirs.mean())
     seeds = [(_over_seeds(side), side.mean() ** 2) for side in (ours, theirs)]
@@ -180,14 +179,14 @@ def ratio_interval(ours: np.ndarray, theirs: np.ndarray, confidence: float = CON
     spread = first + second
     if not np.isfinite(spread.variance):
         return Estimate(ratio, np.nan, np.nan)
-    factor = float(np.exp(spread.half_width(confidence)))
+    factor = float(np.exp(spread.half_width()))
     return Estimate(ratio, ratio / factor, ratio * factor)
 
 
 def band(curves: np.ndarray, bounds: Bounds | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(mean, low, high), each [points], of curves [seeds, points]: a t interval at each point, cut off at `bounds`."""
     middle = curves.mean(axis=0)
-    half = np.array([_over_seeds(points).half_width(CONFIDENCE) for points in curves.T])
+    half = np.array([_over_seeds(points).half_width() for points in curves.T])
     low, high = middle - half, middle + half
     return middle, *(np.clip(end, *bounds) if bounds else end for end in (low, high))
 
@@ -277,7 +276,7 @@ def _interaction(table: np.ndarray) -> float:
     return float((rest**2).sum()) / ((seeds - 1) * (layouts - 1)) / table.size
 
 
-def _share_interval(value: float, spread: _Spread, episodes: int, bounds: Bounds, confidence: float) -> Estimate:
+def _share_interval(value: float, spread: _Spread, episodes: int, bounds: Bounds) -> Estimate:
     """Clopper-Pearson's interval of a share, with as many episodes as its variance is worth.
 
     Few degrees of freedom take two factors off that number. One is the square of normal over t quantile. The other is
@@ -286,7 +285,7 @@ def _share_interval(value: float, spread: _Spread, episodes: int, bounds: Bounds
     low, high = bounds
     share, variance = (value - low) / (high - low), spread.variance / (high - low) ** 2
     worth = min(episodes, share * (1 - share) / variance) if variance > 0 else episodes
-    tail = 0.5 + confidence / 2
+    tail = 0.5 + CONFIDENCE / 2
     worth *= float(stats.norm.ppf(tail) / stats.t.ppf(tail, spread.freedom)) ** 2 / (1 + 1 / spread.freedom)
     wins, losses = share * worth, (1 - share) * worth
     bottom = stats.beta.ppf(1 - tail, wins, losses + 1) if wins > 1e-9 else 0.0
