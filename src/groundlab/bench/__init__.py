@@ -23,6 +23,10 @@ def bench(subject: str = "all", paper: str | None = None, first_use: bool = Fals
     if paper not in (None, *PAPERS):
         raise unknown_name("paper", str(paper), PAPERS)
     measured: list[Measurement] = []
+    if subject != "worlds":
+        import torch
+
+        torch.set_num_threads(1)  # seconds are the CPU's, of one thread
     if subject in ("worlds", "all"):
         from groundlab.bench import worlds
 

@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from groundlab import worlds
 from groundlab.assets import read_text
-from groundlab.bench.measurement import Measurement, cpu_seconds, one_thread
+from groundlab.bench.measurement import Measurement, cpu_seconds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
@@ -239,20 +239,19 @@ def bench_update() -> list[Measurement]:
 
 
 def bench_generation() -> list[Measurement]:
-    """Tokens a CPU second of one thread, ours and the original's way, by environments and phase; then of updates."""
-    with one_thread():
-        model, written = llama(), words()
-        written.padding_side = "left"
-        figures = []
-        for count in _STEPS:
-            ours, theirs, lengths = _measure(count, model, written)
-            for phase, steps in (("window filling", slice(0, WINDOW)), ("window full", slice(WINDOW, None))):
-                name = f"{count} environments, {phase}"
-                fast, slow = _throughput(ours[steps]), _throughput(theirs[steps])
-                figures += [
-                    Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
-                    Measurement(f"{name}, generation", fast, "tokens/CPU-s"),
-                    Measurement(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
-                    Measurement(f"{name}, ratio", fast / slow, "x"),
-                ]
-        return figures + bench_update()
+    """Tokens a CPU second, ours and the original's way, by environments and phase; then of updates."""
+    model, written = llama(), words()
+    written.padding_side = "left"
+    figures = []
+    for count in _STEPS:
+        ours, theirs, lengths = _measure(count, model, written)
+        for phase, steps in (("window filling", slice(0, WINDOW)), ("window full", slice(WINDOW, None))):
+            name = f"{count} environments, {phase}"
+            fast, slow = _throughput(ours[steps]), _throughput(theirs[steps])
+            figures += [
+                Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
+                Measurement(f"{name}, generation", fast, "tokens/CPU-s"),
+                Measurement(f"{name}, transformers.generate the original's way, same run", slow, "tokens/CPU-s"),
+                Measurement(f"{name}, ratio", fast / slow, "x"),
+            ]
+    return figures + bench_update()

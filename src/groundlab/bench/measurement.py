@@ -1,8 +1,7 @@
 """What a benchmark measures, and how a rate is timed: in turns, so that busy neighbours slow all sides alike."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
@@ -18,17 +17,6 @@ class Measurement(NamedTuple):
 
 
 Work = Callable[[], int]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Inside, torch has one thread."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:

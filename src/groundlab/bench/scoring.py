@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, T5Config, T5ForConditionalGeneration
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.bench.generation import llama
-from groundlab.bench.measurement import Measurement, cpu_seconds, one_thread
+from groundlab.bench.measurement import Measurement, cpu_seconds
 from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning.checkpoints import seeded_construction
@@ -114,9 +114,9 @@ def _plain(model: PreTrainedModel, prompts: Rows, actions: Rows) -> Tensor:
     return torch.cat(scores).view(len(prompts), len(actions))
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     """CPU seconds, the median of some repeats."""
-    return median(cpu_seconds(work) for _ in range(repeats))
+    return median(cpu_seconds(work) for _ in range(_REPEATS))
 
 
 def _tokens(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Rows:
@@ -139,8 +139,8 @@ def _six_actions(
 
     score()
     train()
-    scoring, training = (len(prompts) / _seconds(work, _REPEATS) for work in (score, train))
-    loop = len(prompts) / _seconds(lambda: _plain(model, rows, actions), 1)
+    scoring, training = (len(prompts) / _seconds(work) for work in (score, train))
+    loop = len(prompts) / cpu_seconds(lambda: _plain(model, rows, actions))
     difference = (score() - _plain(model, rows, actions)).abs().max().item()
     return [
         Measurement(f"{name}, scoring", scoring, "prompts/CPU-s"),
@@ -169,8 +169,8 @@ def scaling(
             return scorer(prompts).scores
 
         score()
-        shared = 1000 * _seconds(score, _REPEATS) / len(prompts)
-        loop = 1000 * _seconds(lambda listed=listed: _plain(model, rows, listed), 1) / len(prompts)
+        shared = 1000 * _seconds(score) / len(prompts)
+        loop = 1000 * cpu_seconds(lambda listed=listed: _plain(model, rows, listed)) / len(prompts)
         figures += [
             Measurement(f"{name}, {count} actions, {_SHARED}", shared, "CPU-ms/prompt"),
             Measurement(f"{name}, {count} actions, {_LOOP}", loop, "CPU-ms/prompt"),
@@ -200,16 +200,15 @@ def draw(measured: list[Measurement], folder: Path) -> list[Path]:
 
 
 def bench_scoring() -> list[Measurement]:
-    """Both models with one thread: six actions and the ratios to the two comparisons, then 2 to 42 actions."""
+    """Both models: six actions and the ratios to the two comparisons, then 2 to 42 actions."""
     rng = np.random.default_rng(0)
     prompts = [_prompt(rng) for _ in range(_PROMPTS)]
     tokenizer = _tokenizer([*prompts, *_actions(max(_COUNTS))])
     figures = [
         Measurement("tokens of a prompt, mean of 32", float(np.mean([len(p.split()) for p in prompts])), "tokens")
     ]
-    with one_thread():
-        for name, build in (("T5", _t5), ("Llama", llama)):
-            model = build(name)
-            figures += _six_actions(name, model, tokenizer, prompts)
-            figures += scaling(name, model, tokenizer, prompts[:_FEW_PROMPTS])
+    for name, build in (("T5", _t5), ("Llama", llama)):
+        model = build(name)
+        figures += _six_actions(name, model, tokenizer, prompts)
+        figures += scaling(name, model, tokenizer, prompts[:_FEW_PROMPTS])
     return figures

@@ -147,7 +147,6 @@ def _goals(settings: PPOSettings, pooling: Pooling) -> list[Measurement]:
 
 def bench_knowledge() -> list[Measurement]:
     """The rows, each beside the original's; for phi = 0 the share of the bound that the matrix products set."""
-    torch.set_num_threads(1)
     plain, curious = PPOSettings(), PPOSettings.model_validate(COLLECTION)
     figures = _row("phi = 0", _timed(_potential("phi = 0"), plain, _UPDATES))
     bound = product_bound(plain)
@@ -185,7 +184,6 @@ def _update_seconds(processes: int, folder: Path) -> float:
 
 def _iterations_per_second(world: str) -> float:
     """PPO iterations a second of one process with one thread, after a warm-up."""
-    torch.set_num_threads(1)
     settings = registry.resolve_settings("mediator", world, {"iterations": _ITERATIONS + 1, "test_every": 1000})
     marks: dict[int, float] = {}
 

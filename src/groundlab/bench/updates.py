@@ -15,8 +15,6 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-import torch
-
 from groundlab.bench.measurement import TURNS, Measurement, cpu_seconds
 from groundlab.core.run import RunSpec
 from groundlab.language import t5_forward
@@ -41,7 +39,6 @@ def compared(name: str, other: str, make: Callable[[], Any], plain: Plain, turns
 
     make: builds a learner with `train_step(number)`; one update of each side warms up.
     """
-    torch.set_num_threads(1)
     ours, theirs = make(), make()
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(1, turns + 2):
