@@ -124,7 +124,6 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
     home.filters["linked"] = linked
     template = home.get_template("review.html.j2")
-    references = {paper: _reference(records, paper) for paper in records.papers}
     return template.render(
         version=records.version,
         scale=records.scale,
@@ -134,10 +133,7 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
         kinds=sorted({each.claim.kind for each in verdicts}),
-        papers=[
-            _paper(records, paper, verdicts, exhibits, *references[paper]) | {"pages": _pages(records.folder, paper)}
-            for paper in records.papers
-        ],
+        papers=[_paper(records, paper, verdicts, exhibits) for paper in records.papers],
         beside=beside,
         left_out=left_out_lines(records.left_out),
         origin=_origin(records),
@@ -167,9 +163,8 @@ def duration(seconds: float | None) -> str:
     return "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
 
-def _paper(
-    records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery, reference: Path | None, note: str
-) -> dict[str, Any]:
+def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) -> dict[str, Any]:
+    reference, note = _reference(records, paper)
     mine = [each for each in exhibits if each.exhibit.paper == paper]
     ours = Verdicts(each for each in verdicts if each.claim.paper == paper)
     drawn = {each.exhibit.id for each in mine if not each.skipped}
@@ -178,6 +173,7 @@ def _paper(
         "name": paper,
         "title": offered.title,
         "url": offered.url,
+        "pages": _pages(records.folder, paper),
         "counts": ours.counts(),
         "claims": [_claim(each, own, drawn) for each in sorted(ours, key=lambda each: not each.judged)],
         "reference_note": note,
