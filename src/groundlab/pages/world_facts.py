@@ -131,11 +131,8 @@ def _lives(world: CrafterWorld) -> list[dict[str, Any]]:
 
 
 def _played(rows: Sequence[dict[str, Any]]) -> Played:
-    value, low, high = _percent(success_of(rows))
     return Played(
-        success=value,
-        low=low,
-        high=high,
+        **_percent(success_of(rows)),
         steps=round(float(np.mean([row["steps"] for row in rows])), 2),
         returns=round(float(np.mean([row["return"] for row in rows])), 4),
         episodes=len(rows),
@@ -144,8 +141,8 @@ def _played(rows: Sequence[dict[str, Any]]) -> Played:
     )
 
 
-def _percent(success: Estimate) -> tuple[float, float, float]:
-    return round(success.value, 2), round(success.low, 2), round(success.high, 2)
+def _percent(success: Estimate) -> dict[str, float]:
+    return {"success": round(success.value, 2), "low": round(success.low, 2), "high": round(success.high, 2)}
 
 
 @cache
@@ -165,11 +162,8 @@ def published() -> Published:
 
 def _stored(row: exhibits.Row, version: str) -> Played:
     layouts = np.unique(row.episodes["layout"].to_numpy(dtype=int))
-    value, low, high = _percent(row.success)
     return Played(
-        success=value,
-        low=low,
-        high=high,
+        **_percent(row.success),
         steps=round(row.mean("steps"), 2),
         returns=round(row.mean("return"), 4),
         episodes=len(row.episodes),
@@ -186,12 +180,9 @@ def _best(agents: list[balrog_exhibits.Agent], version: str) -> dict[str, Submis
     for kind in (None, *balrog_exhibits.KINDS):
         scores = [agent.success(kind).value for agent in rivals]
         first = rivals[int(np.argmax(scores))]
-        value, low, high = _percent(first.success(kind))
         best[f"{balrog_exhibits.WORLD}/{kind}" if kind else balrog_exhibits.WORLD] = Submission(
             agent=first.name,
-            success=value,
-            low=low,
-            high=high,
+            **_percent(first.success(kind)),
             episodes=first.total("episodes", kind),
             num_dists=0,
             equals=scores.count(max(scores)) - 1,
