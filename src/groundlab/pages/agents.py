@@ -55,16 +55,11 @@ def choices(paper: str, folder: str | Path, layout: int = 0, change: Change | No
         agent = load_agent(paper, folder)
         before = _read(agent, layout)
     except GroundlabError as error:
-        return _told(str(error))
+        return Page(f"<p>{html.escape(str(error))}</p>", str(error))
     try:
         return _beside(agent, layout, before, change)
     except GroundlabError as error:
-        page, note = _page(agent, layout, [before]), _told(str(error))
-        return Page(page.markup + note.markup, f"{page.plain}\n{note.plain}")
-
-
-def _told(line: str) -> Page:
-    return Page(f"<p>{html.escape(line)}</p>", line)
+        return _page(agent, layout, [before]).with_note(str(error))
 
 
 def choices_of(agent: Agent, layout: int = 0, change: Change | None = None) -> Page:

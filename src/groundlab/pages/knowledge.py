@@ -213,10 +213,8 @@ def stuck(folder: str | Path, layouts: int = 100) -> Page:
             shares = (f"{np.median(cells[~success]):.0f}", f"{100 * (turning & ~success).sum() / failed:.0f} %")
         rows.append((f"{temperature:g}" if temperature else "0 (likeliest)", f"{100 * success.mean():.0f} %", *shares))
     page = table(("temperature", "success", "cells at the end of a failure", "failures that only turn"), rows)
-    words = (
-        f"{kept.spec.label}, layouts 0-{layouts - 1}; the end is the last quarter of the steps that the world allows"
-    )
-    return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", f"{page.plain}\n{words}")
+    end = "the end is the last quarter of the steps that the world allows"
+    return page.with_note(f"{kept.spec.label}, layouts 0-{layouts - 1}; {end}")
 
 
 def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -246,8 +244,9 @@ def attacks(every: int = 1) -> Page:
     whole |= {"refused by the gate": sum(each.gate and each.ending == "refused" for each in done)}
     whole |= {"without the gate": "", "harmed": sum(bool(each.harms) for each in done)}
     page = table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in [*rows, whole]])
-    words = "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
-    return Page(f"{page.markup}<p style='font-size:85%'>{html.escape(words)}</p>", page.plain)
+    return page.with_note(
+        "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
+    )
 
 
 _VIEW = 7

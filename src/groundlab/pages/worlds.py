@@ -48,6 +48,11 @@ class Page:
     def __str__(self) -> str:
         return self.plain
 
+    def with_note(self, note: str) -> "Page":
+        """The page with a line in small print below it."""
+        markup = f"{self.markup}<p style='font-size:85%'>{html.escape(note)}</p>"
+        return Page(markup, f"{self.plain}\n{note}")
+
 
 def scene(world: str, seed: int, actions: tuple[int, ...] = ()) -> Page:
     """One level after some actions: the grid (the view lit), the agent's view, and its words in two languages.
