@@ -289,11 +289,12 @@ def _curve_legend(unknown: dict[str, PlotStyle]) -> list[Line2D]:
         Line2D([], [], linestyle="none", **_TEST_POINTS["argmax"], label="test, argmax"),
         _published_handle(),
     ]
-    rules = [
-        Line2D([], [], color=STYLES[each].colour, linestyle=_DASHES[each], label=STYLES[each].label) for each in RULES
-    ]
     more = [Line2D([], [], color=style.colour, linestyle=_OTHERS, label=style.label) for style in unknown.values()]
-    return [*learned, *rules, *more]
+    return [*learned, *map(_rule_handle, RULES), *more]
+
+
+def _rule_handle(method: str) -> Line2D:
+    return Line2D([], [], color=STYLES[method].colour, linestyle=_DASHES[method], label=STYLES[method].label)
 
 
 def _published_handle() -> Line2D:
@@ -355,8 +356,7 @@ def _tradeoff_point(axis: Axes, records: Records, selector: Selector, metric: st
     if rows.empty or "interactions" not in rows or any(rows["interactions"].isna()):
         return
     x, y = (estimate(selector, name, records) for name in ("interactions", metric))
-    across, up = ([[each.value - each.low], [each.high - each.value]] for each in (x, y))
-    axis.errorbar(x.value, y.value, up, across, color=style.colour, marker=style.marker, markersize=6, elinewidth=1)
+    axis.errorbar(x.value, y.value, y.bars, x.bars, color=style.colour, marker=style.marker, markersize=6, elinewidth=1)
     published = published_cells("mediator", "Table 1").get((selector.world, selector.method), {})
     if published:
         hollow = {"marker": style.marker, "markersize": 10, "markerfacecolor": "none", "markeredgecolor": style.colour}
@@ -433,9 +433,5 @@ def _argmax_legend() -> list[Line2D]:
         Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}")
         for policy, style in _POLICY_STYLES.items()
     ]
-    rule_style, constant = (
-        STYLES["hard-coded"],
-        Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate (where run)"),
-    )
-    hard_coded = Line2D([], [], color=rule_style.colour, linestyle=_DASHES["hard-coded"], label=rule_style.label)
-    return [*tests, constant, hard_coded, _published_handle()]
+    constant = Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate (where run)")
+    return [*tests, constant, _rule_handle("hard-coded"), _published_handle()]
