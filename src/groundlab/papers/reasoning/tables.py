@@ -122,14 +122,15 @@ def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
     every = reasoning_arms(records)
     rows: list[_Played] = []
-    for main in (main_arms(records, home) for home in homes(records)):
-        final = [arm for arm in every if _is_final(arm, main)]
+    for home in homes(records):
+        main = main_arms(records, home)
+        final = [arm for arm in every if _is_final(arm, main, home)]
         for count in sorted({arm.distractors for arm in final}):
             mine = [arm for arm in final if arm.distractors == count]
-            for test in _tests(mine, main):
-                played = [arm for arm in mine if _stands_for(arm, test, mine, main)]
-                rows += [_Played(arm, test, _home(main)) for arm in played]
-                rows += [_Played(ours, test, _home(main), theirs) for ours, theirs in _pairs(played)]
+            for test in _tests(mine, home):
+                played = [arm for arm in mine if _stands_for(arm, test, mine, home)]
+                rows += [_Played(arm, test, home) for arm in played]
+                rows += [_Played(ours, test, home, theirs) for ours, theirs in _pairs(played)]
     several = len({row.arm.distractors for row in rows}) > 1
     columns: list[Column[_Played]] = [
         *([Column("distractors", lambda row: row.arm.distractors)] if several else []),
@@ -156,34 +157,28 @@ _AGENT_NOTES = (
 )
 
 
-def _is_final(arm: ReasoningArm, main: dict[str, ReasoningArm]) -> bool:
+def _is_final(arm: ReasoningArm, main: dict[str, ReasoningArm], home: str) -> bool:
     """Whether it has the usual settings but for distractors, and was trained as long and where the main arms were."""
     reference = main.get(arm.kind)
     same = reference is None or arm.settings.get("iterations") == reference.settings.get("iterations")
-    return arm.study in ("", "num_dists") and (not arm.trained or (same and arm.world == _home(main)))
+    return arm.study in ("", "num_dists") and (not arm.trained or (same and arm.world == home))
 
 
-def _home(main: dict[str, ReasoningArm]) -> str:
-    return next((arm.world for arm in main.values()), "")
-
-
-def _tests(mine: list[ReasoningArm], main: dict[str, ReasoningArm]) -> list[str]:
+def _tests(mine: list[ReasoningArm], home: str) -> list[str]:
     """The main world, what finished first there, and the other worlds that a trained agent was tested in."""
-    played = [name for arm in mine if arm.world == _home(main) for name in arm.evaluations["policy"].unique()]
+    played = [name for arm in mine if arm.world == home for name in arm.evaluations["policy"].unique()]
     others = [name for name in dict.fromkeys(played) if name.startswith("Reasoning-")]
     return [SAMPLED, *([FIRST_FINISHED] if FIRST_FINISHED in played else []), *others]
 
 
-def _stands_for(arm: ReasoningArm, test: str, mine: list[ReasoningArm], main: dict[str, ReasoningArm]) -> bool:
+def _stands_for(arm: ReasoningArm, test: str, mine: list[ReasoningArm], home: str) -> bool:
     """Whether an arm is shown in a test: one of the main world, or one that was played untuned in the tested world."""
     if arm.estimate(arm.policy(test)) is None:
         return False
-    if arm.world == _home(main):
+    if arm.world == home:
         return True
-    at_home = any(
-        each.kind == arm.kind and each.world == _home(main) and each.scores(test) is not None for each in mine
-    )
-    return arm.world == test and not at_home
+    same = [each for each in mine if each.kind == arm.kind and each.world == home]
+    return arm.world == test and all(each.scores(test) is None for each in same)
 
 
 def _pairs(played: list[ReasoningArm]) -> list[tuple[ReasoningArm, ReasoningArm]]:
