@@ -42,6 +42,12 @@ def store(folder, method, seed, rates, successes=(), world=WORLD, variant="", la
     made_up.store_run(folder, "glam", method, world, seed, evaluations, records or [{"iteration": 1}], given, **named)
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """That of a version without runs."""
+    return tmp_path / "0.1.0-quick-20260101-abcdef1"
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
@@ -82,17 +88,12 @@ def test_what_is_kept_of_an_arm_is_of_one_policy_and_one_metric(built):
         assert [each and each.value for each in found] == pytest.approx([90, 20, 0.63, 80, 20, 0.56])
 
 
-def test_frames_to_a_level_are_those_of_the_first_point_that_reaches_it():
+def test_a_level_is_reached_at_the_first_point_there_and_maybe_earlier_where_the_curve_begins_there(folder):
     learning = curve((200, 10.0), (200, 85.0), (200, 70.0))
-    assert tables.frames_to(learning) == 2000
-    assert tables.frames_to(learning, 90) is None
-
-
-def test_a_curve_that_begins_above_the_level_tells_only_that_it_was_reached_by_then(tmp_path):
-    assert not tables.starts_there(curve((200, 10.0), (200, 85.0)))
-    assert tables.starts_there(curve((50, 90.0), (50, 85.0), (200, 70.0))), "the first 100 episodes end in two updates"
-    assert not tables.starts_there(curve((50, 100.0))), "no point at all"
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+    told = [str(tables.reached(learning, level)) for level in (80, 90, 10)]
+    assert told == ["2.0k", "not in 3.0k", "≤ 1.0k"]
+    assert str(tables.reached(curve((50, 90.0), (50, 85.0)))) == "≤ 2.0k", "the first 100 episodes end in two updates"
+    assert str(tables.reached(curve((50, 100.0)))) == "not in 1.0k", "no point at all"
     for seed in range(2):
         store(folder, "glam", seed, {"sampled": 0.9}, [0.9, 0.9])
         store(folder, "npae", seed, {"sampled": 0.5}, [0.2, 0.3])
@@ -103,8 +104,7 @@ def test_a_curve_that_begins_above_the_level_tells_only_that_it_was_reached_by_t
     assert table.loc["DRRN", "times GLAM's"].startswith("≶ 1.0 ")
 
 
-def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(tmp_path):
-    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(folder):
     for seed in (0, 1):
         store(folder, "glam", seed, {"sampled": 0.9}, [0.2, 0.9])
     varied = [("nbr_obs", 3), ("nbr_obs", 6), ("nbr_obs", 9), ("action_space", 3), ("action_space", 9)]
@@ -117,8 +117,7 @@ def test_a_world_with_more_variants_than_dashes_has_a_panel_for_each_study(tmp_p
     assert [(each.count("glam"), each.count("npae")) for each in kinds] == [(3, 1), (4, 1)], "the usual agents in both"
 
 
-def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
-    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+def test_sizes_hold_what_differs_in_one_number_only(folder):
     for method, success in (("glam", 0.9), ("npae", 0.3)):
         for seed in range(5):
             store(folder, method, seed, {"sampled": 0.9}, [success, 0.01 * seed + success], action_space=6)
@@ -145,8 +144,7 @@ def test_sizes_hold_what_differs_in_one_number_only(tmp_path):
     assert list(means) == pytest.approx([91.0, 90.0]), "the mean over seeds of the success of their updates"
 
 
-def test_numbers_of_actions_leave_crowded_curves(tmp_path):
-    folder = tmp_path / "0.1.0-full-20260101-abcdef1"
+def test_numbers_of_actions_leave_crowded_curves(folder):
     for method in ("glam", "npae", "drrn"):
         for actions in (6, 3, 9):
             for seed in range(2 if actions == 6 else 1):
@@ -156,8 +154,7 @@ def test_numbers_of_actions_leave_crowded_curves(tmp_path):
     assert (varied, [each.name for each in agents]) == ("", ["glam", "npae", "drrn"])
 
 
-def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+def test_an_untuned_model_stands_in_the_table_counted_as_training_counts_too(folder):
     store(folder, "glam", 0, {"sampled": 0.9}, [0.9])
     store(folder, "zero-shot", 0, {"sampled": 0.6, "first-finished": 0.75})
     table = tables.agents_table(load(folder)).readable.set_index("agent")
@@ -199,8 +196,7 @@ def test_an_agent_that_no_figure_knows_is_drawn_and_listed_whether_it_learns_or_
     assert lines["rule"].get_color() not in {colour for colour, _ in looks}
 
 
-def test_doses_are_told_with_what_their_probes_said_before_tuning(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+def test_doses_are_told_with_what_their_probes_said_before_tuning(folder):
     whole, quarter = ({"model": f"quick-t5{name}-s0", "temperature": "stored"} for name in ("", "-quarter"))
     for seed in (1, 2):
         store(folder, "glam", seed, {"sampled": 0.9, "sampled adj_synonym": 0.7}, [0.2, 0.9], **whole)
@@ -362,11 +358,6 @@ def store_probed(folder, method, seed, updates, template):
     made_up.store_run(folder, "glam", method, LOCAL, seed, [], records, settings)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "0.1.0-quick-20260101-abcdef1"
-
-
 def test_the_curves_are_those_of_each_prompt_and_action_as_far_as_all_seeds_are(folder):
     store_probed(folder, "glam", 0, 8, 1)
     store_probed(folder, "glam", 1, 6, 1)
@@ -405,8 +396,7 @@ def test_every_level_of_the_papers_fig_4_is_found_in_its_claims():
     }
 
 
-def test_success_by_kind_of_mission_counts_the_layouts_of_each_kind(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+def test_success_by_kind_of_mission_counts_the_layouts_of_each_kind(folder):
     kinds = tuple(transfer_exhibits.MISSIONS)
     for seed in range(5):
         won = {"goto": 10, "pickup": 5 + seed % 2, "open": 0, "putnext": 1, "pick_up_seq_go_to": 4}
@@ -426,8 +416,7 @@ def test_success_by_kind_of_mission_counts_the_layouts_of_each_kind(tmp_path):
     assert transfer_exhibits.tests_figure(load(folder)) is None, "nobody was tested in other words"
 
 
-def test_bars_of_tests_stand_beside_the_papers_levels_and_chance(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+def test_bars_of_tests_stand_beside_the_papers_levels_and_chance(folder):
     for seed in range(3):
         store(folder, "glam", seed, {"sampled": 0.9, "sampled synonyms": 0.6, "sampled no_meaning_words": 0.8})
     store(folder, "random", 0, {"random": 0.3})

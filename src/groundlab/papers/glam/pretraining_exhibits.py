@@ -22,7 +22,7 @@ from matplotlib.patches import Patch, Rectangle
 from groundlab.assets import MODELS
 from groundlab.core import storage
 from groundlab.papers.glam.arms import CONTROL, EIGHT, STYLES, GlamArm, glam_arms, pretraining_facts, temperature
-from groundlab.papers.glam.tables import FRAMES, LEVEL, frames_reached
+from groundlab.papers.glam.tables import FRAMES, LEVEL, reached_by_seed
 from groundlab.report.curves import FILLING, RUNNING_SUCCESS, draw_running_success, in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
@@ -56,11 +56,6 @@ class Model:
         return {probe: 100.0 * share for probe, share in self.facts["probes"].items()}
 
     @property
-    def taught(self) -> set[str]:
-        """The topics that some stage teaches."""
-        return {topic for stage in self.recipe["stages"] for topic in stage["topics"]} - set(self.recipe["leave_out"])
-
-    @property
     def variant(self) -> str:
         """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
         return recipe_name(self.facts).removeprefix(WHOLE)
@@ -69,6 +64,11 @@ class Model:
     def command(self) -> str:
         """What pretrains it again."""
         return f"groundlab pretrain {self.recipe['name']} --seed {self.recipe['seed']} --out out/{self.name}"
+
+
+def taught(recipe: dict[str, Any]) -> set[str]:
+    """The topics that some stage of a recipe teaches."""
+    return {topic for stage in recipe["stages"] for topic in stage["topics"]} - set(recipe["leave_out"])
 
 
 def shipped(home: Path = MODELS) -> list[Model]:
@@ -152,7 +152,7 @@ def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
             continue
         colour = "white" if value > 100 * _DARK else "black"
         axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
-        if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in models[row].taught:
+        if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in taught(models[row].recipe):
             axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
     names = [probe.removeprefix(_BINDING_PREFIX).replace("_", " ") for probe in chosen]
     axis.set_xticks(range(len(chosen)), names, rotation=45, ha="right", rotation_mode="anchor")
@@ -189,10 +189,10 @@ def doses(records: Records) -> list[tuple[GlamArm, dict[str, Any]]]:
 def recipe_name(facts: dict[str, Any]) -> str:
     """`all`, `25% of the steps`, `no affordances`, `stock initial values`, `several tasks, no french`."""
     recipe = facts["recipe"]
-    taught = {topic for stage in recipe["stages"] for topic in stage["topics"]} - set(recipe["leave_out"])
+    topics = taught(recipe)
     asked = [probe for probe in facts["probes"] if ":" not in probe]
-    untaught = [*recipe["leave_out"], *(topic for topic in asked if topic not in {*taught, *recipe["leave_out"]})]
-    parts = ["several tasks"] if "targets" in taught else []
+    untaught = [*recipe["leave_out"], *(topic for topic in asked if topic not in {*topics, *recipe["leave_out"]})]
+    parts = ["several tasks"] if "targets" in topics else []
     parts += [f"no {', '.join(untaught)}"] if untaught else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
     parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
@@ -284,10 +284,9 @@ def doses_figure(records: Records) -> Figure | None:
     for (agent, facts), colour in zip(pairs, colours, strict=False):
         label = f"{dose_name(facts)}, temperature {facts['temperature']:.2f}"
         draw_running_success(axes[0, 0], agent, colour, label)
-        for seed in agent.seeds:
-            reached = frames_reached(agent.where(agent.curves["seed"] == seed))
-            marker, fill = ("^", "none") if reached.unfinished else ("v", "none") if reached.earlier else ("o", "full")
-            point = 100 * facts["probes"][BINDING], reached.frames[0] / 1000
+        for each in reached_by_seed(agent):
+            marker, fill = ("^", "none") if each.unfinished else ("v", "none") if each.earlier else ("o", "full")
+            point = 100 * facts["probes"][BINDING], each.frames / 1000
             axes[0, 1].plot(*point, marker, color=colour, fillstyle=fill, alpha=0.8)
         for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
             if after := agent.estimate(f"{agent.policy} {test}"):
@@ -303,7 +302,7 @@ def doses_figure(records: Records) -> Figure | None:
 
 def _finish(axes: Any) -> None:
     in_thousands(axes[0], "frames")
-    axes[0].set(title=f"learning\n{FILLING}", ylabel=RUNNING_SUCCESS, xlim=(0, None), ylim=(0, 103))
+    axes[0].set(title=f"learning\n{FILLING}", ylabel=RUNNING_SUCCESS, ylim=(0, 103))
     axes[1].set(
         title=f"frames to {LEVEL} %\n△ not reached, ▽ or earlier",
         xlabel="binding probe:\nplace of a thing among 8 [%]",

@@ -126,65 +126,63 @@ _EFFICIENCY_NOTES = (
 )
 
 
-def frames_to(curve: pd.DataFrame, level: float = LEVEL) -> float | None:
-    """The frames at which the running success of one run first reaches a level; None if it never did."""
-    frames, success = running_success(curve)
-    reached = np.flatnonzero(success >= level)
-    return float(frames[reached[0]]) if len(reached) else None
-
-
-def starts_there(curve: pd.DataFrame, level: float = LEVEL) -> bool:
-    """Whether a run is at a level at the first point of its running success: it may have got there earlier."""
-    success = running_success(curve)[1]
-    return len(success) > 0 and bool(success[0] >= level)
-
-
 class Reached(NamedTuple):
-    """The frames to the level, one a seed, and what they bound."""
+    """When a run reached a level."""
 
-    frames: np.ndarray
-    """float [seeds]; of a seed that never got there, all of its frames."""
-    unfinished: bool
-    """Some seed never got there."""
-    earlier: bool
-    """Some seed may have got there earlier than its curve can show."""
+    frames: float
+    """All of its frames where it never got there."""
+    unfinished: bool = False
+    """It never got there."""
+    earlier: bool = False
+    """It is there where its curve begins, so it may have got there earlier."""
+
+    def __str__(self) -> str:
+        return f"{'not in ' if self.unfinished else '≤ ' if self.earlier else ''}{self.frames / 1000:.1f}k"
 
 
-def frames_reached(agent: GlamArm) -> Reached:
-    """The frames that each seed of an agent needed."""
-    curves = [curve for _, curve in agent.curves.groupby("seed")]
-    frames, last = [frames_to(curve) for curve in curves], [float(curve["frames"].to_numpy().max()) for curve in curves]
-    counted = np.array([each or end for each, end in zip(frames, last, strict=True)])
-    return Reached(counted, None in frames, any(starts_there(curve) for curve in curves))
+def reached(curve: pd.DataFrame, level: float = LEVEL) -> Reached:
+    """When the running success of one run first reached a level."""
+    frames, success = running_success(curve)
+    there = np.flatnonzero(success >= level)
+    if not len(there):
+        return Reached(float(curve["frames"].to_numpy().max()), unfinished=True)
+    return Reached(float(frames[there[0]]), earlier=bool(there[0] == 0))
+
+
+def reached_by_seed(agent: GlamArm) -> list[Reached]:
+    """When each seed of an agent reached the level, in their order."""
+    return [reached(curve) for _, curve in agent.curves.groupby("seed")]
+
+
+def _mean_frames(agent: GlamArm) -> float:
+    return float(np.mean([each.frames for each in reached_by_seed(agent)]))
+
+
+def _unfinished(agent: GlamArm) -> bool:
+    return any(each.unfinished for each in reached_by_seed(agent))
+
+
+def _earlier(agent: GlamArm) -> bool:
+    return any(each.earlier for each in reached_by_seed(agent))
 
 
 def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, str]:
     """(frames that an agent needs, as a multiple of the usual one's; the sign of what that bounds, if it does)."""
-    theirs, ours = frames_reached(agent), frames_reached(usual)
-    at_least, at_most = theirs.unfinished or ours.earlier, theirs.earlier or ours.unfinished
+    at_least, at_most = _unfinished(agent) or _earlier(usual), _earlier(agent) or _unfinished(usual)
     sign = "≶" if at_least and at_most else "≥" if at_least else "≤" if at_most else ""
-    return ratio_interval(theirs.frames, ours.frames), sign
-
-
-def _frames_cell(agent: GlamArm) -> str:
-    """`≤ 5.1k, 6.1k, not in 16.4k`: one entry a seed; ≤ where the curve begins there."""
-    cells = []
-    for _, curve in agent.curves.groupby("seed"):
-        frames, last = frames_to(curve), float(curve["frames"].to_numpy().max())
-        sign = "≤ " if starts_there(curve) else ""
-        cells.append(f"{sign}{frames / 1000:.1f}k" if frames else f"not in {last / 1000:.1f}k")
-    return ", ".join(cells)
+    theirs, ours = (np.array([each.frames for each in reached_by_seed(side)]) for side in (agent, usual))
+    return ratio_interval(theirs, ours), sign
 
 
 FRAMES: list[Column[GlamArm]] = [
     Column(
         f"frames_to_{LEVEL}",
-        lambda agent: frames_reached(agent).frames.mean(),
+        _mean_frames,
         caption=f"frames to {LEVEL} %",
-        text=_frames_cell,
+        text=lambda agent: ", ".join(map(str, reached_by_seed(agent))),
     ),
-    Column("unfinished", lambda agent: frames_reached(agent).unfinished, caption=""),
-    Column("earlier", lambda agent: frames_reached(agent).earlier, caption=""),
+    Column("unfinished", _unfinished, caption=""),
+    Column("earlier", _earlier, caption=""),
 ]
 
 
