@@ -81,7 +81,8 @@ def label_ends(axis: Axes, apart: float = 0.055) -> None:
 
 
 def in_thousands(axis: Axes, what: str) -> None:
-    """Count frames, steps or replies on the x axis in thousands, so that ticks keep apart in narrow panels."""
+    """Count frames, steps or replies on the x axis from 0, in thousands, so that ticks keep apart in narrow panels."""
+    axis.set_xlim(0, None)
     axis.set_xlabel(f"{what} [thousands]")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
 

@@ -68,7 +68,7 @@ def _draw_curves(every: list[GlamArm], panels: list[tuple[str, str, list[GlamArm
             variants[agent.kind] += 1
         _reference_lines(axis, every, world)
         title = f"{world}: {varied}" if varied else world
-        axis.set(title=f"{title}\n{seeds_in_words(agents)}; {FILLING}", xlim=(0, None), ylim=(0, 103))
+        axis.set(title=f"{title}\n{seeds_in_words(agents)}; {FILLING}", ylim=(0, 103))
         in_thousands(axis, "frames")
         axis.title.set_fontsize(8.5)
     for axis in axes.flat[len(panels) :]:
@@ -194,9 +194,9 @@ def _draw_sizes(axis: Axes, by_number: dict[int, GlamArm], numbers: list[int], a
         seeds = each.training_success().ravel()
         axis.plot(np.full(len(seeds), at), seeds, style.marker, color=style.colour, alpha=0.3, markersize=3)
     means = np.array([each.value for each in estimates])
-    spread = np.array([[each.value - each.low, each.high - each.value] if each.known else [0, 0] for each in estimates])
+    spread = np.hstack([each.bars if each.known else [[0], [0]] for each in estimates])
     look = {"color": style.colour, "marker": style.marker, "markersize": 6, "linewidth": 1.2, "elinewidth": 1.2}
-    axis.errorbar(x, means, spread.T, label=style.label, capsize=3, **look)
+    axis.errorbar(x, means, spread, label=style.label, capsize=3, **look)
 
 
 # --- Probes: the policy on fixed prompts

@@ -62,7 +62,7 @@ def curves(records: Records) -> Figure | None:
         for arm in [arm for arm in shown if arm.kind in ("none", "random", *kinds)]:
             dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
             draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
-        axis.set(title=title, xlim=(0, None), ylim=(0, 103))
+        axis.set(title=title, ylim=(0, 103))
         in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; {FILLING}", fontsize=9.5)
@@ -104,7 +104,7 @@ def tests(records: Records) -> Figure | None:
             dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
             success, colour = table(mine, "success", "iteration"), arm.style.colour
             draw_seeds(axis, steps, success, colour, arm.label, bounds_of("success"), linestyle=dashes)
-        axis.set(title=_POLICY_TITLES[policy], xlim=(0, None), ylim=(0, 103))
+        axis.set(title=_POLICY_TITLES[policy], ylim=(0, 103))
         in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel("success of test episodes [%]")
     first = found[0][0]

@@ -83,7 +83,6 @@ def _draw_learning(axes: np.ndarray, main: dict[str, ReasoningArm]) -> None:
     axes[1].set(ylabel=SHOWN)
     axes[2].set(ylabel="invalid replies per test episode", ylim=(0, None))
     for axis in axes:
-        axis.set_xlim(0, None)
         in_thousands(axis, REPLIES)
 
 
@@ -196,7 +195,6 @@ def _draw_training(axis: Axes, arm: ReasoningArm) -> None:
     fate = "thrown away" if arm.study == "drop_unfinished" else "continued"
     axis.set(title=f"{arm.agent}, in training\nunfinished episodes {fate}: {seeds_in_words([arm])}", ylabel=SUCCESS)
     in_thousands(axis, REPLIES)
-    axis.set_xlim(0, None)
 
 
 def _draw_counting(axis: Axes, records: Records) -> None:
@@ -259,7 +257,7 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
             draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
         title = f"{group[0].agent}: {seeds_in_words(group)}"
         title += "" if metric == "test_success" else ", replies that are no action"
-        axis.set(title=title, ylabel=label, xlim=(0, None), ylim=(0, 103 if metric == "test_success" else None))
+        axis.set(title=title, ylabel=label, ylim=(0, 103 if metric == "test_success" else None))
         in_thousands(axis, REPLIES)
         axis.legend(loc="best")
     return figure
@@ -286,7 +284,7 @@ def _one_by_one(study: Study, group: list[ReasoningArm]) -> Figure:
                 if other is not None:
                     axis.plot(other[0], other[1].mean(axis=0), color="#bbbbbb", linewidth=0.8, zorder=1)
             draw_series(axis, arm, metric, colour, bounds=bounds, marker=marker, markersize=4)
-        row[0].set(xlim=(0, None), ylim=(0, 103 if metric == "test_success" else None))  # last: all share them
+        row[0].set(ylim=(0, 103 if metric == "test_success" else None))  # last: all of the row share them
         row[0].set_ylabel(label.replace(", ", ",\n").replace(" per ", "\nper "))
     for axis, arm in zip(axes[0], arms, strict=True):
         axis.set_title(f"{study.name(arm)}\n{seeds_in_words([arm])}")

@@ -95,7 +95,6 @@ def thoughts_figure(records: Records) -> Figure | None:
     forms = {"valid": ("valid", COLOURS["blue"]), "cut_off": ("cut off by the limit of tokens", COLOURS["orange"])}
     _shares(axes[2, 1], arm, forms, "replies")
     for axis in axes.flat:
-        axis.set_xlim(0, None)
         in_thousands(axis, REPLIES)
         axis.legend(loc="best")
     return figure
@@ -121,16 +120,9 @@ def _shares(axis: Axes, arm: ReasoningArm, names: dict[str, tuple[str, str]], ti
 def _information(axis: Axes, arm: ReasoningArm) -> None:
     draw_series(axis, arm, "mi_retrieval", COLOURS["orange"], "what a thought says of its state")
     draw_series(axis, arm, "thought_entropy", COLOURS["sky"], "what is open in a state (entropy)")
-    bound = arm.series("mi_bound")
-    if bound:
-        axis.plot(
-            bound[0],
-            bound[1].mean(axis=0),
-            color="#333333",
-            linestyle=":",
-            linewidth=1,
-            label="the most that can be told",
-        )
+    if bound := arm.series("mi_bound"):
+        look = {"color": "#333333", "linestyle": ":", "linewidth": 1}
+        axis.plot(bound[0], bound[1].mean(axis=0), label="the most that can be told", **look)
     axis.set(title="information", ylabel="information in a thought [nats]", ylim=(0, None))
 
 
