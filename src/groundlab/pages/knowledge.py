@@ -192,8 +192,7 @@ def matches(plan: Plan, folder: Path | None = None, count: int = 6) -> Page:
     return _below(f"<p>φ is not 0 on {rates}</p>", Page(page.markup, f"{rates}\n{page.plain}"))
 
 
-# --- The sandbox
-
+# --- A trained agent
 
 _SHARPNESS = (1.0, 0.5, 0.25, 0.1, 0.0)
 
@@ -235,6 +234,9 @@ def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray,
     return success, cells, cells == 1
 
 
+# --- The sandbox
+
+
 def attacks(every: int = 1) -> Page:
     """Programs that try to do harm, each with the gate and without it, run now; `every` n-th one of them."""
     with ThreadPoolExecutor(2) as threads:  # a sandbox each: most of the time is waiting for limits
@@ -248,6 +250,8 @@ def attacks(every: int = 1) -> Page:
         "; ".join(f"{name}: {what}" for name, what in {**FAULTS, "value": "it ran to its end"}.items())
     )
 
+
+# --- Rooms and what is drawn over them
 
 _VIEW = 7
 _EMPTY_HAND = np.zeros(4, np.uint8)
