@@ -261,7 +261,7 @@ def test_a_claim_says_how_many_of_its_runs_are_missing(results):
     assert found.as_json()["missing"] == found.missing
 
 
-def test_seeds_that_learn_or_do_not_are_named(stored):
+def test_seeds_that_learn_or_do_not_are_in_two_groups():
     assert in_two_groups(np.array([99.0, 97.0, 4.0])) and not in_two_groups(np.array([10.0, 45.0, 80.0, 99.0]))
     assert not in_two_groups(np.array([60.0, 70.0, 85.0])) and not in_two_groups(np.array([50.0]))
 

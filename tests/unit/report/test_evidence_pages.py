@@ -36,14 +36,16 @@ def everything(published_results) -> evidence.Evidence:
     return evidence.collect(published_results)
 
 
-def judged(everything) -> list[evidence.Judged]:
-    return [each for one in everything.claims.values() for each in one if each.runs]
+@pytest.fixture(scope="module")
+def judged(everything, site) -> list[tuple[evidence.Judged, str]]:
+    """The claims that were judged, each with its page."""
+    every = [each for one in everything.claims.values() for each in one if each.runs]
+    return [(each, (site / "claims" / f"{each.claim.id}.md").read_text()) for each in every]
 
 
-def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(everything, site):
+def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(judged):
     seen = 0
-    for each in judged(everything):
-        page = (site / "claims" / f"{each.claim.id}.md").read_text()
+    for each, page in judged:
         for name, sides in each.levels.items():
             stored = each.stored["levels"].get(name) or {sides[0].name: each.stored["fresh"][name]["value"]}
             assert {side.name: side.mean.value for side in sides} == pytest.approx(stored)
@@ -54,19 +56,16 @@ def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(e
     assert seen > 40
 
 
-def test_a_claim_says_its_verdict_why_it_missed_and_how_to_measure_it_again(everything, site):
-    for each in judged(everything):
-        page = (site / "claims" / f"{each.claim.id}.md").read_text()
-        assert (
-            f"## Scale quick: {each.verdict}" in page and f'<code class="command">{each.claim.redo("quick")}<' in page
-        )
+def test_a_claim_says_its_verdict_why_it_missed_and_how_to_measure_it_again(judged):
+    for each, page in judged:
+        assert f"## Scale quick: {each.verdict}" in page
+        assert f'<code class="command">{each.claim.redo("quick")}<' in page
         assert ("Why it missed" in page) == bool(each.verdict == MISSED and each.claim.why)
-    assert any(each.verdict == MISSED and each.claim.why for each in judged(everything))
+    assert any(each.verdict == MISSED and each.claim.why for each, _ in judged)
 
 
-def test_every_dot_and_run_of_a_claim_leads_to_the_page_of_that_run_and_back(everything, site):
-    for each in judged(everything):
-        page = (site / "claims" / f"{each.claim.id}.md").read_text()
+def test_every_dot_and_run_of_a_claim_leads_to_the_page_of_that_run_and_back(everything, judged, site):
+    for each, page in judged:
         linked = set(re.findall(r'href="\.\./runs/([^"]+)\.html"', page))
         assert linked == {everything.runs[run].page for run in each.runs}
         for run in linked:

@@ -12,7 +12,7 @@ from groundlab.report.claims import Claim, Selector, load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.judging import judge, judge_claim, select_rows
 from groundlab.report.records import load
-from groundlab.report.verdicts import readable_row
+from groundlab.report.verdicts import Verdict, readable_row
 
 RATES = {"goto": 30, "pickup": 14, "open": 1, "putnext": 2, "pick_up_seq_go_to": 10}  # successes in 100 layouts
 
@@ -55,6 +55,11 @@ def played(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def verdicts(played) -> dict[str, Verdict]:
+    return {each.claim.id: each for each in judge(played, "worlds")}
+
+
 def test_a_kind_is_judged_by_its_own_layouts(played):
     records = load(played)
     for kind, rate in RATES.items():
@@ -68,8 +73,7 @@ def test_worlds_without_kinds_have_no_rows_of_a_kind(played):
     assert select_rows(load(played), selector).empty
 
 
-def test_finished_episodes_are_counted_in_their_order_though_their_layouts_repeat(played):
-    verdicts = {each.claim.id: each for each in judge(played, "worlds")}
+def test_finished_episodes_are_counted_in_their_order_though_their_layouts_repeat(verdicts):
     counted = verdicts["worlds-random-MixedTrainLocal-first-finished"]
     assert counted.verdict == "reproduced" and counted.fresh["success"].value == pytest.approx(16)
     bias = verdicts["worlds-counting-bias"]
@@ -77,15 +81,13 @@ def test_finished_episodes_are_counted_in_their_order_though_their_layouts_repea
     assert next(iter(bias.fresh.values())).value == pytest.approx(16 - 11.4)
 
 
-def test_one_state_that_differs_from_minigrids_refutes_the_claim(played):
-    verdicts = {each.claim.id: each for each in judge(played, "worlds")}
+def test_one_state_that_differs_from_minigrids_refutes_the_claim(verdicts):
     assert verdicts["worlds-parity-GoToLocal"].verdict == "reproduced"
     assert verdicts["worlds-parity-GoToObj"].verdict == "not reproduced"
     assert verdicts["worlds-parity-PutNextLocal"].verdict == "not run at this scale"
 
 
-def test_a_slow_bot_misses_its_length_and_keeps_its_success(played):
-    verdicts = {each.claim.id: each for each in judge(played, "worlds")}
+def test_a_slow_bot_misses_its_length_and_keeps_its_success(verdicts):
     slow = verdicts["worlds-bot-goto"]  # 10 steps, recorded 5.7
     assert slow.by_metric["success"] == "reproduced" and slow.by_metric["steps"] == "not reproduced"
 
