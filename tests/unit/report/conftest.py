@@ -6,6 +6,7 @@ from pathlib import Path
 import made_up
 import numpy as np
 import pytest
+from made_up import evaluation
 
 from groundlab.core import storage
 from groundlab.papers.mediator.settings import Fidelity
@@ -20,12 +21,6 @@ def row(layout: int, steps: int, success: bool, interactions: int) -> dict:
     reward = 1 - 0.9 * steps / 100 if success else 0.0
     facts = {"layout": layout, "steps": steps, "success": success, "return": reward - 0.01 * interactions}
     return {**facts, "game_return": reward, "interactions": interactions}
-
-
-def evaluation(policy: str, rows: list[dict]) -> dict:
-    names = [name for name in rows[0] if name != "layout"]
-    mean = {name: float(np.mean([each[name] for each in rows])) for name in names}
-    return {"policy": policy, "mean": mean, "rows": rows}
 
 
 def store_run(
