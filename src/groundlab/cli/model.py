@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from groundlab.cli import laboratory, options
 from groundlab.cli.options import BaseUrl, Budget, Model, Only, Prices, Seed, Set, parse_settings
@@ -63,9 +63,8 @@ def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -
 
     if not file.is_file():
         raise GroundlabError(f"{file} does not exist; give the file that --ledger named")
-    table = Table()
-    for heading in ("model", "replies", "prompt tokens", "completion tokens", "cost"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+    numbers = ("replies", "prompt tokens", "completion tokens", "cost")
+    table = Table("model", *(Column(heading, justify="right") for heading in numbers))
     for name, took in Ledger(file).accounts.items():
         counts = (took.replies, took.prompt_tokens, took.completion_tokens)
         table.add_row(name, *(f"{count:,}" for count in counts), f"{took.cost:.4f}")
@@ -98,9 +97,7 @@ def memory(
     else:
         settings = parse(TrainingSettings, given, "settings of reasoning")
         plan = of_replies.estimate(of_replies.causal(config, name), settings, context)
-    table = Table()
-    table.add_column("memory")
-    table.add_column("GB", justify="right")
+    table = Table("memory", Column("GB", justify="right"))
     for purpose, size in plan.items():
         if size:
             table.add_row(purpose, f"{size / 1e9:,.3f}", end_section=purpose == list(plan)[-2])

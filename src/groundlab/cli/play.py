@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.columns import Columns
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from groundlab.cli import laboratory
@@ -73,9 +73,7 @@ def _show_world(name: str) -> None:
     print_text(world.name, "bold")
     if world.level:
         print_text(f"layout 0 (what its letters mean: groundlab play {world.name})\n{world.level}")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
+    table = Table(Column(no_wrap=True), Column(), box=None, show_header=False, padding=(0, 2, 0, 0))
     for heading, texts in lines(world):
         table.add_row(heading, "\n".join(texts))
     wide_console().print(table, highlight=False)
@@ -107,10 +105,8 @@ def play(
     if replay is not None:
         if world is not None or agent is not None:
             raise GroundlabError("--replay plays what was recorded; leave out the world and --agent")
-        with Keys() as keys:
-            return session.replay(
-                recording.read(replay), keys, PlainConsole()
-            )  # which looks at the terminal as it is now
+        with Keys() as keys:  # a new console looks at the terminal as it is now
+            return session.replay(recording.read(replay), keys, PlainConsole())
     spec = watched = None
     if agent is not None:
         laboratory.require("groundlab play --agent")

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 
@@ -37,10 +37,8 @@ def wide_console() -> Console:
 
 def listing(*headings: str, whole: Sequence[str], overflow: Any = "fold") -> Table:
     """An empty table for a list; whole: the headings whose cells are not broken over lines; overflow: as rich's."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in headings:
-        table.add_column(heading, no_wrap=heading in whole, overflow=overflow)
-    return table
+    columns = (Column(heading, no_wrap=heading in whole, overflow=overflow) for heading in headings)
+    return Table(*columns, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def print_text(text: str, style: str = "") -> None:

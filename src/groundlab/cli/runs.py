@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from groundlab.cli import laboratory
 from groundlab.cli.options import (
@@ -249,12 +249,10 @@ def _load_agent(method: str, world: str, folder: Path | None) -> "Checkpoint | N
     from groundlab.core.run import load_checkpoint
     from groundlab.papers import registry
 
-    if not registry.get(method, world).learns:
-        if folder is not None:
-            raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
-        return None
     if folder is None:
         return None
+    if not registry.get(method, world).learns:
+        raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
     trained = load_checkpoint(folder)
     for name, wanted in (("method", method), ("world", world)):
         actual = getattr(trained.spec, name)
@@ -466,9 +464,8 @@ def bench(
     hardware = machine.hardware()
     reference = history.latest(hardware) if check else None  # before minutes of measuring
     measured = measure(subject, only, first_use)
-    table = Table(title=f"{hardware['cpu']}, {hardware['cores']} cores")
-    for heading, side in (("what", "left"), ("value", "right"), ("unit", "left")):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    title = f"{hardware['cpu']}, {hardware['cores']} cores"
+    table = Table("what", Column("value", justify="right"), "unit", title=title)
     for each in measured:
         table.add_row(each.name, f"{each.value:,.2f}" if each.value < 100 else f"{each.value:,.0f}", each.unit)
     console.print(table)
