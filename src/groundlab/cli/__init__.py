@@ -24,15 +24,7 @@ from typer.core import TyperGroup
 from groundlab import __version__
 from groundlab.cli import export, methods, model, play, rehearse, runs
 from groundlab.cli.laboratory import with_laboratory
-from groundlab.core.errors import (
-    LONGEST_LINE,
-    UNFINISHED_EXIT_CODE,
-    GroundlabError,
-    Unfinished,
-    clip,
-    first_line,
-    way_out,
-)
+from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line, way_out
 from groundlab.core.extras import has_laboratory
 from groundlab.core.storage import check_writable
 
@@ -53,9 +45,7 @@ class _Commands(TyperGroup):
         except BaseException as error:
             from groundlab.cli import packages
 
-            if not has_laboratory():
-                raise
-            if problem := packages.faulty():
+            if has_laboratory() and (problem := packages.faulty()):
                 raise GroundlabError(problem) from error
             raise
 
@@ -119,7 +109,7 @@ def main() -> None:
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:
-        _end("interrupted; the same command continues", UNFINISHED_EXIT_CODE)
+        _end("interrupted; the same command continues", Unfinished.exit_code)
 
 
 def _keep_compiled_loops() -> None:

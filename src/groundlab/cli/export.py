@@ -20,11 +20,6 @@ app = typer.Typer(no_args_is_help=True, help="Data for other packages.")
 _MOST = 100_000  # episodes
 
 
-@app.callback()
-def _group() -> None:
-    """Data for other packages."""
-
-
 @app.command()
 def demonstrations(
     world: World,

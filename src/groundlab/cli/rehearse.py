@@ -10,6 +10,8 @@ import typer
 
 from groundlab.cli.options import Only, Results
 from groundlab.cli.printing import print_text
+from groundlab.core.errors import GroundlabError
+from groundlab.core.storage import check_writable
 
 
 def rehearse(
@@ -30,8 +32,6 @@ def rehearse(
 ) -> None:
     """Run every distinct row of a plan for a few updates, with the true architecture and random weights."""
     from groundlab import lab
-    from groundlab.core.errors import GroundlabError
-    from groundlab.core.storage import check_writable
     from groundlab.lab.rehearsal import costs, rehearsal
     from groundlab.lab.rehearsal.rows import Size
     from groundlab.lab.reproduce import chosen_device
@@ -59,7 +59,6 @@ def rehearse(
 
 def _list(rows: list[Any], size: Any) -> None:
     """Every row, and what it needs: as it is planned, and rehearsed here."""
-    from groundlab.core.errors import GroundlabError
     from groundlab.lab.rehearsal import flops, rehearsal
     from groundlab.lab.rehearsal import rows as needs
 

@@ -12,6 +12,7 @@ A plan is made without torch; what executes runs is imported when it is first us
 """
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from groundlab.lab.page_records import load_agent, published, records
@@ -45,12 +46,7 @@ warnings.filterwarnings("ignore", message="IProgress not found")  # transformers
 
 def __getattr__(name: str) -> Any:
     """What executes runs, when it is first used: it loads torch."""
-    if name in ("run", "run_one"):
-        from groundlab.lab import executor
-
-        return getattr(executor, name)
-    if name == "execute_run":
-        from groundlab.lab.worker import execute_run
-
-        return execute_run
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = {"run": "executor", "run_one": "executor", "execute_run": "worker"}.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
