@@ -9,7 +9,7 @@ import datetime
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -172,6 +172,19 @@ def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = Tr
 def say(line: str, stream: TextIO | None = None) -> None:
     """One dated line, on standard error by default."""
     print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
+
+
+def at_most_every(seconds: float, act: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """`act` for the news of a run, left out where it was called less than so long ago; its last step is always told."""
+    due = 0.0
+
+    def report(news: Progress) -> None:
+        nonlocal due
+        if time.monotonic() >= due or news.step >= news.total:
+            due = time.monotonic() + seconds
+            act(news)
+
+    return report
 
 
 def _own_stderr() -> TextIO:

@@ -19,9 +19,8 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import cache
 from multiprocessing.connection import Connection
@@ -36,6 +35,7 @@ from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_ou
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.lab import machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
+from groundlab.lab.progress import at_most_every
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.lab.stops import stop_on_signals
 from groundlab.learning import distributed
@@ -58,7 +58,6 @@ def execute_run(
     named: dict[str, Any] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
-    checkpoint_seconds: float = 60.0,
     group: Group = SINGLE_PROCESS,
 ) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
@@ -87,8 +86,7 @@ def execute_run(
                 record.heartbeat()
                 mirror()
 
-            options: dict[str, Any] = {"report": heartbeat, "checkpoint_seconds": checkpoint_seconds}
-            run = PrimaryRun(folder, spec, group, stop=lambda: group.any(stopping()), **options)
+            run = PrimaryRun(folder, spec, group, report=heartbeat, stop=lambda: group.any(stopping()))
             with stop_together(group):
                 _execute(run, record)
         return record.manifest
@@ -223,24 +221,30 @@ def serve(descriptor: int) -> None:
     stop = threading.Event()
     pipe = Connection(descriptor)
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+
+    def send(progress: Progress) -> None:
+        try:
+            pipe.send(("progress", progress))
+        except OSError:  # the parent is gone
+            stop.set()
+
     while True:
         try:
-            spec, folder, *planned = pipe.recv()
+            spec, folder, run_hash, named = pipe.recv()
         except EOFError:
             return
-        ending = _outcome(RunSpec(**spec), Path(folder), planned, _Reporter(pipe, stop), stop)
+        report = at_most_every(_REPORT_SECONDS, send)
+        options = {"expected_hash": run_hash, "named": named, "report": report, "stop": stop.is_set}
+        ending = _outcome(RunSpec(**spec), Path(folder), options)
         try:
             pipe.send(ending)
         except OSError:
             sys.exit(1)  # the parent is gone; the run itself is safe on disk
 
 
-def _outcome(
-    spec: RunSpec, folder: Path, planned: Sequence[Any], report: Callable[[Progress], None], stop: threading.Event
-) -> tuple[run_folder.Status, str]:
+def _outcome(spec: RunSpec, folder: Path, options: dict[str, Any]) -> tuple[run_folder.Status, str]:
     try:
-        expected, named = planned
-        execute_run(spec, folder, expected_hash=expected, named=named, report=report, stop=stop.is_set)
+        execute_run(spec, folder, **options)
     except Unfinished as end:
         return "unfinished", str(end)
     except GroundlabError as error:
@@ -248,23 +252,6 @@ def _outcome(
     except Exception as error:
         return "failed", f"{spec.label} failed: {type(error).__name__}: {first_line(error)}"
     return "finished", ""
-
-
-class _Reporter:
-    """Progress to the parent, at most so often; a parent that is gone means stop."""
-
-    def __init__(self, pipe: Connection, stop: threading.Event):
-        self._pipe, self._stop, self._sent_at = pipe, stop, 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._sent_at < _REPORT_SECONDS and progress.step < progress.total:
-            return
-        self._sent_at = now
-        try:
-            self._pipe.send(("progress", progress))
-        except OSError:
-            self._stop.set()
 
 
 def join_group(spec: RunSpec) -> Group:

@@ -8,15 +8,16 @@ back into the queue; after the second whoever sent it decides.
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
 from groundlab.core.run import Progress, RunSpec
+from groundlab.lab.progress import at_most_every
 from groundlab.lab.slurm.queue import JOB_FILE
 
 PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
@@ -42,22 +43,19 @@ class Task:
         signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
         signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
         failed = []
-        for spec, folder, run_hash, named in self.runs:
+        for spec, place, run_hash, named in self.runs:
             if stop.is_set():
                 _leave(time_limit)
+            folder = Path(place)
+            report = at_most_every(_PROGRESS_SECONDS, partial(_write_progress, folder / PROGRESS_FILE))
             try:
-                _note_saved(Path(folder), False)
-                report = _ProgressFile(Path(folder) / PROGRESS_FILE)
-                options: dict[str, Any] = {
-                    "expected_hash": run_hash,
-                    "named": named,
-                    "report": report,
-                    "stop": stop.is_set,
-                }
-                execute_run(RunSpec(**spec), Path(folder), **options)
+                _note_saved(folder, False)
+                execute_run(
+                    RunSpec(**spec), folder, expected_hash=run_hash, named=named, report=report, stop=stop.is_set
+                )
             except Unfinished as end:
                 print(end, flush=True)
-                _note_saved(Path(folder), time_limit.is_set())
+                _note_saved(folder, time_limit.is_set())
                 _leave(time_limit)
             except GroundlabError as error:
                 failed.append(error)
@@ -70,6 +68,10 @@ class Task:
 
 def _leave(time_limit: threading.Event) -> None:
     sys.exit(UNFINISHED_EXIT_CODE if time_limit.is_set() else _TERMINATED_EXIT_CODE)
+
+
+def _write_progress(file: Path, progress: Progress) -> None:
+    storage.write_json(file, vars(progress))
 
 
 def _note_saved(folder: Path, saved: bool) -> None:
@@ -97,15 +99,3 @@ class PagesTask:
         except GroundlabError as error:
             print(error, flush=True)
             return 1
-
-
-class _ProgressFile:
-    """Writes how far the run is, now and then."""
-
-    def __init__(self, file: Path):
-        self._file, self._written_at = file, 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        if time.monotonic() - self._written_at > _PROGRESS_SECONDS:
-            self._written_at = time.monotonic()
-            storage.write_json(self._file, vars(progress))
