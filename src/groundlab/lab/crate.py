@@ -86,9 +86,7 @@ def of_archive(home: Path, commit: str, date: str) -> Entity:
         "name": f"groundlab {__version__}",
         "description": "Four ways in which a language model helps an agent learn to act, rebuilt: begin at README.md.",
         "datePublished": date,
-        "license": _link(_LICENCE),
-        "author": _link(_AUTHORS),
-        "publisher": _link(_AUTHORS),
+        **_RIGHTS,
         "hasPart": [_link(part["@id"]) for part in parts],
     }
     return {"@context": _CONTEXT, "@graph": [_DESCRIPTOR, root, _MIT, _OURSELVES, *parts, *inner]}
@@ -113,6 +111,7 @@ _CODE = {
     **{"programmingLanguage": "Python", "license": _link(_LICENCE)},
 }
 _OURSELVES = {"@id": _AUTHORS, "@type": "Organization", "name": "The groundlab authors"}
+_RIGHTS = {"license": _link(_LICENCE), "author": _link(_AUTHORS), "publisher": _link(_AUTHORS)}
 
 
 def _root(manifest: Manifest, parts: list[Entity], actions: list[Entity]) -> Entity:
@@ -124,9 +123,7 @@ def _root(manifest: Manifest, parts: list[Entity], actions: list[Entity]) -> Ent
         "name": f"groundlab results {manifest['version']}",
         "description": f"Records, tables and figures of {papers} at scale {manifest['scale']}, {made}.",
         "datePublished": manifest["created"],
-        "license": _link(_LICENCE),
-        "author": _link(_AUTHORS),
-        "publisher": _link(_AUTHORS),
+        **_RIGHTS,
         "conformsTo": _link(PROFILE),
         "hasPart": [_link(part["@id"]) for part in parts],
         "mentions": [_link(action["@id"]) for action in actions],
@@ -156,11 +153,11 @@ def _software(manifest: Manifest) -> Entity:
 
 def _packages(manifest: Manifest) -> list[Entity]:
     """Each by its page on PyPI."""
-    installed = ((name, version) for name, version in manifest["packages"].items() if name != "groundlab")
-    pages = ((f"https://pypi.org/project/{name}/{version}/", name, version) for name, version in installed)
     return [
         {"@id": page, "@type": "SoftwareApplication", "name": name, "version": version, "url": page}
-        for page, name, version in pages
+        for name, version in manifest["packages"].items()
+        for page in (f"https://pypi.org/project/{name}/{version}/",)
+        if name != "groundlab"
     ]
 
 
