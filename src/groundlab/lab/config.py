@@ -5,7 +5,7 @@ Method settings inside it are checked later, by the method's own schema.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -18,7 +18,7 @@ from groundlab.papers import registry
 from groundlab.papers.method import Paper
 
 Scale = Literal["smoke", "quick", "full", "paper"]
-SCALES: tuple[Scale, ...] = ("smoke", "quick", "full", "paper")
+SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
 class Estimate(Strict):
@@ -97,9 +97,8 @@ def _file(paper: Paper, scale: str) -> Path:
 
 def check_scale(scale: str) -> Scale:
     """`scale` itself; raises GroundlabError naming the nearest scale when there is no such one."""
-    for known in SCALES:
-        if scale == known:
-            return known
+    if scale in SCALES:
+        return scale
     raise unknown_name("scale", scale, SCALES)
 
 
