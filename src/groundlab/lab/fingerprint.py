@@ -39,14 +39,8 @@ def operations() -> dict[str, str]:
     """
     import torch
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        # two threads of OpenBLAS add in another order than one, which is what workers have
-        with torch.random.fork_rng(devices=[]), threadpool_limits(1, "blas"):
-            return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
-    finally:
-        torch.set_num_threads(threads)
+    with machine.one_thread(), threadpool_limits(1, "blas"), torch.random.fork_rng(devices=[]):
+        return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
 
 
 def runs_of(finished: Iterable[tuple[RunSpec, Path]]) -> dict[str, dict[str, str]]:

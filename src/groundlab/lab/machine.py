@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -85,6 +85,19 @@ def _gpu_facts() -> dict[str, Any]:
     import torch  # plans on machines without a GPU are made without it
 
     return {"gpu_driver": drivers[0] if drivers else None, "cuda": torch.version.cuda}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread in torch, as a worker process has: sums then have one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def core_count() -> int:

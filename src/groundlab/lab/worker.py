@@ -28,8 +28,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_out
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
@@ -77,7 +75,7 @@ def execute_run(
         with (
             nullcontext(stop) if stop else stop_on_signals() as stopping,
             output_to(folder / "log.txt"),
-            _one_thread(),
+            machine.one_thread(),
             tracking.mirrored(folder, spec, run_hash) as mirror,
         ):
 
@@ -100,7 +98,7 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     if wanted != _own_hash(spec, None):
         raise GroundlabError("the code or the model's files of this process are not those of the first one")
     log = folder / f"log-{group.rank}.txt"
-    with stop_on_signals() as asked, output_to(log), _one_thread(), stop_together(group):
+    with stop_on_signals() as asked, output_to(log), machine.one_thread(), stop_together(group):
         try:
             registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked())))
         except (GroundlabError, Unfinished):
@@ -199,17 +197,6 @@ def output_to(file: Path) -> Iterator[None]:
         for number, copy in saved.items():
             os.dup2(copy, number)
             os.close(copy)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread in torch, as a worker process has: sums then have one order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def serve(descriptor: int) -> None:
