@@ -1,14 +1,13 @@
 """The weights that the configs of a scale name, fetched from the Hugging Face hub and checked file by file.
 
     for each in named_at("paper"): print(each)       # repository, pinned revision
-    fetch(named_at("paper")[0], say=print)           # into the hub's own cache, $HF_HOME/hub
+    fetch(each, listing(each), say=print)            # into the hub's own cache, $HF_HOME/hub
 
 Compute nodes have no network, and runs load from that cache alone. A revision is a commit of the repository, so it
 names every byte; the hub tells the size and digest of each file at that commit, and each is hashed once it is here.
 """
 
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -82,11 +81,10 @@ def is_of_the_hub(name: Any) -> bool:
     return isinstance(name, str) and bool(re.fullmatch(r"[\w.-]+/[\w.-]+", name)) and not Path(name).exists()
 
 
-def listing(weights: Weights, api: HfApi | None = None) -> Listing:
+def listing(weights: Weights) -> Listing:
     """Commit and files with their sizes and digests, as the hub tells them. Raises GroundlabError in one line."""
-    api = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    with _errors_in_one_line(weights, api):
-        info = api.model_info(weights.repo, revision=weights.revision, files_metadata=True)
+    with _errors_in_one_line(weights):
+        info = HfApi().model_info(weights.repo, revision=weights.revision, files_metadata=True)
     files = [
         File(each.rfilename, each.size or 0, each.lfs.sha256 if each.lfs else each.blob_id or "")
         for each in info.siblings or []
@@ -100,24 +98,21 @@ def listing(weights: Weights, api: HfApi | None = None) -> Listing:
     return Listing(info.sha or "", [*small, *heavy])
 
 
-def fetch(
-    weights: Weights, found: Listing, say: Callable[[str], None] = lambda line: None, api: HfApi | None = None
-) -> Path:
+def fetch(weights: Weights, found: Listing, say: Callable[[str], None] = lambda line: None) -> Path:
     """Download what is missing of a model, hash every file, and return its folder in the hub's cache.
 
     say: is given a line a file, as sha256sum writes it. Raises GroundlabError where the disk is too small, the hub
     refuses, or a file is not what the hub says; that file is deleted, and the same command fetches it again.
     """
-    api, cache = api or HfApi(endpoint=os.environ.get("HF_ENDPOINT")), Path(constants.HF_HUB_CACHE)
-    _check_space(weights, found, cache)
-    with _errors_in_one_line(weights, api):
+    _check_space(weights, found, Path(constants.HF_HUB_CACHE))
+    with _errors_in_one_line(weights):
         # an unpinned name must stand for its newest version here, too: the cache notes that for names, not for commits
         revision = found.commit if weights.revision else "main"
         names = [file.name for file in found.files]
-        folder = snapshot_download(weights.repo, revision=revision, allow_patterns=names, endpoint=api.endpoint)
+        folder = Path(snapshot_download(weights.repo, revision=revision, allow_patterns=names))
     for file in found.files:
-        _check(Path(folder) / file.name, file, say)
-    return Path(folder)
+        _check(folder / file.name, file, say)
+    return folder
 
 
 def _check_space(weights: Weights, found: Listing, cache: Path) -> None:
@@ -146,14 +141,14 @@ def _check(path: Path, file: File, say: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _errors_in_one_line(weights: Weights, api: HfApi) -> Iterator[None]:
+def _errors_in_one_line(weights: Weights) -> Iterator[None]:
     """Inside, what the hub's client raises becomes one line with its fix."""
     try:
         yield
     except OfflineModeIsEnabled:
         raise GroundlabError("HF_HUB_OFFLINE is set; unset it to fetch") from None
     except (GatedRepoError, LocalTokenNotFoundError):
-        page = f"{api.endpoint}/{weights.repo}"
+        page = f"{constants.ENDPOINT}/{weights.repo}"
         raise GroundlabError(f"{weights.repo} is gated: accept its licence on {page}, then hf auth login") from None
     except (RepositoryNotFoundError, RevisionNotFoundError):
         raise GroundlabError(
@@ -162,4 +157,6 @@ def _errors_in_one_line(weights: Weights, api: HfApi) -> Iterator[None]:
     except HfHubHTTPError as error:
         raise GroundlabError(f"the hub refused {weights.repo}: {first_line(error)}") from None
     except Exception as error:  # what the client's HTTP library raises without a network has changed between versions
-        raise GroundlabError(f"{api.endpoint} is out of reach ({first_line(error)}); try with a network") from None
+        raise GroundlabError(
+            f"{constants.ENDPOINT} is out of reach ({first_line(error)}); try with a network"
+        ) from None
