@@ -74,7 +74,6 @@ class Screen:
         self.say(f"step {stage.steps} of {stage.limit}, reward {stage.reward:g}{chr(10) if end else ''}{end}")
 
     def say(self, words: str) -> None:
-        """Print words as they are."""
         self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -105,7 +104,6 @@ def level_map(stage: Stage) -> list[Text]:
 
 
 def room_map(stage: Stage) -> list[Text]:
-    """What was seen of a room."""
     return [_coloured(row, lambda x: True) for row in render.as_text(stage.observation["image"]).splitlines()]
 
 
@@ -153,7 +151,6 @@ def planner_words(stage: Stage) -> Callable[[Stage], list[str]]:
 
 
 def legend(stage: Stage) -> str:
-    """What the map's letters mean."""
     if stage.family.name == "crafter":
         named = ((mark, name) for name, (mark, _) in _CRAFTER.items() if mark.strip())
         return "map: " + ", ".join(f"{mark} {name}" for mark, name in named)

@@ -62,7 +62,6 @@ class Comparison:
 
     @property
     def faults(self) -> list[Difference]:
-        """The differences that nothing accounts for."""
         return [each for each in self.differing if each.fault]
 
     def summary(self) -> list[str]:

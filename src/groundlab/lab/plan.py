@@ -89,7 +89,6 @@ class Plan:
 
     @property
     def papers(self) -> list[str]:
-        """The papers of this plan."""
         return [experiment.paper for experiment in self.experiments]
 
     @property

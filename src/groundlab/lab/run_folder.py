@@ -178,7 +178,6 @@ class ManifestWriter:
             logging.getLogger("groundlab").removeHandler(counter)
 
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
-        """Write the manifest as it stands."""
         self._history[-1]["deterministic"] = machine.deterministic()
         if self.manifest["settings"].get("backend") == "vllm":
             self._history[-1]["batch_invariant"] = machine.batch_invariant()

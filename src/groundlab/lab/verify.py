@@ -77,7 +77,6 @@ class Verification:
         )
 
     def lines(self) -> list[str]:
-        """What to print."""
         total = self.sample.candidates
         found = [f"{len(self.equal)} of {len(self.sample.drawn)} drawn runs are equal to the byte"]
         if self.same_rounding and self.equal and not self.failed:

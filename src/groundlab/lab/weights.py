@@ -57,7 +57,6 @@ class Listing(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """All together."""
         return sum(file.bytes for file in self.files)
 
 

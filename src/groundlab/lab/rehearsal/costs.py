@@ -60,6 +60,5 @@ def load(results: Path) -> dict[str, Measured]:
 
 
 def add(results: Path, key: str, row: Measured) -> None:
-    """Keep a row that was rehearsed."""
     rows = {**load(results), key: row}
     storage.write_json(home(results) / "costs.json", {name: each.model_dump() for name, each in rows.items()})
