@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -147,7 +148,6 @@ class Worker:
         self.run: PlannedRun | None = None
 
     def start(self, run: PlannedRun, plan: Plan) -> None:
-        """Give the worker its next run."""
         self.run = run
         self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named))
 
@@ -226,10 +226,8 @@ class Pool:
             worker = idle or Worker(visible)
             self._busy[worker.pipe] = worker
             self._view.started(next_run)
-            try:
+            with suppress(OSError):  # it died while idle; its pipe tells us so in a moment
                 worker.start(next_run, self._plan)
-            except OSError:  # it died while idle; its pipe tells us so in a moment
-                continue
         return bool(self._busy)
 
     def _next(self) -> tuple[PlannedRun, str | None] | None:

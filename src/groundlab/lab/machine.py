@@ -162,7 +162,6 @@ def only_visible(handle: str) -> dict[str, str]:
 
 
 def gpu_names() -> tuple[str, ...]:
-    """The names of the GPUs that this process may use."""
     return tuple(gpu.name for gpu in gpus())
 
 
@@ -220,10 +219,8 @@ def _reset_peak_memory() -> None:
     cuda = _cuda()
     for gpu in range(cuda.device_count()) if cuda else ():
         cuda.reset_peak_memory_stats(gpu)
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def _peak_memory_mib() -> float:

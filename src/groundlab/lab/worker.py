@@ -21,7 +21,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -144,11 +144,9 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
 
 def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> None:
     """Write down a failure; where even that is impossible (a full disk), the failure itself is what counts."""
-    try:
+    with suppress(GroundlabError, OSError):
         run.say(traceback.format_exc().rstrip())
         record.write("failed", line)
-    except (GroundlabError, OSError):
-        return
 
 
 @contextmanager
