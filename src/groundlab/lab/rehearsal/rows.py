@@ -48,7 +48,6 @@ class Row:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its settings, complete."""
         return self.run.spec.settings
 
     @property
@@ -187,7 +186,7 @@ _MEMORY = (
 )
 
 
-def needs(spec: RunSpec, toy: bool = False, context: int = CONTEXT) -> dict[str, int]:
+def needs(spec: RunSpec, toy: bool = False) -> dict[str, int]:
     """Bytes by purpose with their "total", of a run with a language model; empty for any other."""
     from groundlab.papers.glam import memory as of_scores
     from groundlab.papers.reasoning import memory as of_replies
@@ -195,16 +194,16 @@ def needs(spec: RunSpec, toy: bool = False, context: int = CONTEXT) -> dict[str,
     given, name = spec.settings, spec.settings.get("model")
     if name is None or (name not in architectures() and resolve_model(name) == name):
         return {}
-    key = (toy, context, *(str(given.get(each)) for each in _MEMORY))
+    key = (toy, *(str(given.get(each)) for each in _MEMORY))
     if key not in _known:
         config = configuration(name, toy) if name in architectures() else of_replies.configuration(name)
         settings: Any = registry.settings_of(spec.method, spec.world, given)
         if "lr" not in given:
             _known[key] = _read_only(config, settings)
         elif "max_new_tokens" in given:
-            _known[key] = of_replies.estimate(config, settings, context)
+            _known[key] = of_replies.estimate(config, settings, CONTEXT)
         else:
-            _known[key] = of_scores.estimate(config, settings, context)
+            _known[key] = of_scores.estimate(config, settings, CONTEXT)
     return _known[key]
 
 
