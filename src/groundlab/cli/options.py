@@ -41,9 +41,7 @@ Portable = Annotated[
 ]
 Track = Annotated[str | None, typer.Option("--track", help="Also mirror what runs write: wandb.")]
 
-# What the mediator's methods are asked for most; each is a setting too.
-Plans = Annotated[str | None, typer.Option("--plans", help="As --set plans=: head or first-commit (mediator).")]
-Epsilon = Annotated[float | None, typer.Option("--epsilon", help="As --set epsilon=: the planner's error rate.")]
+# What the mediator's methods are asked for most; it is a setting too.
 Planner = Annotated[
     str | None, typer.Option("--planner", help="As --set planner=: scripted, recorded, openai or local.")
 ]
@@ -75,8 +73,6 @@ def takes_method_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 def method_settings(
     set_: Set = [],  # noqa: B006
-    plans: Plans = None,
-    epsilon: Epsilon = None,
     planner: Planner = None,
     model: Model = None,
     ledger: LedgerFile = None,
@@ -86,8 +82,7 @@ def method_settings(
 ) -> dict[str, Any]:
     """Settings by --set and by options of their own; where a language model is goes to the environment."""
     connect(base_url, prices, budget)
-    named = {"plans": plans, "epsilon": epsilon, "planner": planner, "ledger": ledger, "chat.model": model}
-    return parse_settings(set_, **named)
+    return parse_settings(set_, **{"planner": planner, "ledger": ledger, "chat.model": model})
 
 
 def parse_settings(pairs: list[str], **named: Any) -> dict[str, Any]:
