@@ -20,7 +20,7 @@ from rich.console import Console
 
 from groundlab.core import extras, manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
-from groundlab.lab import comparison, machine
+from groundlab.lab import comparison, machine, versions
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
 from groundlab.lab.plan import (
@@ -36,16 +36,6 @@ from groundlab.lab.plan import (
 )
 from groundlab.lab.run_folder import RESULTS_VARIABLE
 from groundlab.lab.stops import is_over
-from groundlab.lab.versions import (
-    begin_version,
-    collect,
-    describe_version,
-    find_version,
-    finish_version,
-    notebooks_of,
-    review_notebook,
-    take_finished,
-)
 
 if TYPE_CHECKING:
     from groundlab.lab.slurm.settings import SlurmSettings
@@ -153,11 +143,11 @@ def reproduce(
     storage.check_writable(home) if dry_run else storage.make_folder(home)
     the_plan = request.make_plan(home)
     if continue_from is not None and not dry_run:
-        taken = take_finished(the_plan, continue_from)
+        taken = versions.take_finished(the_plan, continue_from)
         _console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
         the_plan = request.make_plan(home)
     _console.print(the_plan.detailed if verbose else the_plan)
-    ready = find_version(the_plan)
+    ready = versions.find_version(the_plan)
     if dry_run:
         if cluster and not ready:
             from groundlab.lab.slurm.executor import preview
@@ -237,7 +227,7 @@ def reproduce_claims(
         return outcome.exit_code
     name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        verdicts = judge(collect(the_plan, folder), claims=claims)
+        verdicts = judge(versions.collect(the_plan, folder), claims=claims)
     there = {
         each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
     }
@@ -331,7 +321,7 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
             _print_outcome(paper, outcome)
             if outcome.unfinished and not outcome.finished:
                 return  # a paper of which nothing is there has no pages
-            folder = folder or begin_version(the_plan)
+            folder = folder or versions.begin_version(the_plan)
             print(f"pages of {paper}: {folder / paper / 'executed'}", flush=True)
             pages.begin(_pages(part, folder, request.seeds), partial(_collect, part, folder, outcome.failed, command))
 
@@ -346,7 +336,7 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
             _console.print("nothing was finished in this time: the same command continues here")
             return UNFINISHED_EXIT_CODE
         pages.finish()
-        describe_version(the_plan, folder, outcome.failed, command)
+        versions.describe_version(the_plan, folder, outcome.failed, command)
         if compared := comparison.beside_published(folder, the_plan.papers, the_plan.scale):
             storage.write_json(folder / comparison.FILE, compared.as_json())
         if review := _review_page(folder):
@@ -357,7 +347,7 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
             report.review(folder)
         verdicts = _judged(folder, the_plan.papers)
         pages.finish()
-    version = finish_version(the_plan, folder, outcome.failed, command)
+    version = versions.finish_version(the_plan, folder, outcome.failed, command)
     verdict = _verdict("results", version, verdicts, compared)
     if outcome.unfinished:
         line = f"{len(outcome.unfinished)} runs are missing: the same command with --continue {version.name}"
@@ -368,8 +358,8 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
 
 def _collect(part: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
     """Put the runs of a paper into a version; by the process that makes its pages, because earlier ones read it."""
-    collect(part, folder)
-    describe_version(part, folder, failed, command)
+    versions.collect(part, folder)
+    versions.describe_version(part, folder, failed, command)
 
 
 def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
@@ -378,7 +368,7 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
     `source`, where a page knows it, is "fresh" here: by itself it shows what is published.
     """
     given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    pages = [(file, folder / paper / "executed" / file.name) for paper, file in notebooks_of(plan)]
+    pages = [(file, folder / paper / "executed" / file.name) for paper, file in versions.notebooks_of(plan)]
     return [
         Page(file, given | ({"source": "fresh"} if "source" in parameters_of(file) else {}), output)
         for file, output in pages
@@ -387,7 +377,7 @@ def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
 
 def _review_page(folder: Path) -> list[Page]:
     """The same of the review, which comes last; none outside a clone."""
-    return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in review_notebook()]
+    return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in versions.review_notebook()]
 
 
 def _judged(version: Path, papers: Sequence[str]) -> "Verdicts":
