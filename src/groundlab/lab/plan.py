@@ -142,10 +142,9 @@ class Plan:
         return Group(_table(self), *self.notes)
 
     def __str__(self) -> str:
-        console = Console(file=io.StringIO(), width=110, markup=False)
-        with console.capture() as capture:
-            console.print(self.detailed)
-        return capture.get()
+        text = io.StringIO()
+        Console(file=text, width=110, markup=False).print(self.detailed)
+        return text.getvalue()
 
     def _repr_html_(self) -> str:
         import pandas as pd  # only notebooks ask for HTML
@@ -402,14 +401,11 @@ def _summary(the_plan: Plan) -> Table:
     table.add_column(method[0], footer=cores[1], no_wrap=True)
     for heading, total in numbers:
         table.add_column(heading, footer=total, no_wrap=True, justify="right")
-    for paper, runs in groupby(the_plan.runs, key=lambda run: run.paper):
-        by_method: dict[str, list[PlannedRun]] = {}
-        for run in runs:
-            by_method.setdefault(run.spec.method, []).append(run)
-        for name, group in by_method.items():
-            table.add_row("", name, *_row(group)[2:])
-        every = [run for group in by_method.values() for run in group]
-        table.add_row(paper, "", *_row(every)[2:], end_section=True, style="bold")
+    for paper, group in groupby(the_plan.runs, key=lambda run: run.paper):
+        runs = list(group)
+        for name in dict.fromkeys(run.spec.method for run in runs):
+            table.add_row("", name, *_row([run for run in runs if run.spec.method == name])[2:])
+        table.add_row(paper, "", *_row(runs)[2:], end_section=True, style="bold")
     return table
 
 
