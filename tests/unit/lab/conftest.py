@@ -92,10 +92,13 @@ def records():
 
 
 @pytest.fixture
-def in_a_child() -> Callable[[Callable[[], object]], int]:
-    """Calls something in a forked process; gives what `waitpid` says: 0, or the signal that killed it."""
+def in_children() -> Callable[..., list[int]]:
+    """Calls something in as many forked processes at once; gives what `waitpid` says: 0, or the signal that killed."""
 
-    def call(act: Callable[[], object]) -> int:
+    def call(act: Callable[[], object], count: int = 1) -> list[int]:
+        return [os.waitpid(pid, 0)[1] for pid in [fork(act) for _ in range(count)]]
+
+    def fork(act: Callable[[], object]) -> int:
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -104,6 +107,6 @@ def in_a_child() -> Callable[[Callable[[], object]], int]:
                 code = 0
             finally:
                 os._exit(code)
-        return os.waitpid(pid, 0)[1]
+        return pid
 
     return call

@@ -116,33 +116,22 @@ def _killed_at(text: str, after: bool):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("text", ['"status": "unfinished"', '"metrics_sha256"', '"rows"', '"records"'])
 def test_a_run_killed_while_it_is_sealed_continues_to_equal_bytes(
-    text, after, laboratory, finished, records, in_a_child, tmp_path, monkeypatch
+    text, after, laboratory, finished, records, in_children, tmp_path, monkeypatch
 ):
     """Killed around the rename of a manifest, of a checkpoint's index, of the evaluation, and of the seals."""
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", _killed_at(text, after))
-        assert in_a_child(lambda: laboratory.run(folder)) == signal.SIGKILL
+        assert in_children(lambda: laboratory.run(folder)) == [signal.SIGKILL]
     sealed = text == '"records"' and after
     assert (run_folder.status_of(folder) == "finished") == sealed
     laboratory.run(folder)
     assert records(folder) == records(finished) and run_folder.status_of(folder) == "finished"
 
 
-def test_two_processes_on_one_folder_give_one_run(laboratory, finished, records, tmp_path):
+def test_two_processes_on_one_folder_give_one_run(laboratory, finished, records, in_children, tmp_path):
     folder, slow = tmp_path / "run", dict.fromkeys(range(1, STEPS + 1), lambda: time.sleep(0.05))
-    children = []
-    for _ in range(2):
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                laboratory.run(folder, slow)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(pid)
-    assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0]
+    assert in_children(lambda: laboratory.run(folder, slow), count=2) == [0, 0]
     assert records(folder) == records(finished)
     history = run_folder.read_manifest(folder)["history"]  # type: ignore[index]
     assert [session["status"] for session in history] == ["finished"], "the second found it done"

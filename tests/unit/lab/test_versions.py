@@ -343,12 +343,12 @@ def _killed_at(number: int):
 
 # 3 runs of 4 files, the manifest three times, the folder: 16 renames
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 8, 12, 13, 14, 15, 16])
-def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(number, plan, in_a_child, monkeypatch):
+def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(number, plan, in_children, monkeypatch):
     with monkeypatch.context() as patch:
         rename = _killed_at(number)
         patch.setattr(Path, "replace", lambda source, target: rename("file", source, target))
         patch.setattr(os, "rename", lambda source, target: rename("folder", source, target))
-        assert in_a_child(lambda: assemble(plan)) == signal.SIGKILL
+        assert in_children(lambda: assemble(plan)) == [signal.SIGKILL]
     assert versions.find_version(plan) is None, "half a version is none"
     version = assemble(plan)
     stored = {
