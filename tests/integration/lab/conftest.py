@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -106,6 +108,17 @@ class Laboratory:
                 code = problem.exit_code
                 print(problem, file=error)
         return code, out.getvalue(), error.getvalue()
+
+    @staticmethod
+    def once(condition: Callable[[], object], act: Callable[[], object]) -> None:
+        """Do `act` in the background as soon as `condition` holds."""
+
+        def watch():
+            while not condition():
+                time.sleep(0.01)
+            act()
+
+        threading.Thread(target=watch, daemon=True).start()
 
     def versions(self, scale: str = "smoke") -> list[Path]:
         home = self.results / ".scratch" if scale == "smoke" else self.results

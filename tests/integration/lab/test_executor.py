@@ -6,7 +6,6 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -32,17 +31,6 @@ def long_plan(laboratory, training_entry):
 
 def _children() -> list[int]:
     return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
-def _once(condition, act):
-    """Do `act` in the background as soon as `condition` holds."""
-
-    def watch():
-        while not condition():
-            time.sleep(0.01)
-        act()
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 CHANGING_BLOCKS = """
@@ -123,9 +111,9 @@ def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkey
         assert len(compiled) == calls
 
 
-def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_continues_it(long_plan):
+def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_continues_it(long_plan, laboratory):
     first = long_plan.folder_of(long_plan.runs[0])
-    _once(lambda: (first / "timing.jsonl").is_file(), lambda: os.kill(_children()[0], signal.SIGKILL))
+    laboratory.once(lambda: (first / "timing.jsonl").is_file(), lambda: os.kill(_children()[0], signal.SIGKILL))
     outcome = lab.run(long_plan, workers=1)
     assert [error.partition(" failed: ")[2] for error in outcome.failed.values()] == ["worker died (signal 9)"]
     assert outcome.finished == 1
@@ -153,7 +141,7 @@ def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
     def interrupt() -> None:
         os.kill(os.getpid() if number == signal.SIGTERM else _children()[0], number)
 
-    _once(lambda: _steps(plan.folder_of(plan.runs[0])) >= step, interrupt)
+    laboratory.once(lambda: _steps(plan.folder_of(plan.runs[0])) >= step, interrupt)
     assert lab.run(plan, workers=1).exit_code == (75 if number == signal.SIGTERM else 1)
 
 

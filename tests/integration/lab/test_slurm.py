@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -123,17 +122,6 @@ def _job(plan) -> str:
     job = queue.job_of(plan.folder_of(plan.runs[0]))
     assert job
     return job
-
-
-def _once(condition, act):
-    """Do `act` in the background as soon as `condition` holds."""
-
-    def watch():
-        while not condition():
-            time.sleep(0.02)
-        act()
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _slurm(*command: str) -> str:
@@ -261,7 +249,7 @@ def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controlle
     laboratory.write_config([rule_entry])
     plan, traces = lab.plan("mediator", scale="smoke"), slurm()
     run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
-    _once((folder / "slurm.log").is_symlink, lambda: lab.execute_run(run.spec, folder, stop=lambda: False))
+    laboratory.once((folder / "slurm.log").is_symlink, lambda: lab.execute_run(run.spec, folder, stop=lambda: False))
     assert executor.run(plan, SlurmSettings()).exit_code == 0
     assert len((traces / "squeue.calls").read_text().splitlines()) == 1
 
@@ -441,7 +429,7 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
         else:
             _slurm("scancel", "--signal=USR2", job)
 
-    _once(lambda: _steps(long_plan) >= 4, interrupt)
+    laboratory.once(lambda: _steps(long_plan) >= 4, interrupt)
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     folder = long_plan.folder_of(long_plan.runs[0])
     manifest = run_folder.read_manifest(folder)
@@ -451,7 +439,7 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
 
 @on_slurm
 def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_plan, laboratory):
-    _once(lambda: _steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
+    laboratory.once(lambda: _steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
     first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert (first.failed, first.exit_code) == ({}, 75)
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
@@ -460,7 +448,7 @@ def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_
 
 @on_slurm
 def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
-    _once(lambda: _steps(long_plan) >= 4, lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL))
+    laboratory.once(lambda: _steps(long_plan) >= 4, lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL))
     first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert first.exit_code == 1
     assert re.search(r"job \d+ ended as FAILED", next(iter(first.failed.values())))
