@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import threading
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -153,14 +154,9 @@ def at_a_terminal(monkeypatch, typed: bytes, *arguments: str) -> str:
     shown: list[bytes] = []
 
     def watch():
-        while True:
-            try:
-                data = os.read(master, 65536)
-            except OSError:
-                return
-            if not data:
-                return
-            shown.append(data)
+        with suppress(OSError):  # the terminal is gone
+            while data := os.read(master, 65536):
+                shown.append(data)
 
     reader = threading.Thread(target=watch, daemon=True)
     reader.start()
@@ -185,19 +181,10 @@ def test_a_terminal_has_arrow_keys_and_colours(monkeypatch):
     assert "\x1b[2J" in shown or "\x1b[H" in shown, "a screen is drawn over the one before"
 
 
-def test_keys_of_a_pipe_end():
-    class Pipe(StringIO):
-        def isatty(self) -> bool:
-            return False
-
-    import sys
-
-    before, sys.stdin = sys.stdin, Pipe(" w\x1b[A\x1bx")
-    try:
-        with Keys() as keys:
-            assert [keys.read() for _ in range(4)] == ["w", "up", "\x1b", ""]
-    finally:
-        sys.stdin = before
+def test_keys_of_a_pipe_end(monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO(" w\x1b[A\x1bx"))
+    with Keys() as keys:
+        assert [keys.read() for _ in range(4)] == ["w", "up", "\x1b", ""]
 
 
 def test_a_method_with_a_loop_of_its_own_says_that_it_is_not_recorded(tmp_path: Path):

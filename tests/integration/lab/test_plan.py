@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
@@ -50,9 +49,7 @@ def test_runs_that_stand_alone_are_planned_only_by_name_and_are_then_a_version_b
 
 def test_an_experiment_of_one_paper_leaves_the_others_out(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "experiments": ["E1"]}])
-    other = {"paper": "worlds", "scale": "smoke", "notebooks": ["02_mediator.ipynb"], "runs": []}
-    (laboratory.root / "configs" / "worlds").mkdir()
-    (laboratory.root / "configs" / "worlds" / "smoke.yaml").write_text(yaml.safe_dump(other))
+    laboratory.write_config([], paper="worlds")
     assert lab.plan(scale="smoke").papers == ["mediator", "worlds"]
     assert lab.plan(scale="smoke", experiments=["E1"]).papers == ["mediator"]
 

@@ -1,7 +1,6 @@
 """The whole command, in processes: from configs to a version with executed pages, and all the ways it can end."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -203,13 +202,8 @@ def test_a_read_only_and_a_full_disk_are_one_clear_line_each_and_earlier_results
     assert small_disk("remount,ro")
     assert "read-only file system; choose another with --results" in refused()
     assert small_disk("remount,rw")
-    (laboratory.results / "filler").write_bytes(bytes(_free_bytes(laboratory.results) - 8192))
+    (laboratory.results / "filler").write_bytes(bytes(shutil.disk_usage(laboratory.results).free - 8192))
     assert "the disk is full; free some space" in refused()
-
-
-def _free_bytes(folder) -> int:
-    facts = os.statvfs(folder)
-    return facts.f_bavail * facts.f_frsize
 
 
 @pytest.fixture

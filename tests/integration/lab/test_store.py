@@ -79,13 +79,3 @@ def test_a_dirty_tree_marks_the_name_and_cannot_be_published(finished_plan, labo
     assert version.name.endswith("-dirty")
     with pytest.raises(GroundlabError, match="uncommitted code"):
         lab.publish(version.name, laboratory.results)
-
-
-def test_an_experiment_that_stands_alone_is_a_version_but_never_the_reference(laboratory, rule_entry):
-    laboratory.write_config([{**rule_entry, "experiments": ["row"], "alone": True}], scale="quick")
-    laboratory.commit()
-    version = _make_version(lab.plan("mediator", scale="quick", results=laboratory.results, experiments=["row"]))
-    assert version.parent == laboratory.results
-    assert json.loads((version / "manifest.json").read_text())["alone"] == ["row"]
-    with pytest.raises(GroundlabError, match="holds the experiment row alone"):
-        lab.publish(version.name, laboratory.results)
