@@ -1,7 +1,6 @@
 """Provenance for archives: `ro-crate-metadata.json` in a published version, a Process Run Crate made from its manifest.
 
     write(folder)                # when a version is published or judged again
-    check(folder)                # as a test does: what it says is what the manifest says and what is there
     of_archive(Path("."), commit, date)      # what stands at the top of the tarball of `nox -s archive`
 
 It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
@@ -18,7 +17,6 @@ from typing import Any
 
 from groundlab import __version__
 from groundlab.core import manifests, storage
-from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.storage import digest_bytes
 
@@ -39,12 +37,6 @@ def write(version: Path) -> Path:
     text = json.dumps(content(version), ensure_ascii=False, separators=(",", ":"))  # machines read it: no white space
     storage.write_atomic(version / CRATE, text + "\n")
     return version / CRATE
-
-
-def check(version: Path) -> None:
-    """Raises GroundlabError where a version's crate is not the one that its manifest and its files make."""
-    if not (version / CRATE).is_file() or storage.read_json(version / CRATE) != content(version):
-        raise GroundlabError(f"{version / CRATE} is not what this version holds; publish it again, or git checkout it")
 
 
 def content(version: Path) -> Entity:
