@@ -45,6 +45,7 @@ from groundlab.papers import registry
 # Larger blocks go back to the system: kept, blocks of changing size leave holes (Crafter's rollouts grew to 12 GB).
 _MALLOC = {"hugetlb": 1, "trim_threshold": 2**30, "mmap_threshold": 2**25}
 KEPT_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MALLOC.items())}
+_loaded_code = cache(code_digest)  # a process goes on with the code that it has loaded
 _REPORT_SECONDS = 0.2  # progress messages to the parent, at most this often
 
 
@@ -115,11 +116,6 @@ def _own_hash(spec: RunSpec, expected: str | None) -> str:
     if expected not in (None, run_hash):
         raise GroundlabError(f"the code or inputs of {spec.label} changed after planning; run the same command again")
     return run_hash
-
-
-@cache
-def _loaded_code(method: str, world: str) -> str:
-    return code_digest(method, world)
 
 
 def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
