@@ -16,23 +16,6 @@ from groundlab.core.errors import GroundlabError
 _QUESTIONS = "babybench"  # protocols that ask instead of play: on a world of one's own, and recorded
 
 
-def check_choice(world: str | None, protocol: str | None, show: bool, record: bool) -> str:
-    """The world of an evaluation, empty for a protocol. Raises GroundlabError unless there is one of the two.
-
-    show, record: somebody wants to see the dialogue or keep it, which not every protocol offers.
-    """
-    asks = protocol is not None and protocol.startswith(_QUESTIONS)
-    if world is None and protocol is None:
-        raise GroundlabError("no world is named; give --world NAME (groundlab worlds lists all), or --protocol balrog")
-    if world is not None and protocol is not None and not asks:
-        raise GroundlabError(f"--protocol {protocol} has worlds of its own; leave out --world")
-    if asks and show:
-        raise GroundlabError(f"--protocol {protocol} shows no dialogue; give --record FOLDER, which keeps it")
-    if protocol is not None and not asks and (show or record):
-        raise GroundlabError(f"--protocol {protocol} shows no dialogue; leave out --show and --record")
-    return world or ""
-
-
 def play_protocol(
     protocol: str,
     method: str,
@@ -41,16 +24,24 @@ def play_protocol(
     checkpoint: Path | None,
     seed: int | None,
     json_file: Path | None,
-    world: str | None = None,
-    record: Path | None = None,
+    world: str | None,
+    record: Path | None,
+    show: bool,
 ) -> None:
     """Play a protocol and print success by kind, one line a policy and kind; `json_file` gets all of it.
 
-    world, record: of protocols that ask questions.
+    world, record: of protocols that ask questions; show: refused, because none shows a dialogue.
     """
     from groundlab.core.run import load_checkpoint
     from groundlab.papers import protocols, registry
 
+    asks = protocol.startswith(_QUESTIONS)
+    if world is not None and not asks:
+        raise GroundlabError(f"--protocol {protocol} has worlds of its own; leave out --world")
+    if asks and show:
+        raise GroundlabError(f"--protocol {protocol} shows no dialogue; give --record FOLDER, which keeps it")
+    if not asks and (show or record):
+        raise GroundlabError(f"--protocol {protocol} shows no dialogue; leave out --show and --record")
     protocols.check(protocol, method)
     if json_file:
         storage.check_file(json_file)

@@ -30,7 +30,7 @@ from groundlab.cli.options import (
     takes_method_settings,
 )
 from groundlab.cli.printing import console, print_text
-from groundlab.cli.protocol import check_choice, play_protocol
+from groundlab.cli.protocol import play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
@@ -173,10 +173,10 @@ def evaluate(
     from groundlab.lab.machine import check_devices
     from groundlab.papers import registry
 
-    named = check_choice(world, protocol, show, record is not None)
     if protocol is not None:
-        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file, world, record)
-    world = named
+        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file, world, record, show)
+    if world is None:
+        raise GroundlabError("no world is named; give --world NAME (groundlab worlds lists all), or --protocol balrog")
     registry.check_world(method, world)
     for target in [each for each in (json_file, record and record / "0.gif") if each]:
         storage.check_file(target)
