@@ -273,8 +273,8 @@ def _chosen(
 ) -> list[tuple[Experiment, Entry]]:
     """The entries of these methods and experiments, each with its file; alone: also of those that stand alone."""
     pairs = [(file, entry) for file in files for entry in file.runs]
-    _check_known("method", methods, {entry.method for _, entry in pairs})
-    _check_known("experiment", experiments, {name for _, entry in pairs for name in entry.experiments})
+    check_known("method", methods, {entry.method for _, entry in pairs})
+    check_known("experiment", experiments, {name for _, entry in pairs for name in entry.experiments})
     return [
         (file, entry)
         for file, entry in pairs
@@ -298,7 +298,8 @@ def _check_arms(planned: list[PlannedRun]) -> None:
             )
 
 
-def _check_known(kind: str, asked: list[str], known: set[str]) -> None:
+def check_known(kind: str, asked: Sequence[str], known: set[str]) -> None:
+    """Raises GroundlabError for the first name that a plan does not know, naming the nearest."""
     for name in asked:
         if name not in known:
             raise unknown_name(f"{kind} of this plan", name, sorted(known))

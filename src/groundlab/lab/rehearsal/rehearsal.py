@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor, machine, run_folder
 from groundlab.lab.config import Estimate
-from groundlab.lab.plan import Plan
+from groundlab.lab.plan import Plan, check_known
 from groundlab.lab.rehearsal import costs, rows, stand_ins
 from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.rehearsal.rows import Row, Size
@@ -35,10 +35,7 @@ _KILLED_IN = 2
 def chosen(plan: Plan, arms: Sequence[str]) -> list[Row]:
     """The distinct rows of a plan, or those of some arms. Raises GroundlabError for an unknown arm."""
     found = rows.distinct(plan)
-    known = {row.run.arm for row in found}
-    for arm in arms:
-        if arm not in known:
-            raise unknown_name("arm of this plan", arm, sorted(known))
+    check_known("arm", arms, {row.run.arm for row in found})
     return [row for row in found if not arms or row.run.arm in arms]
 
 
