@@ -56,14 +56,10 @@ def _reading(settings: dict[str, Any]) -> float:
 @cache
 def _sizes(name: str) -> tuple[int, int, int, int, int]:
     """Weights of (encoder with what it gives the decoder, decoder, vocabulary), width, layers that read the prompt."""
-    import torch
     from torch import nn
 
-    from groundlab.language.models import KINDS
-
     config = rows.configuration(name)
-    with torch.device("meta"):
-        model = KINDS["seq2seq" if config.is_encoder_decoder else "causal"].from_config(config)
+    model = rows.without_weights(config)
     layers = {key: layer.weight.numel() for key, layer in model.named_modules() if isinstance(layer, nn.Linear)}
     vocabulary = layers.pop("lm_head")
     reads = {

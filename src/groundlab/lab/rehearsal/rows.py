@@ -211,13 +211,19 @@ def _read_only(config: Any, settings: Any) -> dict[str, int]:
     """A model that is not tuned."""
     import torch
 
+    size = torch.finfo(getattr(torch, settings.dtype)).bits // 8
+    weights = sum(parameter.numel() for parameter in without_weights(config).parameters()) * size
+    return {"weights": weights, "total": weights}
+
+
+def without_weights(config: Any) -> Any:
+    """A language model of that configuration on torch's device `meta`: its layers and their shapes alone."""
+    import torch
+
     from groundlab.language.models import KINDS
 
     with torch.device("meta"):
-        model = KINDS["seq2seq" if config.is_encoder_decoder else "causal"].from_config(config)
-    size = torch.finfo(getattr(torch, settings.dtype)).bits // 8
-    weights = sum(parameter.numel() for parameter in model.parameters()) * size
-    return {"weights": weights, "total": weights}
+        return KINDS["seq2seq" if config.is_encoder_decoder else "causal"].from_config(config)
 
 
 def room(settings: dict[str, Any]) -> tuple[int | None, str]:
