@@ -33,7 +33,7 @@ from groundlab.cli.printing import console, print_text
 from groundlab.cli.protocol import play_protocol
 from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.numerics import ask_for_portable
 
 if TYPE_CHECKING:
@@ -354,7 +354,6 @@ def verify(
     portable: Portable = False,
 ) -> None:
     """Run a sample of stored runs again and compare them byte for byte; exit code 1 if one differs or fails."""
-    from groundlab.core.errors import UNFINISHED_EXIT_CODE
     from groundlab.lab import verify as verification
     from groundlab.lab.plan import results_folder
     from groundlab.lab.versions import find_by_name
