@@ -62,7 +62,7 @@ def groundlab(tmp_path_factory) -> Callable[..., str]:
 
 
 def _success(told: str) -> float:
-    return float(re.search(r"success (\d\.\d+)", told)[1])
+    return float(re.search(r"success (\d+(?:\.\d)?) %", told)[1])
 
 
 def test_the_package_is_listed_like_our_own(groundlab):

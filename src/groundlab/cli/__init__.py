@@ -4,7 +4,7 @@
     groundlab evaluate always --world SimpleDoorKey --layouts 0-99 --json always.json
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
-again". The commands are in runs.py, model.py, methods.py, play.py and export.py. They share options.py and printing.py.
+again". The commands are in runs.py, claims.py, model.py, methods.py, play.py and export.py. They share options.py and printing.py.
 What a command needs is imported when it runs, so that `--help` and the lists come at once, and so that `worlds`, `play`
 and `export` work where only the worlds are installed; the other commands then say what to install.
 """
@@ -22,7 +22,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
-from groundlab.cli import export, methods, model, play, rehearse, runs
+from groundlab.cli import claims, export, methods, model, play, rehearse, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line, way_out
 from groundlab.core.extras import has_laboratory
@@ -63,7 +63,7 @@ for command in (
         runs.bench,
         runs.fingerprint,
     ),
-    *(methods.methods, model.pretrain, model.label, model.ledger, rehearse.rehearse),
+    *(methods.methods, claims.claims, model.pretrain, model.label, model.ledger, rehearse.rehearse),
 ):
     app.command()(with_laboratory(command))
 for command in (runs.reproduce, play.worlds, play.play):  # each asks for what its options need

@@ -141,7 +141,7 @@ def run(
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
     for result in storage.read_json(out / "evaluation.json"):
-        _print_means(f"{spec.label}, {result['policy']}", result["mean"])
+        _print_means(spec.label, result)
 
 
 @takes_method_settings
@@ -190,7 +190,7 @@ def evaluate(
     for row in results[0]["rows"]:
         _print_conversation(row)
     for result in results:
-        _print_means(f"{method} on {world}, {result['policy']}", result["mean"])
+        _print_means(f"{method} on {world}", result)
     if json_file:
         storage.write_json(json_file, {"method": method, "world": world, **results[0], "others": results[1:]})
         print_text(f"wrote {json_file}")
@@ -207,8 +207,11 @@ def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | N
     episodes = recording.by_policy(kept, results, request.method)
     if show:
         print_text("\n".join(recording.transcript(episodes)))
-    for gif in recording.write(record, episodes) if record else []:
+    gifs = recording.write(record, episodes) if record else []
+    for gif in gifs:
         print_text(f"recorded {gif}")
+    if gifs:
+        print_text(f"step through one: groundlab play --replay {gifs[0].with_suffix('.json')}")
     if record:
         file = checkpoint / "manifest.json" if checkpoint else None
         run = storage.read_json(file) if file and file.is_file() else {}
@@ -263,9 +266,18 @@ def _load_agent(method: str, world: str, folder: Path | None) -> "Checkpoint | N
     return trained
 
 
-def _print_means(title: str, mean: dict[str, float]) -> None:
-    figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in mean.items())
-    print_text(f"{title}: {figures}")
+def _print_means(title: str, result: dict[str, Any]) -> None:
+    """A policy's means, its success in percent with the 95 % interval over the episodes."""
+    from groundlab.report.statistics import success_of
+    from groundlab.report.tables import written
+
+    means = {name.replace("_", " "): f"{value:.2f}" for name, value in result["mean"].items()}
+    success = success_of(result["rows"]) if "success" in means else None
+    if success is not None:
+        means["success"] = written(success if success.known else success.value, "success")
+    episodes = "1 episode" if len(result["rows"]) == 1 else f"{len(result['rows'])} episodes"
+    figures = ", ".join(f"{name} {value}" for name, value in means.items())
+    print_text(f"{title}, {result['policy']}: {figures} ({episodes})")
 
 
 def figures(

@@ -73,8 +73,8 @@ class Experiment(Strict):
 
     paper: str
     scale: Scale
-    notebooks: list[Annotated[str, Field(pattern=r"^[\w-]+\.ipynb$")]] = Field(min_length=1)
-    """Files in `notebooks/`, executed in this order."""
+    notebooks: list[Annotated[str, Field(pattern=r"^[\w-]+\.ipynb$")]] = Field([])
+    """Files in `notebooks/`, executed in this order; with none the review page is all that is made."""
     shared: dict[str, dict[str, Any]] = Field({})
     """Settings that entries take over by YAML anchors; what a plan prints once for all of them."""
     runs: list[Entry]

@@ -187,7 +187,7 @@ def parameters_of(notebook: Path) -> tuple[str, ...]:
         return tuple(papermill.inspect_notebook(str(notebook)))
     except Exception as error:  # json, nbformat, jsonschema and papermill each raise their own
         raise GroundlabError(
-            f"notebook {notebook} cannot be read ({first_line(error)[:200]}); restore it (git checkout notebooks)"
+            f"notebook {notebook} cannot be read ({first_line(error)[:200]}); mend it, or restore ours: git checkout notebooks"
         ) from None
 
 

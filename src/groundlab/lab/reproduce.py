@@ -195,11 +195,12 @@ def reproduce_claims(
     from groundlab.report import verdict_changes  # loads pandas
     from groundlab.report.claims import load_claims
     from groundlab.report.judging import judge
+    from groundlab.report.verdicts import FEW_SEEDS
 
     known = {claim.id: claim for claim in load_claims()}
     for name in ids:
         if name not in known:
-            raise unknown_name("claim", name, known, "configs/<paper>/claims.yaml lists all")
+            raise unknown_name("claim", name, known, "groundlab claims lists all")
     claims = [known[name] for name in dict.fromkeys(ids)]
     for claim in claims:
         if claim.not_run is not None or scale not in claim.scales:
@@ -232,8 +233,13 @@ def reproduce_claims(
         each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
     }
     for each in verdicts:
-        for line in verdict_changes.story(each, there.get(each.claim.id)):
+        lines = verdict_changes.story(each, there.get(each.claim.id))
+        if each.verdict in FEW_SEEDS and scale != "full" and "full" in each.claim.scales:
+            again = f"groundlab reproduce --claim {each.claim.id} --scale full"
+            lines.append(f"  for a verdict: {again} (--dry-run tells the time)")
+        for line in lines:
             _console.print(line, soft_wrap=True)
+    _console.print(f"records: {the_plan.results}/.runs; single claims make no page", soft_wrap=True)
     return 1 if outcome.failed or verdicts.exact_failed else 0
 
 
@@ -394,7 +400,8 @@ def _print_outcome(papers: str, outcome: Outcome) -> None:
     By `print`, because a live view has standard output and not the console.
     """
     failed, left = len(outcome.failed), len(outcome.unfinished)
-    print(f"{papers}: {outcome.finished} runs finished, {failed} failed, {left} left to do", flush=True)
+    finished = "1 run" if outcome.finished == 1 else f"{outcome.finished} runs"
+    print(f"{papers}: {finished} finished, {failed} failed, {left} left to do", flush=True)
     for line, count in Counter(outcome.failed.values()).items():
         print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", flush=True)
 

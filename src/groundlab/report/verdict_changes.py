@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import manifests, storage
-from groundlab.report.verdicts import NOT_RUN, Verdict, readable_row
+from groundlab.report.verdicts import MISSED, NOT_RUN, Verdict, readable_row
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,14 @@ def verdict_lines(fresh: Sequence[dict[str, Any]], there: Sequence[dict[str, Any
 def story(verdict: Verdict, published: dict[str, Any] | None) -> list[str]:
     """A claim with its verdict in lines: what it says, what was measured here, and what is published of it."""
     row = readable_row(verdict)
-    found = [
-        f"{verdict.claim.id}: {row['verdict']}",
-        f"  {row['claim']}: {verdict.claim.statement}",
-        f"  paper: {row['paper']}",
-        f"  here: {row['here']}, {row['seeds']} seeds",
-        f"  rule: {verdict.reason}",
-    ]
+    found = [f"{verdict.claim.id}: {row['verdict']}", f"  {row['claim']}: {verdict.claim.statement}"]
     there = f"{published['readable']['verdict']}, {published['readable']['here']}" if published else "nothing"
-    return [*found, f"  published at this scale: {there}"]
+    return [*found, *told(verdict.as_json()), f"  published at this scale: {there}"]
+
+
+def told(claim: dict[str, Any]) -> list[str]:
+    """What claims.json holds of a claim, in lines: the paper's numbers, ours, the rule, and of a miss why."""
+    row = claim["readable"]
+    seeds = f"{row['seeds']} seed{'s' * (row['seeds'] != '1')}"
+    lines = [f"  paper: {row['paper']}", f"  here: {row['here']}, {seeds}", f"  rule: {claim['reason']}"]
+    return lines + [f"  why: {claim['why']}"] * (claim["verdict"] == MISSED and bool(claim["why"]))

@@ -1,0 +1,64 @@
+"""`groundlab claims`: every claim with its published verdicts; of one, what it says and what was measured.
+
+groundlab claims mediator
+groundlab claims glam-fig2-npae
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from groundlab.cli.printing import listing, print_text, wide_console
+from groundlab.core.errors import unknown_name
+
+if TYPE_CHECKING:
+    from groundlab.report.claims import Claim
+
+
+def claims(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[PAPER|ID]", help="Only this paper's; or this one, and what was measured.")
+    ] = None,
+) -> None:
+    """List the claims with their published verdicts; of one, what it says and what was measured."""
+    from groundlab.lab.plan import results_folder
+    from groundlab.report.claims import load_claims
+    from groundlab.report.front_page import published
+
+    known = {claim.id: claim for claim in load_claims()}
+    papers = list(dict.fromkeys(claim.paper for claim in known.values()))
+    if name is not None and name not in (*papers, *known):
+        raise unknown_name("paper or claim", name, [*papers, *known], "groundlab claims lists all")
+    stored: dict[str, dict[str, Any]] = {each: {} for each in known}
+    for version in published(results_folder()):
+        for claim in version.claims:
+            stored.setdefault(claim["id"], {})[version.scale] = claim
+    if name in known:
+        return _describe(known[name], stored[name])
+    table = listing("claim", "published verdicts", "what it is about", whole=("claim",))
+    for claim in known.values():
+        if name in (None, claim.paper):
+            table.add_row(claim.id, "\n".join(_verdicts(stored[claim.id])) or "not run", claim.locus)
+    wide_console().print(table)
+    print_text("groundlab claims ID shows one; groundlab reproduce --claim ID makes its runs again and judges it")
+
+
+def _describe(claim: "Claim", stored: dict[str, Any]) -> None:
+    from groundlab.report.verdict_changes import told
+    from groundlab.report.verdicts import NOT_RUN
+
+    judged = {scale: each for scale, each in stored.items() if each["verdict"] != NOT_RUN}
+    lines = [f"{claim.id} ({claim.paper}), {claim.locus}:", f"  {claim.statement}", f"  rule from: {claim.source}"]
+    for scale, each in judged.items():
+        lines += [f"at scale {scale}: {each['readable']['verdict']}", *told(each)]
+    if not judged:
+        lines.append(f"not run: {claim.not_run or 'no published version holds what it needs'}")
+    if claim.not_run is None:
+        lines += [f"again: groundlab reproduce --claim {claim.id} --scale {scale}" for scale in judged or claim.scales]
+    print_text("\n".join(lines))
+
+
+def _verdicts(stored: dict[str, Any]) -> list[str]:
+    from groundlab.report.verdicts import NOT_RUN
+
+    return [f"{scale}: {each['verdict']}" for scale, each in stored.items() if each["verdict"] != NOT_RUN]
