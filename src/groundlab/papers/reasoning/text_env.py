@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,53 +69,6 @@ def extract_thought(reply: str, thinks: bool) -> str:
     return reply.rpartition(MARKER)[0].strip() if thinks else ""
 
 
-class ParsedReply(NamedTuple):
-    """An action for the environment, or a penalty instead of one."""
-
-    action: int | None
-    penalty: float = 0.0  # the step's reward, where the reply was invalid
-    error: str = ""  # what the model reads instead of an observation
-    ends: bool = False  # too many invalid replies in a row: the episode is over
-
-    @property
-    def valid(self) -> bool:
-        """Whether the environment takes a step."""
-        return self.action is not None
-
-
-class ReplyParser:
-    """Parses the replies of B environments, and counts the invalid ones in a row of each."""
-
-    def __init__(self, num_envs: int, thinks: bool, settings: ReplySettings):
-        self._thinks, self._settings = thinks, settings
-        self._error = error_text(thinks, settings.short_prompts)
-        self._streaks = [0] * num_envs
-
-    def reset(self, env: int) -> None:
-        """Environment `env` begins an episode."""
-        self._streaks[env] = 0
-
-    def parse(self, env: int, reply: str) -> ParsedReply:
-        """The reply of environment `env` as an action or a penalty."""
-        action = parse_action(reply, self._thinks, self._settings.parser)
-        if action is not None:
-            self._streaks[env] = 0
-            return ParsedReply(action)
-        self._streaks[env] += 1
-        ends = self._streaks[env] >= self._settings.invalid_limit
-        return ParsedReply(None, self._settings.invalid_penalty, self._error, ends)
-
-    def state(self) -> list[int]:
-        """Invalid replies in a row, one number an environment, for a checkpoint."""
-        return list(self._streaks)
-
-    def load_state(self, state: list[int]) -> None:
-        """Take over what `state` gave. Raises ValueError when the number of environments differs."""
-        if len(state) != len(self._streaks):
-            raise ValueError(f"the state is of {len(state)} environments, not of {len(self._streaks)}")
-        self._streaks = list(state)
-
-
 def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:
     """The first message of a conversation: the goal and the format of replies (docs/papers/reasoning-method.md#s2)."""
     return _prompt_text("", thinks, short).replace("{goal}", mission)
@@ -136,11 +90,9 @@ Row = dict[str, Any]
 """An episode that ended: success, return (of the environment, without penalties), steps, length, invalid."""
 HIDDEN = "Generated invalid action"
 """What stands for an invalid reply in the context: the original's words."""
-_COUNTED = ("valid", "invalid")  # replies of an open episode, which a checkpoint holds
 LONGEST_REPLY = 2_000  # characters of a reply that stay in the context
 _STATE = ("cells", "contents", "agents", "carried", "missions", "progress")
 """What makes two states of an environment the same: neither the time nor the position of its random stream."""
-_WORLD = "world."  # before the names of the environments' own arrays in a checkpoint
 
 
 class StepResult(NamedTuple):
@@ -151,14 +103,29 @@ class StepResult(NamedTuple):
     row: Row | None  # the episode, where it is over
 
 
+@dataclass
+class _Episode:
+    """An open episode: what the model reads of it, and its replies so far."""
+
+    mission: str
+    window: deque[Message]
+    """The last observations, and the replies between them."""
+    valid: int = 0
+    invalid: int = 0
+    streak: int = 0
+    """Invalid replies in a row."""
+
+
 class TextEnv:
     """See the module docstring; `state` and `load_state` carry open episodes through a checkpoint."""
 
     def __init__(self, envs: GridVectorEnv, thinks: bool, settings: ReplySettings):
-        self.num_envs, self._envs = envs.num_envs, envs
-        self._conversations = Conversations(envs.num_envs, thinks, settings)
-        self._parser = ReplyParser(envs.num_envs, thinks, settings)
-        self._counts = {name: np.zeros(envs.num_envs, np.int64) for name in _COUNTED}
+        self.num_envs, self._envs, self._thinks, self._settings = envs.num_envs, envs, thinks, settings
+        self._error = error_text(thinks, settings.short_prompts)
+        self._episodes = [self._episode("", []) for _ in range(envs.num_envs)]
+
+    def _episode(self, mission: str, window: list[Message], **counts: int) -> _Episode:
+        return _Episode(mission, deque(window, maxlen=2 * self._settings.context_window - 1), **counts)
 
     def reset(self, envs: Sequence[int], seeds: Sequence[int] | None = None) -> None:
         """These environments begin an episode: with reset seeds, or with their streams' next."""
@@ -171,37 +138,40 @@ class TextEnv:
         observations, _ = self._envs.reset(seed=env_seeds, options={"reset_mask": mask})
         descriptions = text.describe_batch(observations["image"][list(envs)])
         for env, sentences in zip(envs, descriptions, strict=True):
-            self._conversations.reset(env, observations["mission"][env], sentences)
-            self._parser.reset(env)
-            for counts in self._counts.values():
-                counts[env] = 0
+            first = {"role": "user", "content": "\n".join(sentences)}
+            self._episodes[env] = self._episode(observations["mission"][env], [first])
 
     def mission(self, env: int) -> str:
         """The mission of an environment's episode."""
-        return self._conversations.missions[env]
+        return self._episodes[env].mission
 
     def messages(self, env: int) -> list[Message]:
         """What the model reads in an environment before its next reply."""
-        return self._conversations.messages(env)
+        prompt = system_prompt(self.mission(env), self._thinks, self._settings.short_prompts)
+        return [{"role": "system", "content": prompt}, *self._episodes[env].window]
 
     def step(self, envs: Sequence[int], replies: Sequence[str]) -> list[StepResult]:
         """One reply in each of these environments."""
-        parsed = {env: self._parser.parse(env, reply) for env, reply in zip(envs, replies, strict=True)}
-        actions = {env: each.action for env, each in parsed.items() if each.action is not None}
+        parsed = [parse_action(reply, self._thinks, self._settings.parser) for reply in replies]
+        actions = {env: action for env, action in zip(envs, parsed, strict=True) if action is not None}
         images, rewards, ended = self._step_envs(actions)
         descriptions = text.describe_batch(images[list(actions)]) if actions else []
         sentences = dict(zip(actions, descriptions, strict=True))
         results = []
         for env, reply in zip(envs, replies, strict=True):
-            if parsed[env].valid:
-                self._counts["valid"][env] += 1
-                self._conversations.step(env, reply, sentences[env])
-                reward, over = float(rewards[env]), bool(ended[env])
+            episode, valid = self._episodes[env], env in actions
+            if valid:
+                episode.valid += 1
+                episode.streak = 0
+                answer, reward, over = "\n".join(sentences[env]), float(rewards[env]), bool(ended[env])
             else:
-                self._counts["invalid"][env] += 1
-                self._conversations.reject(env, reply, parsed[env].error)
-                reward, over = parsed[env].penalty, parsed[env].ends
-            results.append(StepResult(reward, parsed[env].valid, self._episode_row(env, reward) if over else None))
+                episode.invalid += 1
+                episode.streak += 1
+                answer, reward = self._error, self._settings.invalid_penalty
+                over = episode.streak >= self._settings.invalid_limit
+            shown = clean_reply(reply) if valid or not self._settings.hide_invalid else HIDDEN
+            episode.window += [{"role": "assistant", "content": shown}, {"role": "user", "content": answer}]
+            results.append(StepResult(reward, valid, _row(episode, reward) if over else None))
         return results
 
     def _step_envs(self, actions: dict[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -220,12 +190,6 @@ class TextEnv:
             self._envs.load(after)
         return observations["image"], rewards, terminated | truncated
 
-    def _episode_row(self, env: int, reward: float) -> Row:
-        """`evaluation.summarise` takes the means of its figures, and tables.py shows those of its METRICS."""
-        valid, invalid = (int(self._counts[name][env]) for name in ("valid", "invalid"))
-        row = {"success": reward > 0, "return": max(reward, 0.0)}
-        return {**row, "steps": valid, "length": valid + invalid, "invalid": invalid}
-
     def state_digests(self) -> list[str]:
         """A digest of each environment's state; equal states have equal digests."""
         arrays = self._envs.save()
@@ -234,63 +198,22 @@ class TextEnv:
     def state(self) -> Files:
         """The files to continue from."""
         arrays = io.BytesIO()
-        own: dict[str, Any] = {f"{_WORLD}{name}": array for name, array in self._envs.save().items()} | self._counts
-        np.savez(arrays, **own)
-        content = {"contexts": self._conversations.state(), "streaks": self._parser.state()}
-        return {"environments.npz": arrays.getvalue(), "conversations.json": json.dumps(content).encode()}
+        np.savez(arrays, **self._envs.save())
+        episodes = [{**vars(episode), "window": list(episode.window)} for episode in self._episodes]
+        return {"environments.npz": arrays.getvalue(), "episodes.json": json.dumps(episodes).encode()}
 
     def load_state(self, files: Files) -> None:
         """Go on from what `state` gave."""
         with np.load(io.BytesIO(files["environments.npz"])) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        self._counts = {name: arrays.pop(name) for name in _COUNTED}
-        self._envs.load({name.removeprefix(_WORLD): array for name, array in arrays.items()})
-        content = json.loads(files["conversations.json"])
-        self._conversations.load_state(content["contexts"])
-        self._parser.load_state(content["streaks"])
+            self._envs.load(dict(stored))
+        self._episodes = [self._episode(**each) for each in json.loads(files["episodes.json"])]
 
 
-class Conversations:
-    """The conversations of B environments: system prompt, then the last observations and the replies between them."""
-
-    def __init__(self, num_envs: int, thinks: bool, settings: ReplySettings):
-        self._thinks, self._settings = thinks, settings
-        self.missions = [""] * num_envs
-        self._windows = [deque[Message](maxlen=2 * settings.context_window - 1) for _ in range(num_envs)]
-
-    def reset(self, env: int, mission: str, sentences: Sequence[str]) -> None:
-        """Environment `env` begins an episode with this mission and observation; what was before is forgotten."""
-        self.missions[env] = mission
-        self._windows[env].clear()
-        self._windows[env].append({"role": "user", "content": "\n".join(sentences)})
-
-    def step(self, env: int, reply: str, sentences: Sequence[str]) -> None:
-        """Environment `env` did what the reply said, and shows this observation."""
-        self._append(env, clean_reply(reply), "\n".join(sentences))
-
-    def reject(self, env: int, reply: str, error: str) -> None:
-        """The reply was invalid, and is answered by an error text."""
-        self._append(env, HIDDEN if self._settings.hide_invalid else clean_reply(reply), error)
-
-    def _append(self, env: int, reply: str, answer: str) -> None:
-        self._windows[env] += [{"role": "assistant", "content": reply}, {"role": "user", "content": answer}]
-
-    def messages(self, env: int) -> list[Message]:
-        """The conversation of environment `env`."""
-        prompt = system_prompt(self.missions[env], self._thinks, self._settings.short_prompts)
-        return [{"role": "system", "content": prompt}, *self._windows[env]]
-
-    def state(self) -> list[dict[str, Any]]:
-        """All conversations as JSON."""
-        pairs = zip(self.missions, self._windows, strict=True)
-        return [{"goal": mission, "turns": list(window)} for mission, window in pairs]
-
-    def load_state(self, state: list[dict[str, Any]]) -> None:
-        """Take over what `state` gave. Raises ValueError when the number of environments differs."""
-        for window, stored in zip(self._windows, state, strict=True):
-            window.clear()
-            window.extend(stored["turns"])
-        self.missions = [stored["goal"] for stored in state]
+def _row(episode: _Episode, reward: float) -> Row:
+    """`evaluation.summarise` takes the means of its figures, and tables.py shows those of its METRICS."""
+    valid, invalid = episode.valid, episode.invalid
+    row = {"success": reward > 0, "return": max(reward, 0.0)}
+    return {**row, "steps": valid, "length": valid + invalid, "invalid": invalid}
 
 
 def clean_reply(reply: str) -> str:

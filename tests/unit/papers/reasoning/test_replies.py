@@ -1,35 +1,29 @@
 """Replies mean what the original's parsers say; prompts tell what they must; no reply stops anything."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
+from groundlab.language.chat_format import DialogueWriter
 from groundlab.papers.reasoning import text_env
-from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
-from groundlab.papers.reasoning.text_env import ACTIONS, ReplyParser, error_text, parse_action, system_prompt
+from groundlab.papers.reasoning.settings import TrainingSettings
+from groundlab.papers.reasoning.text_env import (
+    ACTIONS,
+    LONGEST_REPLY,
+    clean_reply,
+    error_text,
+    parse_action,
+    system_prompt,
+)
 
-SETTINGS = ReplySettings()
+WRITER = DialogueWriter(AutoTokenizer.from_pretrained(Path(__file__).parents[3] / "golden" / "tiny_t5"))
 PARTS = (*ACTIONS, "final answer:", "Final Answer", "I think", *". \n\x00\u202e", "**", "日本", "ﬁnal")
 # halves of characters and control characters too
 REPLIES = st.one_of(st.text(st.characters()), st.lists(st.sampled_from(PARTS)).map("".join))
-
-
-def test_a_reasoning_episode_is_judged_as_by_the_original():
-    parser = ReplyParser(1, True, SETTINGS)
-    for reply, valid, streak in [
-        ("I go.\nfinal answer: go forward", True, 0),
-        ("final answer: Go Forward", False, 1),
-        ("Final answer: go forward", False, 2),
-        ("final answer: go forward.", False, 3),
-        ("go forward", False, 4),
-        ("final answer: x final answer: turn left  ", True, 0),
-        ("final answer:turn left", True, 0),
-    ]:
-        parsed = parser.parse(0, reply)
-        assert (parsed.valid, parsed.penalty, parsed.ends) == (valid, 0.0 if valid else -1.0, False), reply
-        assert parser.state() == [streak]
 
 
 def test_a_direct_reply_is_an_action_to_the_letter():
@@ -37,32 +31,6 @@ def test_a_direct_reply_is_an_action_to_the_letter():
         assert ACTIONS[parse_action(reply, thinks=False)] == reply
     for reply in (" go forward", "Go forward", "done", "go forward.", "go  forward", "", "go forward\n"):
         assert parse_action(reply, thinks=False) is None
-
-
-def test_the_fifth_invalid_reply_in_a_row_ends_the_episode():
-    parser = ReplyParser(2, False, SETTINGS)
-    replies = [parser.parse(1, "done") for _ in range(5)]
-    assert [parsed.ends for parsed in replies] == [False] * 4 + [True]
-    assert {parsed.penalty for parsed in replies} == {-1.0}
-    assert parser.state() == [0, 5]
-    parser.reset(1)
-    assert not parser.parse(1, "done").ends
-
-
-def test_limit_and_penalty_are_settings():
-    parser = ReplyParser(1, False, ReplySettings(invalid_penalty=-0.1, invalid_limit=1))
-    parsed = parser.parse(0, "?")
-    assert (parsed.penalty, parsed.ends) == (-0.1, True)
-
-
-def test_streaks_go_through_a_checkpoint():
-    first, second = ReplyParser(2, True, SETTINGS), ReplyParser(2, True, SETTINGS)
-    for _ in range(4):
-        first.parse(0, "")
-    second.load_state(first.state())
-    assert second.parse(0, "").ends and not second.parse(1, "").ends
-    with pytest.raises(ValueError, match="of 1 environments, not of 2"):
-        first.load_state([0])
 
 
 @pytest.mark.parametrize(
@@ -91,8 +59,7 @@ def test_the_lenient_parser_takes_what_a_person_would(reply, thinks, action):
 @settings(deadline=None)
 @given(REPLIES, st.booleans(), st.sampled_from(["strict", "lenient"]))
 def test_any_string_is_judged(reply, thinks, parser):
-    parsed = ReplyParser(1, thinks, ReplySettings(parser=parser)).parse(0, reply)
-    assert parsed.valid == (parsed.action in range(6)) == (parsed.error == "")
+    assert parse_action(reply, thinks, parser) in (None, *range(6))
 
 
 @settings(deadline=None)
@@ -107,6 +74,21 @@ def test_what_the_strict_parser_takes_the_lenient_takes_alike(reply, thinks):
 def test_an_endless_reply_is_judged_at_once(part, thinks):
     for parser in ("strict", "lenient"):
         parse_action(part * 200_000, thinks, parser)
+
+
+@settings(deadline=None)
+@given(REPLIES)
+def test_any_reply_can_stay_in_the_context_and_be_tokenised(reply):
+    shown = clean_reply(reply)
+    assert WRITER.prompt([{"role": "assistant", "content": shown}])
+    assert not any(ord(character) < 32 and character != "\n" for character in shown)
+
+
+def test_an_endless_reply_keeps_its_beginning_and_words_stay_as_they_are():
+    assert clean_reply("go " * 10**6) == ("go " * 10**6)[:LONGEST_REPLY]
+    assert clean_reply("I see it.\nfinal answer: go forward") == "I see it.\nfinal answer: go forward"
+    assert clean_reply("a\x00b\tc\ud800d") == "a b c d"
+    assert clean_reply("日本語 привет") == "日本語 привет"
 
 
 def test_a_thought_is_what_comes_before_the_last_answer():

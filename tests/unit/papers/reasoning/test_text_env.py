@@ -39,6 +39,28 @@ def stutter(env, number):
     return "hm" if number % 3 == 1 else walk(env, number - (number + 1) // 3)
 
 
+def test_a_reasoning_episode_is_judged_as_by_the_original():
+    text_env = make_env(WORLD, 1, True, SETTINGS)
+    text_env.reset([0], [3])
+    for reply, valid in [
+        ("I go.\nfinal answer: go forward", True),
+        ("final answer: Go Forward", False),
+        ("Final answer: go forward", False),
+        ("final answer: go forward.", False),
+        ("go forward", False),
+        ("final answer: x final answer: turn left  ", True),
+        ("final answer:turn left", True),
+    ]:
+        assert text_env.step([0], [reply]) == [(0.0 if valid else -1.0, valid, None)], reply
+
+
+def test_limit_and_penalty_are_settings():
+    text_env = make_env(WORLD, 1, False, ReplySettings(invalid_penalty=-0.1, invalid_limit=1))
+    text_env.reset([0])
+    [result] = text_env.step([0], ["?"])
+    assert result.reward == -0.1 and result.row is not None
+
+
 def test_an_invalid_reply_moves_neither_the_world_nor_its_clock_nor_others():
     plain, _ = play(walk)
     stuttered, rewards = play(stutter)
@@ -81,6 +103,26 @@ def test_the_model_reads_what_its_environment_shows():
     assert second[1]["content"] == "\n".join(shown[1])
 
 
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_the_window_holds_the_last_observations_and_the_replies_between_them(window):
+    whole, part = (make_env(WORLD, 1, False, ReplySettings(context_window=each)) for each in (9, window))
+    for text_env in (whole, part):
+        text_env.reset([0], [3])
+    for reply in ("turn left", "turn right", "?", "go forward", "turn left", "turn left"):
+        whole.step([0], [reply])
+        part.step([0], [reply])
+        system, *turns = whole.messages(0)
+        assert part.messages(0) == [system, *turns[-(2 * window - 1) :]]
+
+
+@pytest.mark.parametrize(("hidden", "shown"), [(True, HIDDEN), (False, "nonsense")])
+def test_an_invalid_reply_is_hidden_or_shown(hidden, shown):
+    text_env = make_env(WORLD, 1, False, ReplySettings(hide_invalid=hidden))
+    text_env.reset([0])
+    text_env.step([0], ["nonsense"])
+    assert text_env.messages(0)[2]["content"] == shown
+
+
 def test_an_episode_that_begins_forgets_the_one_before():
     text_env = make_env(WORLD, 2, False, SETTINGS)
     text_env.reset([0, 1], [3, 4])
@@ -102,7 +144,7 @@ def test_open_episodes_go_on_from_what_was_stored():
     for text_env in (whole, resumed):
         text_env.step([1, 2], ["hm", "final answer: turn right"])
         text_env.reset([2])
-    assert whole.state()["conversations.json"] == resumed.state()["conversations.json"]
+    assert whole.state()["episodes.json"] == resumed.state()["episodes.json"]
     assert whole.state_digests() == resumed.state_digests()
     assert [whole.messages(env) for env in range(3)] == [resumed.messages(env) for env in range(3)]
 
