@@ -8,9 +8,8 @@ depend on which others are played. "first-finished" counts as the original did (
 Source: docs/papers/reasoning-method.md#s5.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,8 @@ from groundlab.worlds import GridVectorEnv, codes
 SAMPLED = "sampled"
 ReplyFn = Callable[[Sequence[Sequence[int]], np.ndarray], list[Reply]]
 """What `ChatPolicy.reply` does: prompts and their random numbers to replies."""
+Line = dict[str, Any]
+"""What was read and said in a step of an episode: seen, said, valid."""
 
 
 def make_env(world: str, count: int, thinks: bool, settings: ReplySettings) -> TextEnv:
@@ -87,24 +88,27 @@ def play_layouts(
     active = list(range(len(layouts)))
     text_env.reset(active, list(layouts))
     rows: list[Row] = [{} for _ in layouts]
-    transcripts = {env: {"mission": text_env.mission(env), "told": []} for env in active[: settings.transcripts]}
-    said: dict[int, list[str]] = {env: [] for env in active}
+    dialogues: list[list[Line]] = [[] for _ in layouts]
     while active:
         numbers = np.stack([rngs[env].random(settings.max_new_tokens) for env in active])
-        ended = _step(chat_policy, reply or chat_policy.reply, text_env, active, numbers, transcripts, said)
+        lines, ended = _step(chat_policy, reply or chat_policy.reply, text_env, active, numbers)
+        for env, line in lines.items():
+            dialogues[env].append(line)
         for env, row in ended.items():
-            rows[env] = {"layout": layouts[env], **row, **transcripts.get(env, {})}
-            _keep(rows[env], world, said[env], thinks, settings)
+            rows[env] = {"layout": layouts[env], **row}
+            if env < settings.transcripts:
+                rows[env] |= {"mission": text_env.mission(env), "told": dialogues[env]}
+            _keep(rows[env], world, dialogues[env], thinks, settings)
         active = [env for env in active if env not in ended]
     return rows
 
 
-def _keep(row: Row, world: str, said: list[str], thinks: bool, settings: ReplySettings) -> None:
+def _keep(row: Row, world: str, dialogue: list[Line], thinks: bool, settings: ReplySettings) -> None:
     """Keep an episode that has ended, if somebody records; invalid replies stand before the one that was an action."""
     actions, replies, before = [], [], ""
-    for reply in said:
-        before += f"{reply}\n"
-        action = parse_action(reply, thinks, settings.parser)
+    for line in dialogue:
+        before += f"{line['said']}\n"
+        action = parse_action(line["said"], thinks, settings.parser)
         if action is not None:
             actions.append(action)
             replies.append(before)
@@ -122,7 +126,7 @@ def play_first_finished(
     rows: list[Row] = []
     while len(rows) < settings.first_finished:
         numbers = rng.random((len(envs), settings.max_new_tokens))
-        ended = _step(chat_policy, chat_policy.reply, text_env, envs, numbers)
+        _, ended = _step(chat_policy, chat_policy.reply, text_env, envs, numbers)
         rows += [{"layout": env, **row} for env, row in ended.items()]
         if ended:
             text_env.reset(list(ended))
@@ -132,9 +136,7 @@ def play_first_finished(
 def play_swapped(chat_policy: ChatPolicy, world: str, settings: ReplySettings, seed: int) -> list[Evaluation]:
     """The layouts of the settings, played with every thought left out, and with thoughts from other states."""
     settings = settings.model_copy(update={"transcripts": 0})
-    prompts = initial_prompts(world, chat_policy, settings)
-    donors = split_replies(chat_policy, prompts, probe_numbers(settings, seed))
-    donors = [parts for parts in donors if parts is not None]
+    donors = [parts for parts in split_replies(chat_policy, *probe_states(world, chat_policy, settings, seed)) if parts]
     results = []
     for swap, policy in SWAPPED.items():
         chat_policy.forget()
@@ -144,37 +146,30 @@ def play_swapped(chat_policy: ChatPolicy, world: str, settings: ReplySettings, s
     return results
 
 
-def initial_prompts(world: str, chat_policy: ChatPolicy, settings: ReplySettings) -> list[list[int]]:
-    """What the reasoning agent reads at the beginning of the 24 episodes whose thoughts are probed."""
+def probe_states(
+    world: str, chat_policy: ChatPolicy, settings: ReplySettings, seed: int
+) -> tuple[list[list[int]], np.ndarray]:
+    """The beginnings of the 24 episodes whose thoughts are probed: what the reasoning agent reads there, and the random
+    numbers [24, max_new_tokens] for its replies, the same at every update.
+    """
     layouts = parse_layouts(DONOR_LAYOUTS)
     text_env = make_env(world, len(layouts), True, settings)
     envs = list(range(len(layouts)))
     text_env.reset(envs, layouts)
-    return [chat_policy.prompt(text_env.messages(env)) for env in envs]
-
-
-def probe_numbers(settings: ReplySettings, seed: int) -> np.ndarray:
-    """The random numbers [24, max_new_tokens] for replies to `initial_prompts`: the same at every update."""
-    return generator(seed, "probe").random((len(parse_layouts(DONOR_LAYOUTS)), settings.max_new_tokens))
+    prompts = [chat_policy.prompt(text_env.messages(env)) for env in envs]
+    return prompts, generator(seed, "probe").random((len(envs), settings.max_new_tokens))
 
 
 def _step(
-    chat_policy: ChatPolicy,
-    reply: ReplyFn,
-    text_env: TextEnv,
-    envs: list[int],
-    numbers: np.ndarray,
-    transcripts: Mapping[int, dict[str, Any]] = MappingProxyType({}),
-    said: Mapping[int, list[str]] = MappingProxyType({}),
-) -> dict[int, Row]:
-    """One reply in each of these environments, added to transcripts and `said`; the episodes that are over."""
+    chat_policy: ChatPolicy, reply: ReplyFn, text_env: TextEnv, envs: list[int], numbers: np.ndarray
+) -> tuple[dict[int, Line], dict[int, Row]]:
+    """One reply in each of these environments: what was read and said there, and the episodes that are over."""
     conversations = [text_env.messages(env) for env in envs]
     replies = reply([chat_policy.prompt(messages) for messages in conversations], numbers)
     results = text_env.step(envs, [each.text for each in replies])
+    lines, ended = {}, {}
     for env, messages, each, result in zip(envs, conversations, replies, results, strict=True):
-        if env in transcripts:
-            line = {"seen": messages[-1]["content"], "said": each.text, "valid": result.valid}
-            transcripts[env]["told"].append(line)
-        if env in said:
-            said[env].append(each.text)
-    return {env: result.row for env, result in zip(envs, results, strict=True) if result.row is not None}
+        lines[env] = {"seen": messages[-1]["content"], "said": each.text, "valid": result.valid}
+        if result.row is not None:
+            ended[env] = result.row
+    return lines, ended

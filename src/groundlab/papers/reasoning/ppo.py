@@ -114,8 +114,8 @@ class Learner(training.Learner):
         record = {f"test_{name}": mean[name] for name in ("success", "return", "length", "invalid")}
         if not self._thinks:
             return record
-        prompts = evaluation.initial_prompts(self._world, chat_policy, settings)
-        return record | probe(self.policy, chat_policy, prompts, evaluation.probe_numbers(settings, self._seed))
+        states = evaluation.probe_states(self._world, chat_policy, settings, self._seed)
+        return record | probe(self.policy, chat_policy, *states)
 
     def evaluate(self) -> list[training.Evaluation]:
         """Play the test layouts; see `evaluation.py`."""

@@ -35,8 +35,7 @@ from groundlab.worlds.text_env.prompts import text_actions
 ACTIONS = text_actions(6)
 """What can be answered; an action's index is the environment's action number."""
 MARKER = "final answer:"
-_LENIENT_MARKER = re.compile(r"final\s+answer\b")
-_LENIENT_ACTION = re.compile("|".join(rf"\b{action.replace(' ', ' +')}\b" for action in ACTIONS))
+_LENIENT_ACTION = re.compile(rf"\b(?:{'|'.join(ACTIONS)})\b")
 _LENIENT_CHARACTERS = 10_000  # of a reply, from its end: the lenient parser reads no more
 
 
@@ -55,18 +54,18 @@ def parse_action(reply: str, thinks: bool, parser: Parser = "strict") -> int | N
 def _lenient_answer(reply: str, thinks: bool) -> str | None:
     """The first action after the last marker, or the only one that a direct reply names."""
     folded = unicodedata.normalize("NFKC", reply[-_LENIENT_CHARACTERS:]).lower()
-    text = "".join(character if character.isalnum() else " " for character in folded)
+    words = " ".join("".join(character if character.isalnum() else " " for character in folded).split())
     if thinks:
-        *_, after = _LENIENT_MARKER.split(text)
-        match = _LENIENT_ACTION.match(after.lstrip()) if after != text else None
-        return " ".join(match.group().split()) if match else None
-    actions = {" ".join(match.split()) for match in _LENIENT_ACTION.findall(text)}
+        _, *answers = re.split(r"final answer\b", words)
+        match = _LENIENT_ACTION.match(answers[-1].lstrip()) if answers else None
+        return match.group() if match else None
+    actions = set(_LENIENT_ACTION.findall(words))
     return actions.pop() if len(actions) == 1 else None
 
 
-def extract_thought(reply: str, thinks: bool) -> str:
-    """What a reply says before its last "final answer:", without blanks around; of a direct reply, nothing."""
-    return reply.rpartition(MARKER)[0].strip() if thinks else ""
+def extract_thought(reply: str) -> str:
+    """What a reply says before its last "final answer:", without blanks around."""
+    return reply.rpartition(MARKER)[0].strip()
 
 
 def system_prompt(mission: str, thinks: bool, short: bool = False) -> str:

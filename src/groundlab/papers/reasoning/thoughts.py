@@ -51,7 +51,7 @@ def thought_stats(steps: Sequence[Step]) -> dict[str, float]:
 def _rates(step: Step) -> tuple[bool, bool, bool]:
     """(echo, grounded, hallucinates) of a valid reply."""
     action = parse_action(step.reply.text, True, "lenient")
-    thought = extract_thought(step.reply.text, True)
+    thought = extract_thought(step.reply.text)
     goal, *observations = (message["content"] for message in step.messages if message["role"] != "assistant")
     in_prompt = set().union(*map(things, (goal, *observations)))
     echo = action is not None and is_echo(thought, ACTIONS[action])

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from groundlab.language.chat_format import DialogueWriter
-from groundlab.papers.reasoning import text_env
 from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.papers.reasoning.text_env import (
     ACTIONS,
     LONGEST_REPLY,
     clean_reply,
     error_text,
+    extract_thought,
     parse_action,
     system_prompt,
 )
@@ -93,8 +93,8 @@ def test_an_endless_reply_keeps_its_beginning_and_words_stay_as_they_are():
 
 def test_a_thought_is_what_comes_before_the_last_answer():
     thought = "It is left.\nfinal answer: x"
-    assert text_env.extract_thought(f"{thought} final answer: turn left", True) == thought
-    assert text_env.extract_thought("It is left.", True) == text_env.extract_thought("turn left", False) == ""
+    assert extract_thought(f"{thought} final answer: turn left") == thought
+    assert extract_thought("It is left.") == ""
 
 
 @pytest.mark.parametrize("thinks", [False, True])

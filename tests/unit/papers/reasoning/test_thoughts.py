@@ -22,7 +22,7 @@ def step(text, valid=True, goal="go to the blue key", seen=SEEN, before=""):
     ("reply", "words", "echo", "grounded"), [(COLLAPSED, 2, True, False), (NORMAL, 12, False, True)]
 )
 def test_the_published_examples(reply, words, echo, grounded):
-    thought = extract_thought(reply, True)
+    thought = extract_thought(reply)
     assert word_count(reply) == words
     assert is_echo(thought, "go forward") == echo
     assert is_grounded(thought, "go to the blue key", "") == grounded
