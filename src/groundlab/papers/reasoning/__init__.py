@@ -3,8 +3,19 @@
 from groundlab.papers.method import Method, Paper
 
 _HERE = "groundlab.papers.reasoning"
-_WORLDS = ("Reasoning-*",)
-_PROMPTS = ("prompts/reasoning/*.txt",)
+
+
+def _method(name: str, summary: str, module: str, settings: str) -> Method:
+    return Method(
+        name,
+        f"{_HERE}.{module}",
+        summary,
+        learns=module == "ppo",
+        worlds=("Reasoning-*",),
+        assets=("prompts/reasoning/*.txt",),
+        settings=f"{_HERE}.settings:{settings}",
+    )
+
 
 PAPER = Paper(
     name="reasoning",
@@ -12,40 +23,10 @@ PAPER = Paper(
     question="Does thinking in words before each action help?",
     page_tables=("reasoning-agents", "reasoning-collapse", "reasoning-swaps"),
     methods=(
-        Method(
-            "reasoning",
-            f"{_HERE}.ppo",
-            "thinks, then acts; tuned by PPO",
-            learns=True,
-            worlds=_WORLDS,
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "direct",
-            f"{_HERE}.ppo",
-            "answers in words; tuned by PPO",
-            learns=True,
-            worlds=_WORLDS,
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:TrainingSettings",
-        ),
-        Method(
-            "reasoning-zero-shot",
-            f"{_HERE}.zero_shot",
-            "thinks, then acts, untuned",
-            worlds=_WORLDS,
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:ReplySettings",
-        ),
-        Method(
-            "direct-zero-shot",
-            f"{_HERE}.zero_shot",
-            "answers in words, untuned",
-            worlds=_WORLDS,
-            assets=_PROMPTS,
-            settings=f"{_HERE}.settings:ReplySettings",
-        ),
+        _method("reasoning", "thinks, then acts; tuned by PPO", "ppo", "TrainingSettings"),
+        _method("direct", "answers in words; tuned by PPO", "ppo", "TrainingSettings"),
+        _method("reasoning-zero-shot", "thinks, then acts, untuned", "zero_shot", "ReplySettings"),
+        _method("direct-zero-shot", "answers in words, untuned", "zero_shot", "ReplySettings"),
     ),
     metrics=("success", "return", "length", "test_success", "thought_words", "echo_rate"),
     policies=("sampled", "first-finished", "thought emptied", "another's thought", "Reasoning-*", "random"),

@@ -177,8 +177,8 @@ def _stands_for(arm: ReasoningArm, test: str, mine: list[ReasoningArm], home: st
         return False
     if arm.world == home:
         return True
-    same = [each for each in mine if each.kind == arm.kind and each.world == home]
-    return arm.world == test and all(each.scores(test) is None for each in same)
+    at_home = (each for each in mine if each.kind == arm.kind and each.world == home)
+    return arm.world == test and all(each.scores(test) is None for each in at_home)
 
 
 def _pairs(played: list[ReasoningArm]) -> list[tuple[ReasoningArm, ReasoningArm]]:
