@@ -115,7 +115,7 @@ def test_the_command_writes_lines_that_hold_every_column(tmp_path, episodes):
     assert said.exit_code == 0 and "5 of 5 episodes succeed" in said.output
     rows = [json.loads(line) for line in (tmp_path / "bot" / "steps.jsonl").read_text().splitlines()]
     assert [set(row) for row in rows] == [{column.name for column in formats.COLUMNS}] * len(rows)
-    assert rows == [row for number, each in enumerate(episodes) for row in formats.steps(number, each)]
+    assert rows == list(formats.steps(episodes))
     card = json.loads((tmp_path / "bot" / "card.json").read_text())
     assert card["seeds"] == list(LAYOUTS) and card["steps"] == len(rows)
     assert card["sha256"] == {"steps.jsonl": digest_bytes((tmp_path / "bot" / "steps.jsonl").read_bytes())}
@@ -129,7 +129,7 @@ def test_datasets_loads_what_was_exported(tmp_path, episodes):
 
     formats.export(tmp_path, "datasets", episodes)
     data = datasets.load_from_disk(str(tmp_path / "datasets"))
-    assert list(data) == [row for number, each in enumerate(episodes) for row in formats.steps(number, each)]
+    assert list(data) == list(formats.steps(episodes))
 
 
 @needs("minari")

@@ -20,14 +20,14 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
 from groundlab.core.seeding import generator
 from groundlab.papers import recording
-from groundlab.papers.episodes import Player, play_layouts
+from groundlab.papers.episodes import Row, play_layouts
 from groundlab.worlds import GridEnv, TextEnv
 from groundlab.worlds.codes import ACTIONS
 
 AGENTS = ("bot", "random", "reflex", "glam")
 FIRST_LAYOUT, _ = TRAINING_LAYOUTS
 _WORDS = 6  # actions that have a word
-_TOGETHER = 256  # episodes of an agent of many environments
+_TOGETHER = 256  # episodes that are played before the first is passed on
 
 TextAgent = Callable[[str, dict[str, Any]], str]
 
@@ -78,19 +78,13 @@ def demonstrations(
         name, act = getattr(agent, "__name__", type(agent).__name__), agent
         plans = (_words_of(names[layout % len(names)], layout, num_dists, act) for layout in layouts)
     else:
-        name, plans = agent, _plans(agent, world, names, layouts, num_dists, seed, checkpoint)
+        name, plans = agent, _plans(agent, world, layouts, num_dists, seed, checkpoint)
     for layout, actions in zip(layouts, plans, strict=True):
         yield replay(names[layout % len(names)], layout, actions, name, num_dists)
 
 
 def _plans(
-    agent: str,
-    world: str,
-    names: list[str],
-    layouts: Sequence[int],
-    num_dists: int | None,
-    seed: int,
-    checkpoint: Checkpoint | None,
+    agent: str, world: str, layouts: Sequence[int], num_dists: int | None, seed: int, checkpoint: Checkpoint | None
 ) -> Iterator[list[int]]:
     """The actions of a named agent in each layout."""
     if agent not in AGENTS:
@@ -98,43 +92,31 @@ def _plans(
     if (agent == "glam") != (checkpoint is not None):
         fix = "give --checkpoint FOLDER of a run" if agent == "glam" else "leave out --checkpoint"
         raise GroundlabError(f"{agent} {'needs a trained agent' if agent == 'glam' else 'has no checkpoint'}; {fix}")
-    if agent == "bot":
-        yield from (_plan_of_bot(names[layout % len(names)], layout, num_dists) for layout in layouts)
-        return
-    make = _maker(agent, world, seed, checkpoint)
+    play = _play(agent, world, num_dists, seed, checkpoint)
     for first in range(0, len(layouts), _TOGETHER):
-        some = layouts[first : first + _TOGETHER]
         with recording.recorded() as kept:
-            rows = play_layouts(world, some, make(len(some)), num_dists)
+            rows = play(list(layouts[first : first + _TOGETHER]))
         played = {id(row): episode.actions for row, episode in kept}
         yield from ([ACTIONS.index(name) for name in played[id(row)]] for row in rows)
 
 
-def _plan_of_bot(world: str, layout: int, num_dists: int | None) -> list[int]:
-    from groundlab.worlds.adapters.minigrid_bot import Bot
+def _play(
+    agent: str, world: str, num_dists: int | None, seed: int, checkpoint: Checkpoint | None
+) -> Callable[[list[int]], list[Row]]:
+    """What plays an agent's episodes in some layouts."""
+    if agent == "bot":
+        from groundlab.papers.worlds import bot
 
-    env, actions, over = GridEnv(world, num_dists=num_dists), [], False
-    env.reset(seed=layout)
-    bot = Bot(env)
-    while not over:
-        actions.append(bot.act())
-        _, _, terminated, truncated, _ = env.step(actions[-1])
-        bot.observe(actions[-1])
-        over = terminated or truncated
-    return actions
-
-
-def _maker(agent: str, world: str, seed: int, checkpoint: Checkpoint | None) -> Callable[[int], Player]:
-    """What makes a player of so many environments."""
+        return lambda layouts: bot.play(world, layouts, num_dists)
     if agent == "random":
         from groundlab.papers.worlds.random_agent import RandomPlayer
 
         player = RandomPlayer(_WORDS, generator(seed, "random actions"))
-        return lambda count: player
+        return lambda layouts: play_layouts(world, layouts, player, num_dists)
     if agent == "reflex":
         from groundlab.papers.worlds.reflex import ReflexPlayer
 
-        return ReflexPlayer
+        return lambda layouts: play_layouts(world, layouts, ReflexPlayer(len(layouts)), num_dists)
     assert checkpoint is not None
     if checkpoint.spec.method != "glam":
         raise GroundlabError(f"a checkpoint of {checkpoint.spec.method} cannot demonstrate; give one of glam")
@@ -144,8 +126,8 @@ def _maker(agent: str, world: str, seed: int, checkpoint: Checkpoint | None) -> 
     learner = PPOLearner(checkpoint.spec)
     learner.load_weights(checkpoint.files)
     learner.scorer.train(False)
-    policy = CachedPolicy(learner.scorer)
-    return lambda count: TextPlayer(policy, count, world, learner.settings)
+    policy, settings = CachedPolicy(learner.scorer), learner.settings
+    return lambda layouts: play_layouts(world, layouts, TextPlayer(policy, len(layouts), world, settings), num_dists)
 
 
 def _words_of(world: str, layout: int, num_dists: int | None, act: TextAgent) -> list[int]:
@@ -186,12 +168,22 @@ def replay(world: str, layout: int, actions: Sequence[int], agent: str, num_dist
         rewards.append(reward)
     if not any(ends):
         raise GroundlabError(f"the episode of layout {layout} in {world} has no end; record it again")
-    images = np.stack([each["image"] for each in seen])
-    directions = np.array([each["direction"] for each in seen], np.uint8)
-    numbers, success = np.array(actions, np.uint8), bool(info["success"])
-    earned, mission = np.array(rewards), str(info["mission"])
-    story = (prompts, captions, images, directions, numbers, words, earned)
-    return Demonstration(world, layout, agent, mission, *story, success, bool(ends[0]), bool(ends[1]))
+    return Demonstration(
+        world=world,
+        layout=layout,
+        agent=agent,
+        mission=str(info["mission"]),
+        prompts=prompts,
+        captions=captions,
+        images=np.stack([each["image"] for each in seen]),
+        directions=np.array([each["direction"] for each in seen], np.uint8),
+        actions=np.array(actions, np.uint8),
+        words=words,
+        rewards=np.array(rewards),
+        success=bool(info["success"]),
+        terminated=bool(ends[0]),
+        truncated=bool(ends[1]),
+    )
 
 
 def _caption(info: dict[str, Any]) -> str:

@@ -64,21 +64,31 @@ _READ = {
 }
 
 
-def steps(number: int, episode: Demonstration) -> Iterator[dict[str, Any]]:
-    """The rows of an episode, a dict of COLUMNS each."""
-    count, returns = len(episode.actions), episode.returns
-    for step in range(count):
-        last = step == count - 1
-        row = {
-            **{"episode": number, "step": step, "world": episode.world, "seed": episode.layout},
-            **{"agent": episode.agent, "mission": episode.mission, "prompt": episode.prompts[step]},
-            **{"caption": episode.captions[step], "image": episode.images[step].tolist()},
-            **{"direction": int(episode.directions[step]), "action": int(episode.actions[step])},
-            **{"word": episode.words[step], "reward": float(episode.rewards[step]), "return": float(returns[step])},
-            **{"terminated": last and episode.terminated, "truncated": last and episode.truncated},
-            "success": episode.success,
-        }
-        yield row
+def steps(played: Iterable[Demonstration]) -> Iterator[dict[str, Any]]:
+    """The steps of all episodes, a dict of COLUMNS each."""
+    for number, episode in enumerate(played):
+        count, returns = len(episode.actions), episode.returns
+        for step in range(count):
+            last = step == count - 1
+            yield {
+                "episode": number,
+                "step": step,
+                "world": episode.world,
+                "seed": episode.layout,
+                "agent": episode.agent,
+                "mission": episode.mission,
+                "prompt": episode.prompts[step],
+                "caption": episode.captions[step],
+                "image": episode.images[step].tolist(),
+                "direction": int(episode.directions[step]),
+                "action": int(episode.actions[step]),
+                "word": episode.words[step],
+                "reward": float(episode.rewards[step]),
+                "return": float(returns[step]),
+                "terminated": last and episode.terminated,
+                "truncated": last and episode.truncated,
+                "success": episode.success,
+            }
 
 
 def check(folder: Path, form: str) -> None:
@@ -131,13 +141,8 @@ def _package(form: str) -> Any:
         raise GroundlabError(f"format {form} needs a package: pip install 'groundlab[{form}]'") from None
 
 
-def _rows(played: list[Demonstration]) -> Iterator[dict[str, Any]]:
-    for number, episode in enumerate(played):
-        yield from steps(number, episode)
-
-
 def _write_jsonl(folder: Path, played: list[Demonstration]) -> None:
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(played))
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in steps(played))
     storage.write_atomic(folder / "steps.jsonl", "".join(lines))
 
 
@@ -146,7 +151,7 @@ def _write_dataset(folder: Path, played: list[Demonstration]) -> None:
     types = {"Integer": "int64", "Text": "string", "Float": "float64", "Boolean": "bool"}
     features = {column.name: datasets.Value(types[column.type.removeprefix("sc:")]) for column in COLUMNS}
     features["image"] = datasets.Array3D(played[0].images.shape[1:], "uint8")
-    data = datasets.Dataset.from_list(list(_rows(played)), features=datasets.Features(features))
+    data = datasets.Dataset.from_list(list(steps(played)), features=datasets.Features(features))
     datasets.disable_progress_bars()
     data.save_to_disk(str(folder / "datasets"))
 
