@@ -186,7 +186,7 @@ def length_bias(records: Records) -> Figure:
 def _draw_training(axis: Axes, arm: ReasoningArm) -> None:
     """The true curve, and each update's displayed success as a point whose size is the number of its episodes."""
     draw_series(axis, arm, "test_success", "#333333", "true: fixed layouts, played to their ends")
-    ended = arm.curves.loc[arm.curves["episodes"].fillna(0) > 0] if "episodes" in arm.curves else arm.curves[:0]
+    ended = arm.curves.loc[arm.curves["episodes"] > 0]
     label = "displayed: episodes that ended in an update (size: how many)"
     sizes = 3.0 * np.asarray(ended["episodes"], dtype=float)
     axis.scatter(

@@ -33,6 +33,7 @@ from groundlab.report.tables import DASH, Column, Table, written
 COLLAPSED, RECOVERED, IN_A_ROW = 0.5, 0.25, 3
 PUBLISHED_WORDS = 2.05
 _TEN = 10  # updates in the first and the last values of a series
+_BOUND: dict[str, Any] = {"color": "#333333", "linestyle": ":", "linewidth": 1}
 
 
 class Collapse(NamedTuple):
@@ -80,7 +81,7 @@ def thoughts_figure(records: Records) -> Figure | None:
     _words(axes[0, 0], arm)
     _shares(axes[0, 1], arm, {"echo_rate": ("only repeats its action", COLOURS["orange"])}, "thoughts that only echo")
     for level, label, dashes in ((COLLAPSED, "a collapse begins", "--"), (RECOVERED, "it is over", ":")):
-        axes[0, 1].axhline(100 * level, color="#333333", linestyle=dashes, linewidth=1, label=label)
+        axes[0, 1].axhline(100 * level, **_BOUND | {"linestyle": dashes}, label=label)
     contents = {
         "grounded_rate": ("names a thing of its goal or view", COLOURS["green"]),
         "hallucination_rate": ("names a thing found nowhere", COLOURS["pink"]),
@@ -107,7 +108,7 @@ def _words(axis: Axes, arm: ReasoningArm) -> None:
         bounds = low[1].mean(axis=0), high[1].mean(axis=0)
         axis.fill_between(low[0], *bounds, color="#999999", alpha=0.25, linewidth=0, label="10 to 90 % of the thoughts")
     draw_series(axis, arm, "thought_words", COLOURS["orange"], "mean")
-    axis.axhline(2, color="#333333", linestyle=":", linewidth=1, label="the report's threshold")
+    axis.axhline(2, **_BOUND, label="the report's threshold")
     axis.set(title="words of a thought", ylabel="words", ylim=(0, None))
 
 
@@ -121,8 +122,7 @@ def _information(axis: Axes, arm: ReasoningArm) -> None:
     draw_series(axis, arm, "mi_retrieval", COLOURS["orange"], "what a thought says of its state")
     draw_series(axis, arm, "thought_entropy", COLOURS["sky"], "what is open in a state (entropy)")
     if bound := arm.series("mi_bound"):
-        look = {"color": "#333333", "linestyle": ":", "linewidth": 1}
-        axis.plot(bound[0], bound[1].mean(axis=0), label="the most that can be told", **look)
+        axis.plot(bound[0], bound[1].mean(axis=0), **_BOUND, label="the most that can be told")
     axis.set(title="information", ylabel="information in a thought [nats]", ylim=(0, None))
 
 
@@ -238,6 +238,14 @@ class _Swap(NamedTuple):
     policy: str
     trained: ReasoningArm | None
 
+    @property
+    def losses(self) -> np.ndarray | None:
+        """[seeds]: points of success that each run loses by the swap, on the same layouts; None for own thoughts."""
+        scores, swapped = self.arm.scores(SAMPLED), self.arm.scores(self.policy)
+        if self.policy == SAMPLED or scores is None or swapped is None:
+            return None
+        return (scores - swapped).mean(axis=1)
+
     def told(self, metric: str) -> float | None:
         """What its own thoughts tell, by training's first record if it is untuned; None for swapped ones."""
         return self.recorded(metric) if self.policy == SAMPLED else None
@@ -258,16 +266,11 @@ def _share(value: float | None) -> str:
 
 def _losses(swap: _Swap) -> str:
     """`21 (27, 0, 37)`: the mean, then run by run; nothing for its own thoughts."""
-    losses = lost(swap.arm, swap.policy)
-    if losses is None or swap.policy == SAMPLED:
-        return DASH if losses is None else ""
+    losses = swap.losses
+    if losses is None:
+        return "" if swap.policy == SAMPLED else DASH
     runs = f" ({', '.join(f'{each:.0f}' for each in losses)})" if len(losses) > 1 else ""
     return f"{losses.mean():.0f}{runs}"
-
-
-def _lost(swap: _Swap) -> float | None:
-    losses = lost(swap.arm, swap.policy)
-    return None if losses is None or swap.policy == SAMPLED else losses.mean()
 
 
 def _nats(swap: _Swap) -> str:
@@ -284,7 +287,7 @@ _SWAP_COLUMNS: list[Column[_Swap]] = [
     Column("", lambda swap: "", caption="lost", text=_losses),
     Column("return", lambda swap: swap.arm.estimate(swap.policy, "return"), "return"),
     Column("length", lambda swap: swap.arm.estimate(swap.policy, "length"), "length", "replies"),
-    Column("lost", _lost, caption=""),
+    Column("lost", lambda swap: None if swap.losses is None else swap.losses.mean(), caption=""),
     Column("changed", lambda swap: swap.changed, caption="actions changed", text=lambda swap: _share(swap.changed)),
     Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="told [nats]", text=_nats),
     Column("mi_bound", lambda swap: swap.told("mi_bound"), caption=""),
@@ -297,9 +300,3 @@ _SWAP_COLUMNS: list[Column[_Swap]] = [
     Column("thought_entropy", lambda swap: swap.told("thought_entropy"), caption=""),
     Column("", lambda swap: len(swap.arm.seeds), caption="seeds"),
 ]
-
-
-def lost(arm: ReasoningArm, policy: str) -> np.ndarray | None:
-    """[seeds]: points of success that each run loses when its thoughts are swapped, on the same layouts."""
-    scores, under = arm.scores(SAMPLED), arm.scores(policy)
-    return None if scores is None or under is None else (scores - under).mean(axis=1)
