@@ -33,14 +33,13 @@ def configuration(model: str) -> Any:
     """The configuration of a model that ships, of a folder, or by name. Raises GroundlabError where there is none."""
     path = resolve_model(model)
     try:
-        found = AutoConfig.from_pretrained(path, local_files_only=True)
+        return AutoConfig.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError, RecursionError):
         if Path(path).exists():
             raise GroundlabError(
                 f"{clip(model)} has no configuration on this machine; give a folder with config.json"
             ) from None
         raise absent_model(model) from None
-    return found
 
 
 def causal(config: Any, model: str) -> Any:

@@ -47,14 +47,13 @@ from groundlab.papers.reasoning.rollouts import Collector, Rollout
 from groundlab.papers.reasoning.settings import TrainingSettings
 from groundlab.papers.reasoning.thoughts import probe, thought_stats
 
-Settings = TrainingSettings
 MODEL = "model"
 """Where, in a run's folder, the trained model is left."""
 
 
 def make_learner(spec: RunSpec, run: Run | None = None) -> "Learner":
     """The agent of a run, before its first update."""
-    return Learner(spec.method, spec.world, spec.seed, TrainingSettings(**spec.settings))
+    return Learner(spec)
 
 
 class Learner(training.Learner):
@@ -62,11 +61,12 @@ class Learner(training.Learner):
 
     shown = ("success", "valid")
 
-    def __init__(self, method: str, world: str, seed: int, settings: TrainingSettings):
-        self._method, self._thinks = method, method.startswith("reasoning")
-        self._world, self._seed, self._settings = world, seed, settings
+    def __init__(self, spec: RunSpec):
+        settings = TrainingSettings(**spec.settings)
+        self._world, self._seed, self._settings = spec.world, spec.seed, settings
+        self._thinks = spec.method.startswith("reasoning")
         self.updates = settings.iterations
-        self.policy, self.tokenizer = open_policy(settings, seed)
+        self.policy, self.tokenizer = open_policy(settings, self._seed)
         parameters = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
         fused = settings.device == "cpu"
         self.optimizer = make_optimizer(torch.optim.Adam, parameters, lr=settings.lr, fused=fused)
@@ -74,8 +74,8 @@ class Learner(training.Learner):
         self._frames = 0  # replies so far
         self._vllm = start_vllm(self.policy.model, settings)
         self._chat_policy = ChatPolicy(self.policy.model, self.tokenizer, settings, vllm=self._vllm)
-        self._env = evaluation.make_env(world, settings.num_envs, self._thinks, settings)
-        self._collector = Collector(self._env, self._chat_policy, settings, seed)
+        self._env = evaluation.make_env(self._world, settings.num_envs, self._thinks, settings)
+        self._collector = Collector(self._env, self._chat_policy, settings, self._seed)
 
     def begin(self, run: Run) -> None:
         """Record 0: the test before the first update."""

@@ -13,8 +13,6 @@ from groundlab.papers.reasoning.policy import open_chat_policy
 from groundlab.papers.reasoning.settings import ReplySettings
 from groundlab.papers.training import Evaluation
 
-Settings = ReplySettings
-
 
 def evaluate(request: Request) -> list[Evaluation]:
     """The test layouts; see `evaluation.py`."""

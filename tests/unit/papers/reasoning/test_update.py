@@ -29,6 +29,9 @@ class Played:
         text_env = make_env(WORLD, settings.num_envs, False, settings)
         self.rollout = Collector(text_env, self.chat_policy, settings, 0).collect(1)
 
+    def estimates(self):
+        return read_rollout(self.policy, self.rollout, self.settings, self.chat_policy.end_token)
+
 
 @pytest.fixture
 def played(resolved):
@@ -79,7 +82,7 @@ def written_out(played, beta):
 
 def test_nested_credit_is_the_papers_token_by_token(played):
     rolled = played(lr=1e-3)
-    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
+    estimates = rolled.estimates()
     batch = make_batch(rolled.rollout, estimates, 0.2, rolled.settings)
     advantages, returns = written_out(rolled, 0.2)
     assert any(segment.next_prompt for segment in rolled.rollout.segments)
@@ -91,16 +94,14 @@ def test_nested_credit_is_the_papers_token_by_token(played):
 @pytest.mark.parametrize("given", [{}, {"temperature": 0.7}, {"top_k": 5, "top_p": 0.8}, {"lora_rank": 2}])
 def test_tokens_are_learnt_from_with_the_probabilities_that_they_were_drawn_with(played, given):
     rolled = played(**given)
-    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
-    gap = logprob_mismatch(rolled.rollout, estimates.reading, rolled.settings)
+    gap = logprob_mismatch(rolled.rollout, rolled.estimates().reading, rolled.settings)
     assert gap is not None and gap < 1e-5
 
 
 @pytest.mark.parametrize("given", [{"temperature": 0.7, "top_k": 5}, {"fidelity": {"dropout": True}}])
 def test_where_the_distributions_differ_by_intent_there_is_no_gap_to_check(played, given):
     rolled = played(**given)
-    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
-    assert logprob_mismatch(rolled.rollout, estimates.reading, rolled.settings) is None
+    assert logprob_mismatch(rolled.rollout, rolled.estimates().reading, rolled.settings) is None
 
 
 def updated(rolled, kl: KLController, **options):
@@ -130,9 +131,8 @@ def test_the_first_ratios_are_one_and_the_coefficient_moves_after_the_update(pla
 def test_without_a_kl_there_is_no_reference_to_pay_for(played, monkeypatch):
     rolled = played(kl="none")
     monkeypatch.setattr(ppo.TokenPolicy, "reference", lambda *_: pytest.fail("the reference was read"))
-    estimates = read_rollout(rolled.policy, rolled.rollout, rolled.settings, rolled.chat_policy.end_token)
     assert rolled.policy._reference == []
-    batch = make_batch(rolled.rollout, estimates, rolled.settings.kl_controller().coefficient, rolled.settings)
+    batch = make_batch(rolled.rollout, rolled.estimates(), rolled.settings.kl_controller().coefficient, rolled.settings)
     assert torch.equal(batch.reference, batch.log_probs)
 
 
