@@ -196,8 +196,8 @@ class TextEnv:
 
     def state(self) -> Files:
         """The files to continue from."""
-        arrays = io.BytesIO()
-        np.savez(arrays, **self._envs.save())
+        arrays, worlds = io.BytesIO(), dict[str, Any](self._envs.save())
+        np.savez(arrays, **worlds)
         episodes = [{**vars(episode), "window": list(episode.window)} for episode in self._episodes]
         return {"environments.npz": arrays.getvalue(), "episodes.json": json.dumps(episodes).encode()}
 
