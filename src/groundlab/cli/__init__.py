@@ -4,7 +4,7 @@
     groundlab evaluate always --world SimpleDoorKey --layouts 0-99 --json always.json
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
-again". The commands are in runs.py, claims.py, model.py, methods.py, play.py and export.py. They share options.py and printing.py.
+again". A module here holds a command or a few that belong together; they share options.py and printing.py.
 What a command needs is imported when it runs, so that `--help` and the lists come at once, and so that `worlds`, `play`
 and `export` work where only the worlds are installed; the other commands then say what to install.
 """

@@ -186,9 +186,8 @@ def parameters_of(notebook: Path) -> tuple[str, ...]:
     try:
         return tuple(papermill.inspect_notebook(str(notebook)))
     except Exception as error:  # json, nbformat, jsonschema and papermill each raise their own
-        raise GroundlabError(
-            f"notebook {notebook} cannot be read ({first_line(error)[:200]}); mend it, or restore ours: git checkout notebooks"
-        ) from None
+        problem = f"notebook {notebook} cannot be read ({first_line(error)[:200]})"
+        raise GroundlabError(f"{problem}; mend it, or restore ours: git checkout notebooks") from None
 
 
 def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
