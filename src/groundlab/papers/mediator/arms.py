@@ -7,7 +7,7 @@ from groundlab.report.records import Records
 from groundlab.report.style import COLOURS, PlotStyle, with_styles
 
 STYLES = {
-    "mediator": PlotStyle("asking policy (ours)", COLOURS["orange"], "o"),
+    "mediator": PlotStyle("trained to ask (the paper's method)", COLOURS["orange"], "o"),
     "hard-coded": PlotStyle("hard-coded", COLOURS["blue"], "s"),
     "always": PlotStyle("always ask", COLOURS["green"], "^"),
     "random": PlotStyle("random", COLOURS["yellow"], "D"),

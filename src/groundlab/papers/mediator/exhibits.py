@@ -206,14 +206,20 @@ def curves(records: Records) -> Figure:
         axes[-1, column].set_xlabel(ITERATIONS)
     axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
-    figure.legend(handles=_curve_legend(others(records)), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    handles = _curve_legend(others(records), constant=any(not _constant(records, world).empty for world in worlds))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
+
+
+def _constant(records: Records, world: str) -> pd.DataFrame:
+    """The curves of the constant learning rate in a world; empty where it was not run."""
+    return select(records.curves, method="mediator", world=world, settings=CONSTANT)
 
 
 def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
     rows = select(records.curves, method="mediator", world=world, settings=usual(records))
     smooth = _running_mean(table(rows, metric, columns="iteration"))
-    constant = select(records.curves, method="mediator", world=world, settings=CONSTANT)
+    constant = _constant(records, world)
     if not constant.empty:
         middle = _running_mean(table(constant, metric, columns="iteration")).mean(axis=0)
         axis.plot(iterations(constant), middle, **_CONSTANT_STYLE)
@@ -280,11 +286,12 @@ def _finish_rows(axes: np.ndarray) -> None:
     axes[-1, 0].set_ylim(25, 103)
 
 
-def _curve_legend(unknown: dict[str, PlotStyle]) -> list[Line2D]:
-    ours = STYLES["mediator"]
+def _curve_legend(unknown: dict[str, PlotStyle], constant: bool) -> list[Line2D]:
+    colour = STYLES["mediator"].colour
     learned = [
-        Line2D([], [], color=ours.colour, label=f"training episodes, fresh layouts (mean of {_WINDOW} iterations)"),
-        Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate (where run)"),
+        Line2D([], [], color=colour, label=f"training episodes, fresh layouts (mean of {_WINDOW} iterations)"),
+        Line2D([], [], color=colour, alpha=0.4, linewidth=0.8, label="its single seeds; band: 95 % interval"),
+        *([Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate")] if constant else []),
         Line2D([], [], linestyle="none", **_TEST_POINTS["sampled"], label="test (layouts 0-99), sampled"),
         Line2D([], [], linestyle="none", **_TEST_POINTS["argmax"], label="test, argmax"),
         _published_handle(),
@@ -327,7 +334,7 @@ def tradeoff(records: Records) -> Figure:
                 for selector in of_other(records, arm, world):
                     _tradeoff_point(axis, records, selector, metric, style)
         axes[0, column].set_title(_title(world))
-        axes[1, column].set_xlabel("questions to a scripted planner")
+        axes[1, column].set_xlabel(AXIS_LABELS["interactions"])
     plain_log(axes[0, 0], "x")
     axes[0, 0].set(ylabel=AXIS_LABELS["success"], ylim=(20, 104), xlim=(1, 100))
     axes[1, 0].set(ylabel=AXIS_LABELS["steps"], ylim=(20, 90))
