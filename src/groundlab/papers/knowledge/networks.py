@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from groundlab.learning.devices import send
 from groundlab.papers.knowledge.observations import distinct, normalise
@@ -30,23 +31,13 @@ Size = Literal["paper", "small"]
 def convolutions(shape: tuple[int, int, int]) -> nn.Sequential:
     """[N, C, H, W] to [N, 512], no activation at the end; PyTorch's own initialisation."""
     channels, height, width = shape
-    if width < _SMALL:
-        sizes, cells = ((3, 1, 1),) * 3, height * width
-        widths = (32, 64, 64)
-    else:
-        sizes, widths = ((8, 4, 0), (4, 2, 0), (3, 1, 0)), (32, 64, 64)
-        cells = math.prod(_shrunk(side, sizes) for side in (height, width))
+    layouts = ((3, 1, 1),) * 3 if width < _SMALL else ((8, 4, 0), (4, 2, 0), (3, 1, 0))
     layers: list[nn.Module] = []
-    for out, (kernel, stride, padding) in zip(widths, sizes, strict=True):
+    for out, (kernel, stride, padding) in zip((32, 64, 64), layouts, strict=True):
         layers += [nn.Conv2d(channels, out, kernel, stride, padding), nn.ReLU()]
         channels = out
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * cells, HIDDEN))
-
-
-def _shrunk(side: int, sizes: tuple[tuple[int, int, int], ...]) -> int:
-    for kernel, stride, padding in sizes:
-        side = (side + 2 * padding - kernel) // stride + 1
-    return side
+        height, width = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, HIDDEN))
 
 
 def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
@@ -240,17 +231,6 @@ class RandomDistillation(nn.Module):
 @torch.no_grad()
 def forward_flops(network: nn.Module, shape: tuple[int, int, int]) -> int:
     """Multiplications and additions of the matrix products that one observation [C, H, W] takes."""
-    flops: list[int] = []
-
-    def count(layer: nn.Module, _: object, out: Tensor) -> None:
-        weights = layer.weight
-        assert isinstance(weights, Tensor)
-        positions = math.prod(out.shape[2:])  # a convolution applies its weights at each of them
-        flops.append(2 * weights.numel() * positions)
-
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
-    hooks = [layer.register_forward_hook(count) for layer in layers]
-    network(torch.zeros(1, *shape))
-    for hook in hooks:
-        hook.remove()
-    return sum(flops)
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, *shape))
+    return counter.get_total_flops()
