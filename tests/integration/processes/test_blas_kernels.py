@@ -16,12 +16,12 @@ import numpy as np
 from groundlab.assets import resolve_model
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers.knowledge import bk_goal, labelling, settings
-from groundlab.papers.knowledge.observations import Windows, stack
+from groundlab.papers.knowledge.dataset import windows_of
 
 data = labelling.dataset()
 long = [number for number, length in enumerate(data.lengths) if length >= 30]
 parts = [data.segment(number, start, bk_goal.HORIZON) for number in long for start in range(0, 26, 2)][:600]
-windows = stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in parts])
+windows = windows_of(parts)
 encoder = Embedder(load_encoder(resolve_model("quick-t5-s0")))
 goals = bk_goal.GoalPotential(bk_goal.load(settings.HOME / "goals"), encoder, pooling="sentences")
 bk_goal.calibrate(goals, data, 0.3)

@@ -10,8 +10,7 @@ import pytest
 from fixed_replies import FixedReplies  # noqa: F401 - for tests of labelling
 
 from groundlab.core import storage
-from groundlab.papers.knowledge.dataset import Dataset, Episode, Segment, write
-from groundlab.papers.knowledge.observations import Windows, stack
+from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox
 
 
@@ -42,11 +41,6 @@ def write_data(folder: Path) -> Dataset:
     plain = {"terminated": False, "truncated": True, "layout": 0, "snapshot": 0}
     write(folder, [replace(each, rewards=0 * each.rewards, **plain) for each in make_episodes(8, 20)], {})
     return Dataset(folder)
-
-
-def windows_of(segments: list[Segment]) -> Windows:
-    """Stretches of equal length, as a potential reads them."""
-    return stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,11 @@ from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.papers.knowledge.captions import trajectory_for_code
-from groundlab.papers.knowledge.dataset import Dataset, Segment, sample
+from groundlab.papers.knowledge.dataset import Dataset, Segment, windows_of
 from groundlab.papers.knowledge.observations import Windows, channels_first, normalise
 from groundlab.papers.knowledge.potentials import Potential
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.sandbox.results import Fault
+from groundlab.papers.knowledge.sandbox.results import Fault, Result
 
 HORIZON = 5
 _CHOICE_WINDOWS = 200  # on which programs are compared
@@ -62,8 +62,6 @@ class Program(NamedTuple):
     source: str
     faults: int
     """Programs that failed before it."""
-    calls: int
-    """Replies that the round took."""
 
 
 # --- Prompts and replies
@@ -174,7 +172,7 @@ def write_programs(
     """
     messages, programs, rng = opening(), [], generator(seed, "program windows")
     for _ in range(settings.rounds):
-        segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(settings.samples)]
+        segments = data.draw(settings.samples, HORIZON, rng)
         program, messages = _write_program(chat, sampling, messages, segments, sandbox, settings)
         if program is None:
             break
@@ -200,8 +198,7 @@ def _write_program(
         source = parse_program(reply, settings.strict)
         if source is None:
             continue
-        views, actions = _arrays(segments, settings.normalised_view)
-        result = sandbox.evaluate(source, views, actions, details=True)
+        result = _evaluate(sandbox, source, windows_of(segments), settings.normalised_view, details=True)
         answer = {"role": "assistant", "content": reply}
         if result.fault is not None:
             faults += 1
@@ -209,27 +206,24 @@ def _write_program(
             messages = [*messages, answer, {"role": "user", "content": feedback}]
             continue
         feedback = _prompt("improve").format(samples=_samples(segments, result.values, result.details or []))
-        return Program(source, faults, call + 1), [*messages, answer, {"role": "user", "content": feedback}]
+        return Program(source, faults), [*messages, answer, {"role": "user", "content": feedback}]
     return None, messages
 
 
-def _arrays(segments: list[Segment], normalised: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Views [N, 6, 3, 7, 7], whole codes or fractions, and actions [N, 5], as programs take them."""
-    read = normalise if normalised else channels_first
-    views = np.stack([read(segment.views) for segment in segments])
-    return views, np.stack([segment.actions for segment in segments])
+def _evaluate(sandbox: Sandbox, source: str, windows: Windows, normalised: bool, details: bool = False) -> Result:
+    """A program's values. normalised: it reads the original's fractions (quirk Q7), not whole codes."""
+    views = normalise(windows.views) if normalised else channels_first(windows.views)
+    return sandbox.evaluate(source, views, windows.actions, details)
 
 
 def choose_program(
     programs: list[Program], data: Dataset, sandbox: Sandbox, seed: int, normalised: bool = False
 ) -> Program:
     """The newest program that works on 200 windows and does not give all of them one value; the original has no choice
-    but the newest. normalised: as in `CodePotential`. Raises GroundlabError when there is none."""
-    rng = generator(seed, "program choice")
-    segments = [data.segment(*sample(data.lengths, HORIZON, rng), HORIZON) for _ in range(_CHOICE_WINDOWS)]
-    views, actions = _arrays(segments, normalised)
+    but the newest. normalised: as in `_evaluate`. Raises GroundlabError when there is none."""
+    windows = windows_of(data.draw(_CHOICE_WINDOWS, HORIZON, generator(seed, "program choice")))
     for program in reversed(programs):
-        result = sandbox.evaluate(program.source, views, actions)
+        result = _evaluate(sandbox, program.source, windows, normalised)
         if result.fault is None and np.ptp(result.values) > 0:
             return program
     raise GroundlabError(
@@ -255,14 +249,8 @@ class CodePotential(Potential):
 
     horizon = HORIZON
 
-    def __init__(
-        self,
-        source: str,
-        sandbox: Sandbox,
-        most_failures: float = 0.05,
-        normalised: bool = False,
-    ):
-        """normalised: the program reads the original's fractions (quirk Q7), not whole codes as the prompt says."""
+    def __init__(self, source: str, sandbox: Sandbox, most_failures: float = 0.05, normalised: bool = False):
+        """normalised: as in `_evaluate`."""
         self.source, self.sha256 = source, digest_bytes(source.encode())
         self._sandbox, self._most, self._normalised = sandbox, most_failures, normalised
         self.windows, self.failed = 0, Counter[str]()
@@ -270,8 +258,7 @@ class CodePotential(Potential):
 
     def __call__(self, windows: Windows) -> np.ndarray:
         """phi [N]. Raises GroundlabError when more than `most_failures` of all windows have failed."""
-        views = normalise(windows.views) if self._normalised else channels_first(windows.views)
-        result = self._sandbox.evaluate(self.source, views, windows.actions)
+        result = _evaluate(self._sandbox, self.source, windows, self._normalised)
         self.windows += len(result.values)
         if result.fault:
             self._fault = self._fault or result.fault

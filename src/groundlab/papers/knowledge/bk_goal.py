@@ -28,8 +28,8 @@ from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.papers.knowledge.bk_code import Estimate, estimate_conversation, prune, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, readable, trajectory
-from groundlab.papers.knowledge.dataset import Dataset, sample
-from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, stack
+from groundlab.papers.knowledge.dataset import Dataset, windows_of
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for
 from groundlab.papers.knowledge.potentials import Bonus, Potential
 from groundlab.papers.knowledge.settings import Pooling
 
@@ -67,11 +67,9 @@ def opening(adapter: ObservationAdapter = GRID) -> Messages:
 
 def sample_captions(data: Dataset, settings: Settings, seed: int) -> list[str]:
     """The stretches of play, in words, that goals are asked for."""
-    rng, captions, names = generator(seed, "goal captions"), [], _adapter(data).actions
-    for _ in range(settings.rounds):
-        segment = data.segment(*sample(data.lengths, settings.length, rng), settings.length)
-        captions.append(trajectory(segment.captions, segment.actions.tolist(), names))
-    return captions
+    segments = data.draw(settings.rounds, settings.length, generator(seed, "goal captions"))
+    names = _adapter(data).actions
+    return [trajectory(segment.captions, segment.actions.tolist(), names) for segment in segments]
 
 
 def _adapter(data: Dataset) -> ObservationAdapter:
@@ -349,8 +347,7 @@ def calibrate(potential: GoalPotential, data: Dataset, share: float, seed: int =
 
 def sample_windows(data: Dataset, horizon: int, rng: np.random.Generator) -> Windows:
     """1,000 windows of a dataset, drawn as labellers draw them."""
-    segments = [data.segment(*sample(data.lengths, horizon, rng), horizon) for _ in range(_CALIBRATION_WINDOWS)]
-    return stack([Windows(each.views[None], each.actions[None], each.times[None]) for each in segments])
+    return windows_of(data.draw(_CALIBRATION_WINDOWS, horizon, rng))
 
 
 class EllmBonus(Bonus):

@@ -36,7 +36,7 @@ from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
 from groundlab.papers.knowledge.captions import readable, trajectory
-from groundlab.papers.knowledge.dataset import Dataset, Segment, sample
+from groundlab.papers.knowledge.dataset import Dataset, Segment, sample, windows_of
 from groundlab.papers.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
 from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, compact, distinct
 from groundlab.papers.knowledge.potentials import Bonus, Potential
@@ -168,9 +168,8 @@ class Labels:
 
 def segments_of(parts: list[Segment]) -> Segments:
     """Segments of a dataset as the preference transformer reads them."""
-    states = compact(np.stack([part.views for part in parts]))
-    fields = (states, np.stack([part.actions for part in parts]), np.stack([part.times for part in parts]))
-    return Segments._make(torch.from_numpy(field) for field in fields)
+    views, actions, times = windows_of(parts)
+    return Segments._make(torch.from_numpy(field) for field in (compact(views), actions, times))
 
 
 def judge(

@@ -3,7 +3,7 @@
     write(folder, episodes, about)         arrays.npz (compressed, no pickle) and card.json, which seals it
     data = Dataset(folder)                 memory-mapped; the arrays are unpacked once, into the user's cache
     data.segment(3, start=10, length=5)    6 views, 5 actions, captions and step numbers
-    sample(data.lengths, 5, rng)           (episode, start) of a segment, as the paper draws them
+    data.draw(100, 5, rng)                 segments as the paper draws them; windows_of(segments), for potentials
     count_visits(data), crafter_progress(world, seeds, actions)      coverage and achievements, by replaying
 
 Views and captions repeat, so each is stored once and steps name it by number. Of Crafter's views the codes are stored;
@@ -30,7 +30,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import digest_bytes
 from groundlab.papers.knowledge.captions import PICTURE, observations, readable
-from groundlab.papers.knowledge.observations import CRAFTER
+from groundlab.papers.knowledge.observations import CRAFTER, Windows
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE
 from groundlab.worlds.crafter.state import X, Y
 
@@ -203,6 +203,10 @@ class Dataset:
             views = np.concatenate([self._pictures[row : row + length + 1], views], axis=1)
         return Segment(views, actions, np.arange(start, start + length + 1), captions)
 
+    def draw(self, count: int, length: int, rng: np.random.Generator) -> list[Segment]:
+        """Segments of `length` steps, drawn by `sample`."""
+        return [self.segment(*sample(self.lengths, length, rng), length) for _ in range(count)]
+
     @cached_property
     def _pictures(self) -> np.ndarray:
         """Crafter's pictures, uint8 [steps + episodes, PICTURE], drawn at the first use on a machine.
@@ -245,6 +249,11 @@ def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:
         number = int(rng.choice(len(lengths)))
         if lengths[number] >= length:
             return number, int(rng.choice(lengths[number] - length + 1))
+
+
+def windows_of(segments: Sequence[Segment]) -> Windows:
+    """Segments of one length, as potentials read them."""
+    return Windows._make(np.stack(fields) for fields in zip(*(segment[:3] for segment in segments), strict=True))
 
 
 def _cache() -> Path:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from knowledge_data import windows_of
 
 from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
@@ -10,6 +9,7 @@ from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers.knowledge import bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, Sentences
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
+from groundlab.papers.knowledge.dataset import windows_of
 from groundlab.papers.knowledge.settings import HOME
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
@@ -85,8 +85,7 @@ def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through
     data, potential = labelling.dataset(), GoalPotential(LIBRARY, Letters(), threshold=2.0, pooling=pooling)
     assert bk_goal.calibrate(potential, data, share) == potential.threshold < 1
     rng = np.random.default_rng(1)
-    parts = [data.segment(*bk_goal.sample(data.lengths, bk_goal.HORIZON, rng), bk_goal.HORIZON) for _ in range(1500)]
-    windows = windows_of(parts)
+    windows = windows_of(data.draw(1500, bk_goal.HORIZON, rng))
     assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
 
 

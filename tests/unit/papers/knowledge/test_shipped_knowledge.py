@@ -5,13 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from knowledge_data import windows_of
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import digest_json
 from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
-from groundlab.papers.knowledge.dataset import Dataset, Episode, write
+from groundlab.papers.knowledge.dataset import Dataset, Episode, windows_of, write
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import DATASET, HOME, PROGRAMS, folder_of, ledger, source_of
 
