@@ -58,6 +58,12 @@ class GoalLibrary(NamedTuple):
     captions: list[str]
     goals: list[list[str]]
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The distinct goals and their numbers, by first showing."""
+        distinct = dict.fromkeys(goal for goals in self.goals for goal in goals)
+        return {goal: number for number, goal in enumerate(distinct)}
+
 
 def opening(adapter: ObservationAdapter = GRID) -> Messages:
     """The messages that the conversation begins with."""
@@ -136,8 +142,7 @@ def _first_list(
 
 def store(folder: Path, library: GoalLibrary) -> None:
     """Write the library as the original does: captions, goals by number of each caption, and the goals' numbers."""
-    distinct = dict.fromkeys(goal for goals in library.goals for goal in goals)
-    numbers = {goal: number for number, goal in enumerate(distinct)}
+    numbers = library.numbers
     storage.write_json(folder / "trajectory_text.json", library.captions)
     storage.write_json(folder / "goal_library.json", [[numbers[goal] for goal in goals] for goals in library.goals])
     storage.write_json(folder / "goal_index.json", numbers)
@@ -288,12 +293,11 @@ class GoalPotential(Potential):
         self._encoder = WholeTexts(embed, names) if pooling == "texts" else Sentences(embed, names)
         self.threshold = threshold
         self._captions = self._encoder.texts(library.captions)
-        distinct = list(dict.fromkeys(goal for goals in library.goals for goal in goals))
-        self._goals = self._encoder.texts(distinct)
-        columns = {goal: column for column, goal in enumerate(distinct)}
-        self._offers = np.zeros((len(library.captions), len(distinct)), bool)
+        numbers = library.numbers
+        self._goals = self._encoder.texts(list(numbers))
+        self._offers = np.zeros((len(library.captions), len(numbers)), bool)
         for row, goals in enumerate(library.goals):
-            self._offers[row, [columns[goal] for goal in goals]] = True
+            self._offers[row, [numbers[goal] for goal in goals]] = True
         self.windows = 0
         """How many it has been asked about."""
 

@@ -294,9 +294,8 @@ def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> 
 def _label_goals(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
     library = bk_goal.suggest(chat, labelling.chat.sampling, data, labelling.settings, labelling.seed)
     bk_goal.store(labelling.out, library)
-    goals = {goal for row in library.goals for goal in row}
     without = labelling.settings.rounds - len(library.captions)
-    return f"{len(goals)} goals for {len(library.captions)} stretches of play ({without} without a list)"
+    return f"{len(library.numbers)} goals for {len(library.captions)} stretches of play ({without} without a list)"
 
 
 _LABEL: dict[str, Callable[[Labelling, ChatModel, Dataset], str]] = {
