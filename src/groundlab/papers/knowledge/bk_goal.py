@@ -29,7 +29,7 @@ from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.papers.knowledge.bk_code import Estimate, estimate_conversation, prune, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, windows_of
-from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, distinct
 from groundlab.papers.knowledge.potentials import Bonus, Potential
 from groundlab.papers.knowledge.settings import Pooling
 
@@ -185,21 +185,14 @@ class WholeTexts:
         return self._embed(texts)
 
     def windows(self, windows: Windows) -> EmbeddedWindow:
-        """Windows of views or captions (strings [N, 5])."""
-        rows = list(zip(_captions(windows), windows.actions.tolist(), strict=True))
+        """Windows of 4 steps."""
+        views = readable(windows.views)
+        captions = observations(views.reshape(-1, *views.shape[2:]))
+        lines = np.array(captions, object).reshape(views.shape[:2]).tolist()
+        rows = list(zip(lines, windows.actions.tolist(), strict=True))
         history = [trajectory(lines[:-1], actions[:-1], self._names).strip() for lines, actions in rows]
         current = [trajectory(lines[-2:], actions[-1:], self._names).strip() for lines, actions in rows]
         return EmbeddedWindow(self._embed(history), self._embed(current))
-
-
-def _captions(windows: Windows) -> list[list[str]]:
-    """The captions [N, 5] of windows."""
-    views = windows.views
-    if views.dtype.kind in "OU":
-        return views.tolist()
-    views, width = readable(views), views.shape[1]
-    lines = observations(views.reshape(-1, *views.shape[2:]))
-    return [lines[start : start + width] for start in range(0, len(lines), width)]
 
 
 class Sentences:
@@ -209,8 +202,7 @@ class Sentences:
         """names: of actions."""
         self._embed = embed
         self._vectors: dict[str, np.ndarray] = {}  # of sentences
-        self._rows: dict[str | bytes, int] = {}
-        self._sums: list[np.ndarray] = []  # of an observation's sentences; the last entry is their number
+        self._sums: dict[bytes, np.ndarray] = {}  # of a view's sentences; the last entry is their number
         self._actions = self._sum([_ACTION.format(name) for name in names])
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -218,35 +210,19 @@ class Sentences:
         return _unit(self._sum([_FRAME.sub("", text) for text in texts]))
 
     def windows(self, windows: Windows) -> EmbeddedWindow:
-        """Windows of views or captions (strings [N, 5])."""
-        views, width = windows.views, windows.views.shape[1]
-        if views.dtype.kind in "OU":
-            return self._windows(views.reshape(-1).tolist(), lambda lines: lines, windows.actions, width)
-        views = readable(views)
-        flat = np.ascontiguousarray(views.reshape(-1, *views.shape[2:]))
-        size, shape, content = flat[0].nbytes, flat.shape[1:], flat.tobytes()
-        keys = [content[start : start + size] for start in range(0, len(content), size)]
-        return self._windows(
-            keys,
-            lambda new: observations(np.frombuffer(b"".join(new), flat.dtype).reshape(-1, *shape)),
-            windows.actions,
-            width,
-        )
-
-    def _windows(
-        self, keys: list, caption: Callable[[list], list[str]], actions: np.ndarray, width: int
-    ) -> EmbeddedWindow:
-        """keys: of observations, N x width of them in a row, which `caption` puts into words when they are new."""
-        if len(self._rows) > _MOST_VIEWS:
-            self._rows, self._sums = {}, []
-        new = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        """Windows of 4 steps."""
+        views = readable(windows.views)
+        flat = views.reshape(-1, *views.shape[2:])
+        first, which = distinct(flat)
+        keys = [view.tobytes() for view in flat[first]]
+        if len(self._sums) > _MOST_VIEWS:
+            self._sums = {}
+        new = [number for number, key in enumerate(keys) if key not in self._sums]
         if new:
-            self._rows.update(zip(new, range(len(self._sums), len(self._sums) + len(new)), strict=True))
-            self._sums.extend(self._sum(caption(new)))
-        rows = np.array([self._rows[key] for key in keys]).reshape(-1, width)
-        distinct, index = np.unique(rows, return_inverse=True)
-        view_sums = np.stack([self._sums[row] for row in distinct])[index.reshape(rows.shape)]
-        action_sums = self._actions[actions]
+            sums = self._sum(observations(flat[first[new]]))
+            self._sums.update(zip([keys[number] for number in new], sums, strict=True))
+        view_sums = np.stack([self._sums[key] for key in keys])[which.reshape(views.shape[:2])]
+        action_sums = self._actions[windows.actions]
         history = view_sums[:, :-1].sum(1) + action_sums[:, :-1].sum(1)
         return EmbeddedWindow(_unit(history), _unit(view_sums[:, -2:].sum(1) + action_sums[:, -1]))
 
@@ -302,7 +278,7 @@ class GoalPotential(Potential):
         """How many it has been asked about."""
 
     def __call__(self, windows: Windows) -> np.ndarray:
-        """phi [N] of windows of views uint8 [N, 5, 7, 7, 3], or of captions (strings [N, 5])."""
+        """phi [N] of windows of views uint8 [N, 5, ...]."""
         similarity = self.similarity(windows)
         self.windows += len(similarity)
         return np.where(similarity > self.threshold, similarity, 0.0)

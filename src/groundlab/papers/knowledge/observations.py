@@ -134,7 +134,7 @@ def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class Windows(NamedTuple):
     """N stretches of K steps."""
 
-    views: np.ndarray  # [N, K + 1, ...], as the world gives them (uint8 [7, 7, 3]), or captions
+    views: np.ndarray  # [N, K + 1, ...], as the world gives them (uint8 [7, 7, 3])
     actions: np.ndarray  # int64 [N, K]
     times: np.ndarray  # int64 [N, K + 1], steps since the episode began
 

@@ -60,16 +60,13 @@ def test_a_library_and_a_stretch_of_play_are_read_alike(windows):
     np.testing.assert_allclose(read.windows(windows).history, read.texts(texts), atol=1e-5)
 
 
-def test_captions_and_views_are_read_alike_and_each_sentence_is_encoded_once(windows):
+def test_each_sentence_is_encoded_once(windows):
     embed = Letters()
     read = Sentences(embed, MINIGRID_ACTIONS)
-    seen = read.windows(windows)
-    known = len(embed.asked)
-    lines = np.array([observations(views) for views in windows.views], dtype=object)
-    told = read.windows(windows._replace(views=lines))
-    np.testing.assert_allclose(seen.history, told.history, atol=1e-6)
-    np.testing.assert_allclose(seen.current, told.current, atol=1e-6)
-    assert len(embed.asked) == known == len(set(embed.asked))
+    half = type(windows)._make(field[::2] for field in windows)
+    for some in (half, windows, half):
+        read.windows(some)
+    assert len(embed.asked) == len(set(embed.asked))
 
 
 def test_what_is_remembered_of_views_may_be_forgotten(windows, monkeypatch):
