@@ -290,20 +290,12 @@ class GoalPotential(Potential):
     def similarities(self, windows: Windows) -> np.ndarray:
         """Those of each latest step and each distinct goal [N, goals]; -1 for goals that are not on offer."""
         embedded = self._encoder.windows(windows)
-        candidates = self._offers[self._nearest(embedded.history)].any(1)
+        candidates = self._offers[self.nearest(embedded.history)].any(1)
         return np.where(candidates, _products(embedded.current, self._goals), -1.0)
 
-    def nearest(self, queries: Sequence[str]) -> np.ndarray:
-        """The numbers [N, 3] of the captions nearest to each query, the nearest last."""
-        return self._nearest(self._encoder.texts(queries))
-
-    def _nearest(self, queries: np.ndarray) -> np.ndarray:
+    def nearest(self, queries: np.ndarray) -> np.ndarray:
+        """The numbers [N, 3] of the captions nearest to each vector of queries [N, d], the nearest last."""
         return np.argsort(_products(queries, self._captions), axis=1, kind="stable")[:, -NEAREST:]
-
-    def calibrate(self, windows: Windows, share: float) -> float:
-        """Set the threshold so that phi is not 0 on a share of these windows, and return it."""
-        self.threshold = float(np.quantile(self.similarity(windows), 1 - share))
-        return self.threshold
 
 
 def _products(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -314,15 +306,13 @@ def _products(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return (torch.from_numpy(rows) @ torch.from_numpy(columns).T).numpy()
 
 
-def calibrate(potential: GoalPotential, data: Dataset, share: float, seed: int = 0) -> float:
-    """Set the threshold so that phi is not 0 on a share of a dataset's windows, and return it.
+def calibrate(potential: GoalPotential, data: Dataset, share: float) -> None:
+    """Set the threshold so that phi is not 0 on a share, between 0 and 1, of a dataset's windows.
 
-    The paper's 0.85 is for its encoder: with another one it may never be reached, or always. Raises GroundlabError for
-    a share outside 0 .. 1.
+    The paper's 0.85 is for its encoder: with another one it may never be reached, or always.
     """
-    if not 0 < share < 1:
-        raise GroundlabError(f"share is {share}; give the share of windows on which goals count, between 0 and 1")
-    return potential.calibrate(sample_windows(data, HORIZON, generator(seed, "goal threshold")), share)
+    windows = sample_windows(data, HORIZON, generator(0, "goal threshold"))
+    potential.threshold = float(np.quantile(potential.similarity(windows), 1 - share))
 
 
 def sample_windows(data: Dataset, horizon: int, rng: np.random.Generator) -> Windows:

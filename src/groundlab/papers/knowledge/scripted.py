@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from groundlab.assets import resolve_model
-from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language import models
@@ -35,10 +34,8 @@ _RANKS = {FIRST: "A > B", SECOND: "B > A", TIE: "A = B"}
 def scripted_judge(error: float, seed: int, adapter: ObservationAdapter = GRID) -> Scripted:
     """A judge by score, which gives the opposite answer to a share `error` of the questions, drawn by seed.
 
-    adapter: whose descriptions it reads. Raises GroundlabError for a share outside 0 .. 1.
+    adapter: whose descriptions it reads.
     """
-    if not 0 <= error <= 1:
-        raise GroundlabError(f"error is {error}; give a share from 0 to 1")
     score = score_crafter_segment if adapter is CRAFTER else score_grid_segment
 
     def rule(text: str, sampling: Sampling) -> str:

@@ -54,7 +54,7 @@ def test_goals_give_the_potentials_that_the_original_gave(golden, library, recor
 def test_the_nearest_captions_are_the_originals(golden, library):
     facts = golden["misc"]["goal"]
     potential = GoalPotential(library, letters)
-    assert potential.nearest(facts["query_captions"]).tolist() == facts["top3_indices_ascending"]
+    assert potential.nearest(letters(facts["query_captions"])).tolist() == facts["top3_indices_ascending"]
 
 
 def test_goals_that_the_nearest_captions_do_not_offer_count_for_nothing(golden, library, recorded_windows):
