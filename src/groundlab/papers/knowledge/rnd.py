@@ -8,6 +8,7 @@ chance (docs/papers/knowledge-method.md#s2). Each snapshot's episodes are on dis
 was killed continues.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,8 @@ Settings = CollectionSettings
 
 def schedule(frames: int, batch: int, every: int) -> list[int]:
     """The updates after which episodes are recorded: the first, those `every` steps apart, the last."""
-    last = -(-frames // batch)
-    updates = [1]
-    while updates[-1] < last:
-        updates.append(min(last, updates[-1] + -(-every // batch)))
-    return updates
+    last, apart = math.ceil(frames / batch), math.ceil(every / batch)
+    return [*range(1, last, apart), last]
 
 
 def make_learner(spec: RunSpec, run: Run | None = None) -> "CollectionLearner":
@@ -107,22 +105,19 @@ def record_episodes(
         rewards.append(paid)
         ends.append(np.stack([terminated & alive, truncated & alive]))
         alive = alive & ~(terminated | truncated)
-    episodes = []
-    for env, layout in enumerate(layouts):
-        last = next(step for step, end in enumerate(ends) if end[:, env].any())
-        ended, limited = ends[last][:, env].tolist()
-        episodes.append(
-            Episode(
-                np.stack([view[env] for view in views[: last + 2]]),
-                np.array([action[env] for action in actions[: last + 1]], np.uint8),
-                np.array([reward[env] for reward in rewards[: last + 1]], np.float32),
-                ended,
-                limited,
-                layout,
-                snapshot,
-            )
+    shown, taken, earned, ended = (np.stack(steps) for steps in (views, actions, rewards, ends))
+    lengths = ended.any(1).argmax(0) + 1
+    return [
+        Episode(
+            shown[: length + 1, env],
+            taken[:length, env].astype(np.uint8),
+            earned[:length, env].astype(np.float32),
+            *ended[length - 1, :, env].tolist(),
+            layout,
+            snapshot,
         )
-    return episodes
+        for env, (layout, length) in enumerate(zip(layouts, lengths.tolist(), strict=True))
+    ]
 
 
 def write_with_coverage(folder: Path, episodes: list[Episode], about: dict[str, Any]) -> None:
