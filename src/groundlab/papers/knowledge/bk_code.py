@@ -280,5 +280,4 @@ class CodePotential(Potential):
         return {"sandbox": {**self.state(), **lost, "protections": self._sandbox.protections}}
 
     def close(self) -> None:
-        """End the sandbox's process."""
         self._sandbox.close()

@@ -176,9 +176,8 @@ class EmbeddedWindow(NamedTuple):
 class WholeTexts:
     """Each text as the encoder reads it."""
 
-    def __init__(self, embed: Embed, names: Sequence[str]):
-        """names: of actions."""
-        self._embed, self._names = embed, names
+    def __init__(self, embed: Embed, action_names: Sequence[str]):
+        self._embed, self._names = embed, action_names
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors [N, d]."""
@@ -198,12 +197,11 @@ class WholeTexts:
 class Sentences:
     """Each text as the mean of its sentences; the sum over an observation's sentences is remembered by its view."""
 
-    def __init__(self, embed: Embed, names: Sequence[str]):
-        """names: of actions."""
+    def __init__(self, embed: Embed, action_names: Sequence[str]):
         self._embed = embed
         self._vectors: dict[str, np.ndarray] = {}  # of sentences
         self._sums: dict[bytes, np.ndarray] = {}  # of a view's sentences; the last entry is their number
-        self._actions = self._sum([_ACTION.format(name) for name in names])
+        self._actions = self._sum([_ACTION.format(name) for name in action_names])
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors [N, d]."""
@@ -260,13 +258,13 @@ class GoalPotential(Potential):
         library: GoalLibrary,
         embed: Embed,
         threshold: float = THRESHOLD,
-        names: Sequence[str] = MINIGRID_ACTIONS,
+        action_names: Sequence[str] = MINIGRID_ACTIONS,
         pooling: Pooling = "texts",
     ):
-        """names: of actions. Raises GroundlabError for a library without goals."""
+        """Raises GroundlabError for a library without goals."""
         if not library.captions or len(library.captions) != len(library.goals) or not any(library.goals):
             raise GroundlabError("the library has no goals; label some captions first")
-        self._encoder = WholeTexts(embed, names) if pooling == "texts" else Sentences(embed, names)
+        self._encoder = WholeTexts(embed, action_names) if pooling == "texts" else Sentences(embed, action_names)
         self.threshold = threshold
         self._captions = self._encoder.texts(library.captions)
         numbers = library.numbers

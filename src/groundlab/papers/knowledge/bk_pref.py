@@ -124,7 +124,6 @@ class Segments(NamedTuple):
     times: Tensor  # int64 [N, K + 1]
 
     def rows(self, index: Tensor) -> "Segments":
-        """Some of them."""
         return Segments._make(field[index] for field in self)
 
 
@@ -136,7 +135,6 @@ class Pairs(NamedTuple):
     labels: Tensor  # float [N]: 0, 0.5 or 1
 
     def rows(self, index: Tensor) -> "Pairs":
-        """Some of them."""
         return Pairs(self.first.rows(index), self.second.rows(index), self.labels[index])
 
 

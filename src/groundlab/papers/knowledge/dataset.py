@@ -165,16 +165,10 @@ class Dataset:
         """Steps of each episode, int64 [E]."""
         return np.diff(self._arrays["starts"])
 
-    @property
-    def snapshots(self) -> np.ndarray:
-        """Which policy played each episode, int64 [E]."""
-        return self._arrays["snapshots"]
-
     def __len__(self) -> int:
         return len(self.lengths)
 
     def episode(self, number: int) -> Episode:
-        """One whole episode."""
         arrays, first = self._arrays, int(self._arrays["starts"][number])
         steps = slice(first, first + int(self.lengths[number]))
         views = slice(first + number, first + number + int(self.lengths[number]) + 1)

@@ -78,7 +78,6 @@ def _seed_counts(shown: list[KnowledgeArm]) -> str:
 
 @exhibit("knowledge-original-network", "The paper's room, network and batch, one seed: success while agents learn")
 def original_network_curves() -> Figure | None:
-    """The exhibit `knowledge-original-network`."""
     published = original_network_records()
     return curves(published) if published else None
 
@@ -236,7 +235,7 @@ def visits(folder: Path) -> dict[int, np.ndarray]:
 
 @exhibit("knowledge-coverage", "Where the agents of the dataset that ships have been")
 def coverage() -> Figure | None:
-    """The exhibit `knowledge-coverage`: a room for each snapshot of what ships, its rooms laid over one another."""
+    """A room for each snapshot of what ships, its rooms laid over one another."""
     counted = [(DATASETS / name, card) for name, card in cards().items()]
     counted = [(folder, card) for folder, card in counted if (folder / "coverage.json").is_file()]
     rooms = [(card, *room) for folder, card in counted for room in visits(folder).items()]

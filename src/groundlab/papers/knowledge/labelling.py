@@ -5,8 +5,8 @@
     groundlab label goals --dataset crafter-reward --out DIR         the same of Crafter
 
 Every reply is in the ledger before it is used, so the same command continues and no question is asked twice. In the
-end DIR/labelling.json names the labelling, and another one is refused there. The method `knowledge` reads DIR. The
-datasets and ledgers that ship are named here too. Source: docs/papers/knowledge-method.md#s3 to #s5.
+end DIR/labelling.json names the labelling, and another one is refused there. The method `knowledge` reads DIR.
+Source: docs/papers/knowledge-method.md#s3 to #s5.
 """
 
 import shlex

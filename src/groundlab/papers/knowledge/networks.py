@@ -214,7 +214,6 @@ class RandomDistillation(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
         return next(self.predictor.parameters()).device
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:

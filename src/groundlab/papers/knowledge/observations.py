@@ -200,6 +200,5 @@ class History:
         return {name: field.tolist() for name, field in fields.items()} | {"dtype": self._views.dtype.str}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` gave."""
         self._views = np.array(state["views"], dtype=state["dtype"])
         self._actions, self._times = (np.array(state[name], np.int64) for name in ("actions", "times"))

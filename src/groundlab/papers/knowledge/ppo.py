@@ -68,7 +68,6 @@ class Experience(NamedTuple):
     advantages: Tensor  # [N]
 
     def rows(self, index: Tensor) -> "Experience":
-        """Some of them."""
         return Experience(self.seen, *(field[index] for field in self[1:]))
 
 
@@ -85,7 +84,6 @@ class IntrinsicReward:
     def __init__(
         self, novelty: RandomDistillation, num_envs: int, gamma: float, shape: tuple[int, int, int] = GRID.shape
     ):
-        """shape: of observations."""
         self._novelty, self._gamma = novelty, gamma
         self.observations, self.sums = RunningMeanStd(*shape), RunningMeanStd()
         self._before = torch.zeros(num_envs, dtype=torch.float64)
@@ -120,7 +118,6 @@ class IntrinsicReward:
         return {**moments, "before": self._before.tolist()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` gave."""
         self.observations.load_state(state["observations"])
         self.sums.load_state(state["sums"])
         self._before = torch.tensor(state["before"], dtype=torch.float64)
@@ -363,7 +360,6 @@ class PPO:
         return {**files, "envs.safetensors": save(self._envs.save())}
 
     def load_state(self, files: Files) -> None:
-        """Go on from what `state` gave."""
         facts = checkpoints.unpack(files, self.networks, self.optimizer)
         self._shaper.load_state(facts["shaper"])
         self._history.load_state(facts["history"])
@@ -380,7 +376,6 @@ class PPO:
         self._views = self._adapter.view(self._envs.reset(options={"reset_mask": nobody})[0])
 
     def load_weights(self, files: Files) -> None:
-        """Take the networks of a checkpoint, to play with."""
         checkpoints.unpack(files, self.networks)
 
     def close(self) -> None:

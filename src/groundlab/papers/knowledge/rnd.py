@@ -47,7 +47,6 @@ def schedule(frames: int, batch: int, every: int) -> list[int]:
 
 
 def make_learner(spec: RunSpec, run: Run | None = None) -> "CollectionLearner":
-    """The curious agent of a run."""
     return CollectionLearner(spec)
 
 

@@ -128,7 +128,6 @@ class Sight(NamedTuple):
 
 
 def parse_sight(description: str) -> Sight:
-    """What a description says."""
     near = {kind: int(steps) for kind, steps in _NEAR.findall(description)}
     vitals = {name: int(number) for name, number in _VITAL.findall(description)}
     items = {name: int(number) for number, name in _ITEM.findall(description.partition("Your have ")[2])}
@@ -223,8 +222,6 @@ def grid_adviser() -> Scripted:
 
 
 def crafter_adviser() -> Scripted:
-    """The adviser for Crafter."""
-
     def rule(text: str, sampling: Sampling) -> str:
         return "\n".join(f"- {goal}" for goal in crafter_goals(latest_observation(text)))
 

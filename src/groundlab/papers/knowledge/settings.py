@@ -191,7 +191,6 @@ class KnowledgeSettings(PPOSettings):
 
     @property
     def dataset_folder(self) -> Path:
-        """The folder of the labelled dataset."""
         return folder_of(self.dataset)
 
     @model_validator(mode="after")

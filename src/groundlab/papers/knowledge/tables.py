@@ -260,7 +260,6 @@ def original_network_records() -> Records | None:
 
 @exhibit("knowledge-original-network-table", "The paper's room, network and batch, one seed: the numbers")
 def original_network_table() -> Table | None:
-    """The exhibit `knowledge-original-network-table`."""
     published = original_network_records()
     return one_seed_table(published) if published else None
 
@@ -346,7 +345,6 @@ def cards(home: Path = DATASETS) -> dict[str, dict[str, Any]]:
 
 @exhibit("knowledge-dataset", "The dataset that ships: what was played before any label")
 def dataset_table() -> Table | None:
-    """The exhibit `knowledge-dataset`."""
     return card_table(cards())
 
 

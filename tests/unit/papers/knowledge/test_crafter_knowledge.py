@@ -112,7 +112,7 @@ def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, own_c
     collection(tmp_path / "stopped")
     stored = [Dataset(tmp_path / name / "dataset").card["sha256"] for name in ("straight", "stopped")]
     assert stored[0] == stored[1]
-    assert Dataset(tmp_path / "straight" / "dataset").snapshots.tolist() == [16, 48]
+    assert list(Dataset(tmp_path / "straight" / "dataset").card["snapshots"]) == ["16", "48"]
 
 
 # --- What is asked, and of whom
