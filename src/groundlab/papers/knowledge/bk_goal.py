@@ -344,4 +344,4 @@ class EllmBonus(Bonus):
         return self._achieved.tolist()
 
     def load_state(self, state: list[list[bool]]) -> None:
-        self._achieved = np.array(state, bool) if state else np.zeros((0, 0), bool)
+        self._achieved = np.array(state, bool)

@@ -55,11 +55,9 @@ def trajectory(descriptions: Sequence[str], actions: Sequence[int], names: Seque
     return _history([line if line.endswith(".") else f"{line}." for line in lines], words, descriptions[-1])
 
 
-def trajectory_for_code(
-    descriptions: Sequence[str], actions: Sequence[int], names: Sequence[str] = MINIGRID_ACTIONS
-) -> str:
+def trajectory_for_code(descriptions: Sequence[str], actions: Sequence[int]) -> str:
     """The same for BK-Code: always a line a step, and no period after an observation."""
-    return _history(descriptions[:-1], _action_names(descriptions, actions, names), descriptions[-1])
+    return _history(descriptions[:-1], _action_names(descriptions, actions, MINIGRID_ACTIONS), descriptions[-1])
 
 
 def _history(lines: Sequence[str], words: Sequence[str], latest: str) -> str:

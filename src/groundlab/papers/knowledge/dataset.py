@@ -169,11 +169,10 @@ class Dataset:
         return len(self.lengths)
 
     def episode(self, number: int) -> Episode:
-        arrays, first = self._arrays, int(self._arrays["starts"][number])
-        steps = slice(first, first + int(self.lengths[number]))
-        views = slice(first + number, first + number + int(self.lengths[number]) + 1)
+        arrays, first, length = self._arrays, int(self._arrays["starts"][number]), int(self.lengths[number])
+        steps, row = slice(first, first + length), self._row(number, 0)
         return Episode(
-            arrays["views"][arrays["step_views"][views]],
+            arrays["views"][arrays["step_views"][row : row + length + 1]],
             arrays["actions"][steps].copy(),
             arrays["rewards"][steps].copy(),
             bool(arrays["ends"][number] & _TERMINATED),
@@ -182,13 +181,16 @@ class Dataset:
             int(arrays["snapshots"][number]),
         )
 
+    def _row(self, number: int, step: int) -> int:
+        """Where a view stands among all of them; an episode of T steps has T + 1."""
+        return int(self._arrays["starts"][number]) + number + step
+
     def segment(self, number: int, start: int, length: int) -> Segment:
         """`length` steps of episode `number` from step `start` on. Raises GroundlabError when it has not so many."""
         if start < 0 or length < 1 or start + length > self.lengths[number]:
             have = f"episode {number} has {self.lengths[number]} steps"
             raise GroundlabError(f"{have}, not {start} to {start + length}; draw segments with sample()")
-        first = int(self._arrays["starts"][number])
-        row = first + number + start  # an episode of T steps has T + 1 views
+        first, row = int(self._arrays["starts"][number]), self._row(number, start)
         index = self._arrays["step_views"][row : row + length + 1]
         captions = [self._caption(view) for view in index.tolist()]
         actions = self._arrays["actions"][first + start : first + start + length].astype(np.int64)
@@ -220,11 +222,20 @@ class Dataset:
 
     def _draw_pictures(self, file: Path) -> None:
         episodes = [self.episode(number) for number in range(len(self))]
-        shape = (sum(len(episode.views) for episode in episodes), PICTURE)
-        pictures = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+        pictures = np.lib.format.open_memmap(file, "w+", np.uint8, (len(self._arrays["step_views"]), PICTURE))
         seeds, actions = [episode.layout for episode in episodes], [episode.actions for episode in episodes]
-        redraw_pictures(self.card["world"], seeds, actions, [episode.views for episode in episodes], pictures)
+        for replay in replay_crafter(self.card["world"], seeds, actions):
+            for number, view in zip(replay.episodes.tolist(), replay.views, strict=True):
+                self.confirm(number, replay.step, readable(view))
+                pictures[self._row(number, replay.step)] = view[:PICTURE]
         pictures.flush()
+
+    def confirm(self, number: int, step: int, view: np.ndarray) -> None:
+        """Raises GroundlabError when what the world shows at a step of an episode is not what is stored."""
+        stored = self._arrays["views"][self._arrays["step_views"][self._row(number, step)]]
+        if not np.array_equal(view, stored):
+            fault = f"{self.folder}: episode {number} is not what {self.card['world']} shows at step {step}"
+            raise GroundlabError(f"{fault}; collect the dataset again")
 
     def _caption(self, view: int) -> str:
         first, last = self._arrays["breaks"][view]
@@ -271,9 +282,7 @@ def count_visits(data: Dataset) -> dict[int, np.ndarray]:
     for step in range(max(len(episode.actions) for episode in episodes) + 1):
         for env, episode in enumerate(episodes):
             if step < len(episode.views):
-                if not np.array_equal(views[env], episode.views[step]):
-                    fault = f"{data.folder}: episode {env} is not what {data.card['world']} shows at step {step}"
-                    raise GroundlabError(f"{fault}; collect the dataset again")
+                data.confirm(env, step, views[env])
                 column, row = envs.grids.agents[env, :2]
                 width, height = envs.grids.cells.shape[1:3]
                 visits.setdefault(episode.snapshot, np.zeros((height, width), np.int64))[row, column] += 1
@@ -327,22 +336,6 @@ def _replay_batch(world: str, seeds: list[int], actions: Sequence[np.ndarray]) -
         positions = envs.lives.objects[alive, 0][:, [X, Y]]
         yield ReplayStep(alive, step, CRAFTER.view(observations)[alive], positions, info["unlocked"][alive])
         observations, _, _, _, info = envs.step(_actions_at(step, actions))
-
-
-def redraw_pictures(
-    world: str, seeds: Sequence[int], actions: Sequence[np.ndarray], codes: Sequence[np.ndarray], pictures: np.ndarray
-) -> None:
-    """Write the pictures of all steps, episode after episode, to `pictures` uint8 [steps + episodes, PICTURE].
-
-    codes: [T + 1, 83] of each episode. Raises GroundlabError when the world shows something else.
-    """
-    starts = np.cumsum([0, *(len(episode) + 1 for episode in actions)])
-    for replay in replay_crafter(world, seeds, actions):
-        for episode, view in zip(replay.episodes.tolist(), replay.views, strict=True):
-            if not np.array_equal(view[PICTURE:], codes[episode][replay.step]):
-                fault = f"episode {episode} is not what {world} shows at step {replay.step}"
-                raise GroundlabError(f"{fault}; collect the dataset again")
-            pictures[starts[episode] + replay.step] = view[:PICTURE]
 
 
 class Progress(NamedTuple):
