@@ -149,7 +149,7 @@ class History:
 
     def __init__(self, num_envs: int, horizon: int, padding: int | None = DONE, quirks: Quirks | None = None):
         """padding: the action that fills an episode's first window; None: its first action, as in the original."""
-        self._horizon, self._padding = horizon, padding
+        self._horizon, self._padding, self._first_fills = horizon, padding or 0, padding is None
         self._shared_clock = (quirks or Quirks()).shared_clock
         self._actions = np.zeros((num_envs, horizon), np.int64)
         self._times = np.zeros((num_envs, horizon + 1), np.int64)
@@ -160,12 +160,12 @@ class History:
         """First views [B, ...] of first episodes."""
         self._views = np.stack([views] * (self._horizon + 1), axis=1)
         self._times[:] = 0
-        self._actions[:] = 0 if self._padding is None else self._padding
+        self._actions[:] = self._padding
 
     def act(self, actions: np.ndarray) -> None:
         """The actions chosen [B]; they enter the windows with the next views."""
         self._choice = np.asarray(actions, np.int64)
-        if self._padding is None:
+        if self._first_fills:
             fresh = self._times[:, -1] == 0
             self._actions[fresh] = self._choice[fresh, None]
 
@@ -176,7 +176,7 @@ class History:
         self._times = self._next_times()
         self._views[ended] = np.asarray(views)[ended][:, None]
         self._times[ended] = 0
-        self._actions[ended] = 0 if self._padding is None else self._padding
+        self._actions[ended] = self._padding
 
     def after(self, views: np.ndarray) -> Windows:
         """The windows as they would be with these views next: those of observations that a time limit cuts off."""
