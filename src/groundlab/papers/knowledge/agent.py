@@ -154,7 +154,7 @@ def _source(world: str, seed: int, settings: Settings, home: Path) -> Path:
 def _dataset(settings: Settings, adapter: ObservationAdapter) -> Dataset:
     """The dataset that is labelled or counted on. Raises GroundlabError when it is of another family of worlds."""
     data = Dataset(settings.dataset_folder)
-    if adapter_for(data.card.get("world")) is not adapter:
+    if data.adapter is not adapter:
         fitting = DATASETS[adapter is CRAFTER]
         raise GroundlabError(f"{data.folder.name} is a dataset of other worlds; set dataset={fitting}")
     return data

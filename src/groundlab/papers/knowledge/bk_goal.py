@@ -29,7 +29,7 @@ from groundlab.language.chat import ChatModel, Messages, Sampling
 from groundlab.papers.knowledge.bk_code import Estimate, estimate_conversation, prune, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, windows_of
-from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, distinct
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, distinct
 from groundlab.papers.knowledge.potentials import Bonus, Potential
 from groundlab.papers.knowledge.settings import Pooling
 
@@ -74,12 +74,7 @@ def opening(adapter: ObservationAdapter = GRID) -> Messages:
 def sample_captions(data: Dataset, settings: Settings, seed: int) -> list[str]:
     """The stretches of play, in words, that goals are asked for."""
     segments = data.draw(settings.rounds, settings.length, generator(seed, "goal captions"))
-    names = _adapter(data).actions
-    return [trajectory(segment.captions, segment.actions.tolist(), names) for segment in segments]
-
-
-def _adapter(data: Dataset) -> ObservationAdapter:
-    return adapter_for(data.card.get("world"))
+    return [trajectory(each.captions, each.actions.tolist(), data.adapter.actions) for each in segments]
 
 
 def _question(caption: str) -> Messages:
@@ -104,7 +99,7 @@ def parse_goals(reply: str, strict: bool = True) -> list[str] | None:
 def estimate(data: Dataset, settings: Settings, seed: int) -> Estimate:
     """Calls and tokens of a labelling, to be shown before it."""
     rounds = (tokens_of(_question(caption)) for caption in sample_captions(data, settings, seed))
-    return estimate_conversation(opening(_adapter(data)), rounds, _REPLY_TOKENS, settings.max_prompt_tokens)
+    return estimate_conversation(opening(data.adapter), rounds, _REPLY_TOKENS, settings.max_prompt_tokens)
 
 
 def suggest(
@@ -114,7 +109,7 @@ def suggest(
 
     Raises GroundlabError when the first of them is, and what the chat model raises.
     """
-    messages, library = opening(_adapter(data)), GoalLibrary([], [])
+    messages, library = opening(data.adapter), GoalLibrary([], [])
     for caption in sample_captions(data, settings, seed):
         prompt = prune([*messages, *_question(caption)], settings.max_prompt_tokens, _OPENING)
         reply, goals = _first_list(chat, sampling, prompt, settings)

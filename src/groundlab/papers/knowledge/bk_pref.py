@@ -38,7 +38,7 @@ from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
 from groundlab.papers.knowledge.captions import readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment, sample, windows_of
 from groundlab.papers.knowledge.networks import FEW, HIDDEN, convolutions, few_convolutions
-from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, adapter_for, compact, distinct
+from groundlab.papers.knowledge.observations import GRID, ObservationAdapter, Windows, compact, distinct
 from groundlab.papers.knowledge.potentials import Bonus, Potential
 
 FIRST, SECOND, TIE = 0.0, 1.0, 0.5  # labels of a pair
@@ -86,7 +86,7 @@ def question(first: Segment, second: Segment, adapter: ObservationAdapter = GRID
 
 def _question_of(data: Dataset, pair: Pair, length: int) -> Messages:
     first, second = data.segment(*pair.first, length), data.segment(*pair.second, length)
-    return question(*((second, first) if pair.swapped else (first, second)), adapter_for(data.card.get("world")))
+    return question(*((second, first) if pair.swapped else (first, second)), data.adapter)
 
 
 _RANKS = {"A>B": FIRST, "B>A": SECOND, "A=B": TIE, "B<A": FIRST, "A<B": SECOND, "B=A": TIE}

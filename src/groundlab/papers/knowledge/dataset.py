@@ -30,7 +30,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import digest_bytes
 from groundlab.papers.knowledge.captions import PICTURE, observations, readable
-from groundlab.papers.knowledge.observations import CRAFTER, Windows
+from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, Windows, adapter_for
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE
 from groundlab.worlds.crafter.state import X, Y
 
@@ -159,6 +159,11 @@ class Dataset:
             partial.rename(home)
         except OSError:  # another process was faster
             shutil.rmtree(partial)
+
+    @property
+    def adapter(self) -> ObservationAdapter:
+        """That of its world; of grids, where the card names none."""
+        return adapter_for(self.card.get("world"))
 
     @cached_property
     def lengths(self) -> np.ndarray:

@@ -27,7 +27,7 @@ from groundlab.language.chat.ledger import Account
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
 from groundlab.papers.knowledge.dataset import Dataset
-from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, adapter_for
+from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import folder_of, ledger
 
@@ -229,10 +229,9 @@ def label(labelling: Labelling, data: Dataset) -> Report:
 
 def _adapter(labelling: Labelling, data: Dataset) -> ObservationAdapter:
     """That of the dataset's world. Raises GroundlabError for a form that does not exist for it."""
-    adapter = adapter_for(data.card.get("world"))
-    if adapter is CRAFTER and labelling.form == "code":
+    if data.adapter is CRAFTER and labelling.form == "code":
         raise GroundlabError("BK-Code has no Crafter form, its prompts are about grids; label preferences or goals")
-    return adapter
+    return data.adapter
 
 
 def _facts(labelling: Labelling, data: Dataset, model: str) -> dict[str, Any]:
@@ -278,7 +277,7 @@ def _label_code(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
 
 
 def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:
-    settings, adapter = labelling.settings, _adapter(labelling, data)
+    settings, adapter = labelling.settings, data.adapter
     labels = bk_pref.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
     pairs = labels.pairs()
     bk_pref.store_labels(labelling.out / "preferences.json", labels, data, settings)

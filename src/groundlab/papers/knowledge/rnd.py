@@ -123,17 +123,17 @@ def write_with_coverage(folder: Path, episodes: list[Episode], about: dict[str, 
     """Write a dataset whose card also says how much of the rooms each snapshot's agents have walked through, and of
     Crafter's what they have achieved."""
     card = write(folder, episodes, about)
-    if adapter_for(about["world"]) is not CRAFTER:
+    facts: dict[str, dict[str, Any]]
+    if adapter_for(about["world"]) is CRAFTER:
+        facts = {"cells_visited": {}, "achievements": {}}
+        for snapshot in sorted({episode.snapshot for episode in episodes}):
+            mine = [episode for episode in episodes if episode.snapshot == snapshot]
+            layouts, actions = [episode.layout for episode in mine], [episode.actions for episode in mine]
+            progress = crafter_progress(about["world"], layouts, actions)
+            facts["cells_visited"][str(snapshot)] = progress.cells
+            facts["achievements"][str(snapshot)] = progress.achievements
+    else:
         visits = count_visits(Dataset(folder))
         write_coverage(folder, visits)
-        shares = {str(snapshot): visited_share(counts) for snapshot, counts in visits.items()}
-        storage.write_json(folder / "card.json", {**card, "cells_visited": shares})
-        return
-    facts: dict[str, dict[str, Any]] = {"cells_visited": {}, "achievements": {}}
-    for snapshot in sorted({episode.snapshot for episode in episodes}):
-        mine = [episode for episode in episodes if episode.snapshot == snapshot]
-        layouts, actions = [episode.layout for episode in mine], [episode.actions for episode in mine]
-        progress = crafter_progress(about["world"], layouts, actions)
-        facts["cells_visited"][str(snapshot)] = progress.cells
-        facts["achievements"][str(snapshot)] = progress.achievements
+        facts = {"cells_visited": {str(snapshot): visited_share(counts) for snapshot, counts in visits.items()}}
     storage.write_json(folder / "card.json", {**card, **facts})
