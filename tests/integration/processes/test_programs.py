@@ -1,10 +1,9 @@
 """A language model that writes programs is asked, corrected and shown its results as in the paper's code."""
 
 import pytest
-from knowledge_data import FixedReplies
+from knowledge_data import FixedReplies, warm
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge.bk_code import (
     Settings,
     choose_program,
@@ -17,10 +16,6 @@ from groundlab.papers.knowledge.bk_code import (
 )
 
 HEAD = "def compute_reward(obs, past_obs, past_actions):\n    "
-
-
-def warm(draw):
-    return Sampling(0.5, draw)
 
 
 def fenced(body):

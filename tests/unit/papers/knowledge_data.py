@@ -1,6 +1,6 @@
 """A small dataset of the knowledge paper's kind, what its code was recorded to do, and a model of prepared replies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from fixed_replies import FixedReplies  # noqa: F401 - for tests of labelling
 
 from groundlab.core import storage
+from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox
 
@@ -41,6 +42,17 @@ def write_data(folder: Path) -> Dataset:
     plain = {"terminated": False, "truncated": True, "layout": 0, "snapshot": 0}
     write(folder, [replace(each, rewards=0 * each.rewards, **plain) for each in make_episodes(8, 20)], {})
     return Dataset(folder)
+
+
+def told(steps: Iterable[tuple[str, str]], now: str = "x") -> str:
+    """Steps of (observation, action) and the latest observation, in words."""
+    lines = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
+    return f"Agent history:\n{lines}Current observation: {now}. \n"
+
+
+def warm(draw: int) -> Sampling:
+    """How the paper samples replies."""
+    return Sampling(0.5, draw)
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,14 @@
-"""Background knowledge in Crafter: its pictures are played from, its captions are looked up, its tasks are counted."""
+"""Background knowledge in Crafter: pictures are played from, tasks are counted, and what is for grids is refused."""
 
 import numpy as np
 import pytest
 import runs
-import torch
 from runs import evaluations, records
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec
 from groundlab.papers import registry
-from groundlab.papers.knowledge import agent, bk_goal, bk_pref, captions
-from groundlab.papers.knowledge.bk_goal import GoalLibrary
+from groundlab.papers.knowledge import bk_pref, captions
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
 from groundlab.papers.knowledge.potentials import RandomPotential
@@ -39,26 +36,13 @@ def test_shaping_and_curiosity_go_through_a_checkpoint():
     runs.goes_on(lambda: PPO(WORLD, 0, settings, RandomPotential(0)), updates=1)
 
 
-@pytest.fixture
-def sources(tmp_path):
-    """What two labellers leave."""
-    torch.manual_seed(0)
-    bk_pref.store(tmp_path / "preference", PreferenceTransformer(CRAFTER.shape, len(CRAFTER.actions)))
-    seen = "You see: water at 1 steps to your left.You face water at your front."
-    caption = f"Step 1: {seen} You choose the action: drink."
-    bk_goal.store(tmp_path / "goals", GoalLibrary([caption], [["Drink water."]]))
-    return {"preference": str(tmp_path / "preference"), "goals": str(tmp_path / "goals")}
-
-
 def run(folder, **given):
-    settings = agent.Settings.model_validate({**SMALL, "iterations": 2, "layouts": "0-1", "scale": 1.0, **given})
-    registry.execute(Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump())))
-    return folder
+    return runs.executed(folder, "knowledge", WORLD, **SMALL, iterations=2, layouts="0-1", scale=1.0, **given)
 
 
-@pytest.mark.parametrize("form", ["none", "random", "preference", "goals"])
-def test_every_form_but_code_shapes_a_run(tmp_path, sources, form):
-    folder = run(tmp_path / "run", form=form, source=sources.get(form), threshold=-1.0)
+@pytest.mark.parametrize("form", ["none", "random"])  # test_crafter_knowledge.py has those of knowledge
+def test_a_run_is_shaped_and_tested_on_its_task(tmp_path, form):
+    folder = run(tmp_path / "run", form=form)
     assert (max(record["shaping"] for record in records(folder)) > 0) == (form != "none")
     assert [each["policy"] for each in evaluations(folder)] == ["argmax", "sampled"]
     rows = [row for each in evaluations(folder) for row in each["rows"]]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import runs
 import torch
+from knowledge_data import told
 
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.run import Run
 from groundlab.language.chat import Sampling
 from groundlab.papers import registry
-from groundlab.papers.knowledge import agent, bk_goal, bk_pref, dataset, labelling, rnd, scripted
+from groundlab.papers.knowledge import agent, bk_goal, bk_pref, dataset, labelling, scripted
 from groundlab.papers.knowledge.captions import PICTURE, readable
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
@@ -100,8 +101,7 @@ def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, own_cache
 
 def collection(folder, stop=lambda: False):
     given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
-    settings = rnd.Settings.model_validate({**given, "record_episodes": 1, "layouts": "0-0"})
-    spec = RunSpec(method="rnd", world=WORLD, seed=0, settings=settings.model_dump())
+    spec = registry.resolve("rnd", WORLD, 0, {**given, "record_episodes": 1, "layouts": "0-0"})
     registry.execute(Run(folder, spec, stop=stop))
 
 
@@ -163,11 +163,6 @@ def test_a_model_that_only_scores_does_not_judge_lives(lives, tmp_path):
 # --- The rule
 
 
-def told(first, action, last):
-    step = f"Step 1: {first} You choose the action: {action}.\n"
-    return f"Agent history:\n{step}Current observation: {last}. \n"
-
-
 def sight(near="grass at 1 steps to your left", faced="grass", status=CALM, owned="You have nothing."):
     return f"You see: {near}.You face {faced} at your front. Your status: {status}. {owned}"
 
@@ -192,7 +187,7 @@ def sight(near="grass at 1 steps to your left", faced="grass", status=CALM, owne
     ],
 )  # fmt: skip
 def test_deeds_count_then_nearness_to_something_useful(first, action, last, merit):
-    assert scripted.score_crafter_segment(told(first, action, last)) == merit
+    assert scripted.score_crafter_segment(told([(first, action)], last)) == merit
 
 
 def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
@@ -213,7 +208,7 @@ def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
     ],
 )  # fmt: skip
 def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
-    text = told(sight(), "do nothing", now)
+    text = told([(sight(), "do nothing")], now)
     reply = scripted.crafter_adviser().reply([{"role": "user", "content": text}], Sampling())
     assert reply.split("\n") == [f"- {goal}" for goal in goals]
 

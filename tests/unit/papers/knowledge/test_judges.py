@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from knowledge_data import told, warm
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge import bk_pref, labelling, scripted
-
-
-def warm(draw):
-    return Sampling(0.5, draw)
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +44,11 @@ def test_our_own_model_prefers_as_the_rule_does_more_often_than_not(episodes, ju
     assert 0.7 < np.mean([one == other for one, other in decided]) < 0.83  # 0.765 on 1,000 pairs
 
 
-def caption(*steps):
-    told = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
-    return f"Agent history:\n{told}Current observation: x. \n"
-
-
 def test_our_own_model_finds_turning_to_a_thing_more_plausible_than_turning_away():
     judge = scripted.scoring_judge("quick-t5-s0")
-    to, away = (caption(("You see a red ball 3 steps left.", turn)) for turn in ("turn left", "turn right"))
+    to, away = (told([("You see a red ball 3 steps left.", turn)]) for turn in ("turn left", "turn right"))
     both = "You see a red ball 3 steps left. You see a blue key 2 steps right."
-    one, ahead = caption((both, "turn right")), caption((both, "forward"))  # one thing that fits is enough
+    one, ahead = told([(both, "turn right")]), told([(both, "forward")])  # one thing that fits is enough
     ranks = ((to, away, "A > B"), (away, to, "B > A"), (to, to, "A = B"), (one, ahead, "A > B"))
     for first, second, rank in ranks:
         asked = f"Description of Trajectory Segment A:\n{first}\nDescription of Trajectory Segment B:\n{second}"
@@ -73,10 +65,3 @@ def test_a_small_network_learns_the_rule_and_comes_back_from_disk(episodes, judg
     bk_pref.store(tmp_path, network)
     back = bk_pref.load(tmp_path)
     torch.testing.assert_close(back(new.first), network(new.first))
-
-
-def test_a_small_network_does_not_look_at_the_clock(judged):
-    network, pairs = bk_pref.PreferenceTransformer((3, 7, 7), 7, size="small").eval(), judged.pairs()
-    later = pairs.first._replace(times=pairs.first.times + 100)
-    with torch.no_grad():
-        torch.testing.assert_close(network(later), network(pairs.first))

@@ -4,20 +4,16 @@ import json
 
 import numpy as np
 import pytest
-from knowledge_data import FixedReplies
+from knowledge_data import FixedReplies, told, warm
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
-from groundlab.language.chat import Ledger, Recorded, Recording, Sampling
+from groundlab.language.chat import Ledger, Recorded, Recording
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling, scripted
 from groundlab.papers.knowledge.captions import trajectory
 from groundlab.papers.knowledge.observations import CRAFTER, GRID
 from groundlab.papers.knowledge.settings import KnowledgeSettings
-
-
-def warm(draw):
-    return Sampling(0.5, draw)
 
 
 def test_the_judge_is_told_both_segments_after_the_rules(data):
@@ -73,8 +69,7 @@ def test_a_label_follows_the_rule_whatever_the_order_shown_and_errs_as_stated(da
     ],
 )
 def test_merit_is_what_it_says(steps, now, merit):
-    text = "".join(f"Step {n}: {seen} You choose the action: {action}.\n" for n, (seen, action) in enumerate(steps, 1))
-    assert scripted.score_grid_segment(f"Agent history:\n{text}Current observation: {now}. \n") == merit
+    assert scripted.score_grid_segment(told(steps, now)) == merit
 
 
 def test_replies_without_a_preference_are_counted_and_dropped(data):

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import runs
 import torch
-from runs import evaluations, records
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import Run, RunSpec
+from groundlab.core.run import Run
 from groundlab.learning.shaping import scale_of
 from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
@@ -31,9 +31,8 @@ WORLD = "BabyAI-GoToRedBallNoDists-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
 
 
-def run_of(folder, **given):
-    settings = agent.Settings.model_validate({**SMALL, **given})
-    return Run(folder, RunSpec(method="knowledge", world=WORLD, seed=0, settings=settings.model_dump()))
+def run(folder, **given):
+    return runs.executed(folder, "knowledge", WORLD, **SMALL, **given)
 
 
 @pytest.fixture
@@ -71,11 +70,10 @@ FORMS = ("none", "constant", "random", "oracle", "code", "preference", "goals", 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
-    given = {"form": form, "source": sources.get(form), "threshold": -1.0, "pooling": "sentences"}
-    registry.execute(run_of(tmp_path / "run", **given))
-    shaping = [record["shaping"] for record in records(tmp_path / "run")]
+    run(tmp_path, form=form, source=sources.get(form), threshold=-1.0, pooling="sentences")
+    shaping = [record["shaping"] for record in runs.records(tmp_path)]
     assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
-    assert [each["policy"] for each in evaluations(tmp_path / "run")] == ["argmax", "sampled"]
+    assert [each["policy"] for each in runs.evaluations(tmp_path)] == ["argmax", "sampled"]
 
 
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
@@ -89,7 +87,7 @@ def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
 def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     for form in ("code", "preference", "goals"):
         with pytest.raises(GroundlabError, match="needs what a labelling left"):
-            registry.execute(run_of(tmp_path / form, form=form, source=str(tmp_path / "nothing")))
+            run(tmp_path / form, form=form, source=str(tmp_path / "nothing"))
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
         bk_pref.load(tmp_path)
@@ -100,8 +98,8 @@ def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, for
     given = {"form": form, "maker": "scripted", "dataset": str(data.folder)}
     given["labelling"] = {"rounds": 1 if form == "code" else 2}
     given |= {"share": 0.9, "pooling": "sentences"}  # whole texts are many more, and each is embedded once
-    registry.execute(run_of(tmp_path / "run", **given))
-    assert max(record["shaping"] for record in records(tmp_path / "run")) > 0
+    run(tmp_path / "run", **given)
+    assert max(record["shaping"] for record in runs.records(tmp_path / "run")) > 0
     assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
 
 
@@ -151,8 +149,9 @@ def test_potentials_are_divided_by_their_size_in_random_play():
 @pytest.mark.parametrize("form", ["oracle", "random"])
 @pytest.mark.parametrize("scale", ["range", "sums"])
 def test_potentials_pay_the_same_in_random_play_and_have_no_mean_there(tmp_path, form, scale):
-    run = run_of(tmp_path, form=form, scale=scale, centred=True, effect=0.25)
-    learner = agent.make_learner(run.spec, run)
+    given = {**SMALL, "form": form, "scale": scale, "centred": True, "effect": 0.25}
+    spec = registry.resolve("knowledge", WORLD, 0, given)
+    learner = agent.make_learner(spec, Run(tmp_path, spec))
     potential = learner._potential
     assert play_mean(potential, WORLD, 0) == pytest.approx(0, abs=1e-9)
     paid = learner._strength * play_effect(potential, WORLD, 0, 0.99) / learner._scale
