@@ -13,6 +13,7 @@ from groundlab.core import storage
 from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox
+from groundlab.papers.knowledge.settings import DATASET
 
 
 @cache
@@ -58,6 +59,12 @@ def warm(draw: int) -> Sampling:
 @pytest.fixture(scope="session")
 def golden() -> dict:
     return recorded()
+
+
+@pytest.fixture(scope="session")
+def episodes() -> Dataset:
+    """The dataset of grids that ships."""
+    return Dataset(DATASET)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Facts of the background-knowledge paper's code, recorded by running it (tests/golden/README.md)."""
 
 import pytest
-from knowledge_data import data, golden, sandbox  # noqa: F401 - fixtures
+from knowledge_data import data, episodes, golden, sandbox  # noqa: F401 - fixtures
 
 
 @pytest.fixture

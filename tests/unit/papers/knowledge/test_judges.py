@@ -7,12 +7,7 @@ from knowledge_data import told, warm
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling
-from groundlab.papers.knowledge import bk_pref, labelling, scripted
-
-
-@pytest.fixture(scope="module")
-def episodes():
-    return labelling.dataset()
+from groundlab.papers.knowledge import bk_pref, scripted
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.storage import digest_json
 from groundlab.papers.knowledge import bk_code, bk_goal, dataset, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, windows_of, write
@@ -21,11 +20,6 @@ SUMMARY = "16 goals for 40 stretches of play (0 without a list)"
 
 def lines(form, dataset="pretraining-s20"):
     return [json.loads(line) for line in ledger(form, dataset).read_text().splitlines()]
-
-
-@pytest.fixture(scope="module")
-def episodes():
-    return labelling.dataset()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +103,3 @@ def test_every_hand_written_program_runs_on_windows_of_the_dataset_and_tells_the
         for line in lines("code"):
             potential = CodePotential(bk_code.parse_program(line["reply"]) or "", sandbox)
             assert np.ptp(potential(windows)) > 0.3 and not potential.failed
-
-
-def test_the_first_prompt_of_a_ledger_is_the_one_that_the_package_sends():
-    assert lines("code")[0]["messages_sha256"] == digest_json(bk_code.opening())
