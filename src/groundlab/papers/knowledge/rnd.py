@@ -111,7 +111,8 @@ def record_episodes(
             shown[: length + 1, env],
             taken[:length, env].astype(np.uint8),
             earned[:length, env].astype(np.float32),
-            *ended[length - 1, :, env].tolist(),
+            bool(ended[length - 1, 0, env]),
+            bool(ended[length - 1, 1, env]),
             layout,
             snapshot,
         )
