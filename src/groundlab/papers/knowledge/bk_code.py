@@ -62,6 +62,8 @@ class Program(NamedTuple):
     source: str
     faults: int
     """Programs that failed before it."""
+    calls: int
+    """Replies that the round took."""
 
 
 # --- Prompts and replies
@@ -206,7 +208,7 @@ def _write_program(
             messages = [*messages, answer, {"role": "user", "content": feedback}]
             continue
         feedback = _prompt("improve").format(samples=_samples(segments, result.values, result.details or []))
-        return Program(source, faults), [*messages, answer, {"role": "user", "content": feedback}]
+        return Program(source, faults, call + 1), [*messages, answer, {"role": "user", "content": feedback}]
     return None, messages
 
 
