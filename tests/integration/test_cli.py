@@ -188,6 +188,21 @@ def test_a_method_shows_each_setting_with_type_default_published_value_and_meani
     assert "random (mediator)" in both and "random (worlds)" in both
 
 
+def test_claims_are_listed_with_their_published_verdicts_and_one_is_told_whole(groundlab):
+    from groundlab.core.paths import repository_root
+    from groundlab.report.front_page import published
+
+    lines = groundlab("claims", "mediator")[1].splitlines()
+    for version in published(repository_root() / "results"):
+        for claim in version.claims if version.paper == "mediator" else ():
+            start = next(number for number, line in enumerate(lines) if line.split()[:1] == [claim["id"]])
+            row = " ".join(lines[start : start + 8])
+            assert claim["verdict"] == "not run at this scale" or f"{version.scale}: " in row
+    told = groundlab("claims", "mediator-beats-on-change-SimpleDoorKey")[1]
+    assert "at scale full: ✗ not reproduced" in told and "  why: " in told and "--scale full" in told
+    assert "not run: " in groundlab("claims", "glam-fig2-drrn-end")[1]
+
+
 LOADED = """
 import sys
 from groundlab import cli
@@ -302,6 +317,7 @@ MISTAKES = [
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
     (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
     (("methods", "mediatr"), "did you mean 'mediator'?"),
+    (("claims", "mediatr"), "did you mean 'mediator'?"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "layouts=[1,2"), "is not valid YAML"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),
     (("bench", "world"), "did you mean 'worlds'?"),

@@ -98,6 +98,7 @@ EXPORTED = (("--world",), ("--world", GRID, "--format"), ("--world", GRID, "--ag
 HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("worlds", "HOLE"), never),
     (("methods", "HOLE"), never),
+    (("claims", "HOLE"), some_paper),
     (("play", "HOLE"), never),
     (("play", "SimpleDoorKey", "--seed", "HOLE"), within(int, 0, 2**31 - 1)),
     (("play", "--agent", "HOLE"), never),

@@ -226,7 +226,7 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, bounds=bounds_of(metric))
 
 
-_CONSTANT_STYLE = {"color": COLOURS["silver"], "linewidth": 1.2}
+_CONSTANT_STYLE = {"color": COLOURS["silver"], "linewidth": 1.2, "zorder": 3}
 
 
 def _running_mean(seeds: np.ndarray) -> np.ndarray:
