@@ -43,15 +43,14 @@ def curves(records: Records) -> Figure:
 
 @exhibit("glam-fig2", "Success on the mixed task while the agents learn", methods=("glam",))
 def mixed_curves(records: Records) -> Figure | None:
-    """The paper's Fig. 2, drawn as `glam-curves`; None where nobody learnt the mixed task."""
+    """The paper's Fig. 2, drawn as `glam-curves`, with every pretrained model; None where nobody learnt this task."""
     every = glam_arms(records)
-    panels = _panels([each for each in _compared(every) if each.world == MIXED])
+    panels = _panels([each for each in _compared(every, ("temperature",)) if each.world == MIXED])
     return _draw_curves(every, panels) if panels else None
 
 
-def _compared(every: list[GlamArm]) -> list[GlamArm]:
-    """The learners whose curves are laid side by side."""
-    left_out = ("model", "temperature")
+def _compared(every: list[GlamArm], left_out: tuple[str, ...] = ("model", "temperature")) -> list[GlamArm]:
+    """The learners whose curves are laid side by side, without those studies."""
     return [each for each in every if each.learns and each.study not in left_out and each.kind != "glam-extended"]
 
 
@@ -104,7 +103,8 @@ def _panels(learners: list[GlamArm]) -> list[tuple[str, str, list[GlamArm]]]:
 def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
     """What agents reach that do not learn, counted as the curves are where that was recorded."""
     for agent in every:
-        if agent.usual and agent.world == world and not agent.learns:
+        shown = agent.usual or (world == MIXED and agent.study == "model")
+        if shown and agent.world == world and not agent.learns:
             counted, listed = agent.estimate(FIRST_FINISHED), agent.estimate(agent.policy)
             if level := counted or listed:
                 style = {"color": agent.style.colour, "linestyle": (0, (5, 3)), "linewidth": 1.1}
