@@ -185,7 +185,8 @@ class PlainPolicy(TokenPolicy):
         return [list(range(start, min(start + _PLAIN_CHUNK, count))) for start in range(0, count, _PLAIN_CHUNK)]
 
 
-_SETTINGS = TrainingSettings(lr=1.41e-5, epochs=1, minibatch_size=8, max_grad_norm=None, ratio_threshold=None)
+_GIVEN = {"lr": 1.41e-5, "epochs": 1, "minibatch_size": 8, "max_grad_norm": None, "ratio_threshold": None}
+_SETTINGS = TrainingSettings.model_validate(_GIVEN)
 """Of the update that is timed: as published, but for one epoch and small steps."""
 
 

@@ -141,7 +141,7 @@ def _played(rows: Sequence[dict[str, Any]]) -> Played:
     )
 
 
-def _percent(success: Estimate) -> dict[str, float]:
+def _percent(success: Estimate) -> dict[str, Any]:
     return {"success": round(success.value, 2), "low": round(success.low, 2), "high": round(success.high, 2)}
 
 
