@@ -234,7 +234,7 @@ def reproduce_claims(
     }
     for each in verdicts:
         lines = verdict_changes.story(each, there.get(each.claim.id))
-        if each.verdict in FEW_SEEDS and scale != "full" and "full" in each.claim.scales:
+        if each.verdict in FEW_SEEDS and scale in ("smoke", "quick") and "full" in each.claim.scales:
             again = f"groundlab reproduce --claim {each.claim.id} --scale full"
             lines.append(f"  for a verdict: {again} (--dry-run tells the time)")
         for line in lines:

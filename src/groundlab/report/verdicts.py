@@ -25,7 +25,7 @@ SEEN, OPPOSITE = "seen with few seeds", "opposite seen with few seeds"
 CANNOT_TELL, NOT_TOLD, MISSED = "cannot tell", "not told apart", "not reproduced"
 NOT_RUN = "not run at this scale"
 FEW_SEEDS = (SEEN, OPPOSITE, CANNOT_TELL)
-"""What more seeds may turn into a verdict."""
+"""What more seeds, or layouts, may turn into a verdict."""
 MEANINGS: dict[str, str] = {
     REPRODUCED: "equal after rounding to the published decimals, or within the stated tolerance or range",
     WITHIN: "the published value lies inside our 95 % interval, which is narrow enough to say so",
