@@ -24,7 +24,7 @@ def test_every_shipped_config_names_pages_that_take_what_reproduce_gives():
 MISTAKES = {
     "a misspelt key": ({"sedes": 3}, {}, r"configs/mediator/smoke.yaml: .*runs\[0\].*'sedes'; did you mean 'seeds'"),
     "the old key of a single page": ({}, {"notebook": "02_mediator.ipynb"}, "'notebook'; did you mean 'notebooks'"),
-    "no page": ({}, {"notebooks": []}, r"configs/mediator/smoke\.yaml: notebooks"),
+    "a page of another sort": ({}, {"notebooks": ["page.txt"]}, r"configs/mediator/smoke\.yaml: notebooks"),
     "an ill-typed value": ({"seeds": "many"}, {}, r"runs\[0\].seeds must be a valid integer, not 'many'"),
     "a misspelt setting": (TRAINING | {"settings": {"iteration": 3}}, {}, "'iteration'; did you mean 'iterations'"),
     "an unknown world": ({"worlds": ["SimpleDorKey"]}, {}, "did you mean 'SimpleDoorKey'"),

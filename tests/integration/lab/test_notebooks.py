@@ -81,7 +81,7 @@ def is_running(process: int) -> bool:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"cells": 3}'])
 def test_a_broken_notebook_is_one_line(content, tmp_path):
     (tmp_path / "page.ipynb").write_text(content)
-    with pytest.raises(GroundlabError, match=r"page\.ipynb cannot be read .*; restore it") as error:
+    with pytest.raises(GroundlabError, match=r"page\.ipynb cannot be read .*; mend it, or restore") as error:
         check_parameters(tmp_path / "page.ipynb", {"scale": "quick"})
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 

@@ -52,7 +52,7 @@ def test_a_published_version_never_stands_for_ones_own_and_is_what_that_is_compa
     code, out, error = laboratory.reproduce(scale="quick", dry_run=True)
     assert code == 0 and "1 of 1 runs would be executed" in out, error
     code, out, error = laboratory.reproduce(scale="quick")
-    assert code == 0 and "mediator: 1 runs finished" in out, error
+    assert code == 0 and "mediator: 1 run finished" in out, error
     assert f"beside {published.name}:\n1 runs are equal to the byte, 0 differ\n" in out
     (own,) = set(laboratory.versions("quick")) - {published}
     code, out, _ = laboratory.reproduce(scale="quick")
@@ -74,7 +74,7 @@ def test_papers_come_shortest_first_and_the_pages_of_each_in_the_order_of_its_co
     manifest = json.loads((version / "manifest.json").read_text())
     assert {run["paper"] for run in manifest["runs"]} == {"worlds", "mediator"}
     assert {f"notebooks/{first}", f"notebooks/{second}"} <= manifest["inputs"].keys()
-    assert out.index("mediator: 1 runs finished") < out.index("worlds: 1 runs finished")
+    assert out.index("mediator: 1 run finished") < out.index("worlds: 1 run finished")
 
 
 def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(laboratory, capsys):
@@ -104,7 +104,7 @@ def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(
     laboratory.write_notebook("02_mediator.ipynb", PARAMETERS, ["raise ValueError('no such table')"])
     code, out, error = laboratory.reproduce(workers=1)
     assert code == 2 and "ValueError: no such table" in error.splitlines()[-1]
-    assert "mediator: 1 runs finished, 1 failed" in out and "worlds: 1 runs finished, 0 failed" in out
+    assert "mediator: 1 run finished, 1 failed" in out and "worlds: 1 run finished, 0 failed" in out
     assert not laboratory.versions()
     laboratory.write_notebook("02_mediator.ipynb", PARAMETERS, ["pass"])
     assert laboratory.reproduce()[0] == 1, "the run fails again"
@@ -158,8 +158,8 @@ def test_pages_of_a_paper_are_made_while_the_next_papers_runs_go_on(laboratory, 
     process.send_signal(signal.SIGTERM)
     code, out, error = laboratory.finish(process)
     assert code == 75, error
-    assert "mediator: 1 runs finished" in out
-    assert "mediator + worlds: 1 runs finished, 0 failed, 1 left to do" in out and not laboratory.versions()
+    assert "mediator: 1 run finished" in out
+    assert "mediator + worlds: 1 run finished, 0 failed, 1 left to do" in out and not laboratory.versions()
     assert "unfinished: the same command continues here" in out
     assert any("stopped at iteration" in log.read_text() for log in laboratory.results.glob(".runs/*/log.txt"))
 
