@@ -328,7 +328,8 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
             if outcome.unfinished and not outcome.finished:
                 return  # a paper of which nothing is there has no pages
             folder = folder or versions.begin_version(the_plan)
-            print(f"pages of {paper}, here until all is done: {folder / paper / 'executed'}", flush=True)
+            if versions.notebooks_of(part):
+                print(f"pages of {paper}, here until all is done: {folder / paper / 'executed'}", flush=True)
             pages.begin(_pages(part, folder, request.seeds), partial(_collect, part, folder, outcome.failed, command))
 
         outcome = execution.run(the_plan, on_end=begin_pages, makes_pages=pages.is_busy)

@@ -77,6 +77,14 @@ def test_papers_come_shortest_first_and_the_pages_of_each_in_the_order_of_its_co
     assert out.index("mediator: 1 run finished") < out.index("worlds: 1 run finished")
 
 
+def test_a_paper_without_notebooks_has_its_runs_and_the_review_page(laboratory, rule_entry):
+    laboratory.write_config([rule_entry], notebooks=[])
+    code, out, error = laboratory.reproduce(papers=["mediator"])
+    assert code == 0 and "pages of" not in out, error
+    (version,) = laboratory.versions()
+    assert (version / "review.html").is_file() and not (version / "mediator" / "executed").exists()
+
+
 def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(laboratory, capsys):
     given = {"papers": ["mediator"], "scale": "smoke", "results": laboratory.results}
     assert reproduce(**given, executor="none") == 75
