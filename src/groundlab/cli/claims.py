@@ -4,6 +4,7 @@ groundlab claims mediator
 groundlab claims glam-fig2-npae
 """
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,30 +25,32 @@ def claims(
     from groundlab.lab.plan import results_folder
     from groundlab.report.claims import load_claims
     from groundlab.report.front_page import published
+    from groundlab.report.verdicts import NOT_RUN
 
     known = {claim.id: claim for claim in load_claims()}
     papers = list(dict.fromkeys(claim.paper for claim in known.values()))
     if name is not None and name not in (*papers, *known):
         raise unknown_name("paper or claim", name, [*papers, *known], "groundlab claims lists all")
-    stored: dict[str, dict[str, Any]] = {each: {} for each in known}
+    judged = defaultdict[str, dict[str, Any]](dict)  # claim, scale: what claims.json holds
     for version in published(results_folder()):
-        for claim in version.claims:
-            stored.setdefault(claim["id"], {})[version.scale] = claim
+        for stored in version.claims:
+            if stored["verdict"] != NOT_RUN:
+                judged[stored["id"]][version.scale] = stored
     if name in known:
-        return _describe(known[name], stored[name])
+        return _describe(known[name], judged[name])
     table = listing("claim", "published verdicts", "what it is about", whole=("claim",))
     for claim in known.values():
         if name in (None, claim.paper):
-            table.add_row(claim.id, "\n".join(_verdicts(stored[claim.id])) or "not run", claim.locus)
+            verdicts = [f"{scale}: {each['verdict']}" for scale, each in judged[claim.id].items()]
+            table.add_row(claim.id, "\n".join(verdicts) or "not run", claim.locus)
     wide_console().print(table)
     print_text("groundlab claims ID shows one; groundlab reproduce --claim ID makes its runs again and judges it")
 
 
-def _describe(claim: "Claim", stored: dict[str, Any]) -> None:
+def _describe(claim: "Claim", judged: dict[str, Any]) -> None:
+    """judged: by scale."""
     from groundlab.report.verdict_changes import told
-    from groundlab.report.verdicts import NOT_RUN
 
-    judged = {scale: each for scale, each in stored.items() if each["verdict"] != NOT_RUN}
     lines = [f"{claim.id} ({claim.paper}), {claim.locus}:", f"  {claim.statement}", f"  rule from: {claim.source}"]
     for scale, each in judged.items():
         lines += [f"at scale {scale}: {each['readable']['verdict']}", *told(each)]
@@ -56,9 +59,3 @@ def _describe(claim: "Claim", stored: dict[str, Any]) -> None:
     if claim.not_run is None:
         lines += [f"again: groundlab reproduce --claim {claim.id} --scale {scale}" for scale in judged or claim.scales]
     print_text("\n".join(lines))
-
-
-def _verdicts(stored: dict[str, Any]) -> list[str]:
-    from groundlab.report.verdicts import NOT_RUN
-
-    return [f"{scale}: {each['verdict']}" for scale, each in stored.items() if each["verdict"] != NOT_RUN]
