@@ -1,9 +1,11 @@
-"""Runs of device_runs.py on tiny models, and the stand-in for a GPU (second_device.py)."""
+"""Runs of device_runs.py on tiny models, the stand-in for a GPU (second_device.py), and a GPU where there is one."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
+import torch
 from device_runs import REASONING, RUNS, WITHOUT_MODEL
 from second_device import Traffic, second_device
 from tiny_models import write_chat_llama, write_t5
@@ -44,6 +46,16 @@ def learner_of(spec_of, tmp_path_factory) -> Callable[..., Any]:
         return registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path_factory.mktemp("run"), spec))
 
     return learner
+
+
+GPUS: dict[str, Callable[[], AbstractContextManager[Traffic | None]]] = {"stand-in": second_device}
+GPUS |= {"GPU": nullcontext} if torch.cuda.is_available() else {}
+
+
+@pytest.fixture(params=GPUS)
+def gpu(request) -> Callable[[], AbstractContextManager[Traffic | None]]:
+    """Opens a device "cuda", which counts what goes between the two sides if it is the stand-in."""
+    return GPUS[request.param]
 
 
 @pytest.fixture

@@ -201,6 +201,8 @@ class _Patches:
         stack.enter_context(patch.object(torch._C, "_group_tensors_by_device_and_dtype", self._grouped(grouped)))
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(patch.object(torch.cuda, "device_count", lambda: 1))
+        # what optimizers ask first; a torch for GPUs would look for a driver
+        stack.enter_context(patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
 
     def _moved(self, to: Callable) -> Callable:
         @wraps(to)

@@ -13,6 +13,7 @@ CPU seconds of one thread, because a benchmark rarely has a machine for itself; 
 """
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from groundlab import worlds
 from groundlab.assets import read_text
-from groundlab.bench.measurement import Measurement, cpu_seconds
+from groundlab.bench.measurement import Measurement
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
@@ -45,7 +46,7 @@ _CHUNKS_TIMED = 2  # of the original's chunks a step; they cost the same each
 
 
 class Timed(NamedTuple):
-    """Contexts answered, and the CPU seconds that it took, of one step."""
+    """Contexts answered, and the seconds that it took, of one step."""
 
     contexts: int
     seconds: float
@@ -110,8 +111,8 @@ def _as_the_original(model: Any, written: Any, contexts: list[Messages]) -> None
             return_dict=True,
         )
         made = model.generate(
-            input_ids=batch["input_ids"],
-            attention_mask=batch["attention_mask"],
+            input_ids=batch["input_ids"].to(model.device),
+            attention_mask=batch["attention_mask"].to(model.device),
             max_new_tokens=BUDGET,
             do_sample=True,
             temperature=1.0,
@@ -123,7 +124,9 @@ def _as_the_original(model: Any, written: Any, contexts: list[Messages]) -> None
         assert made.shape[1] == batch["input_ids"].shape[1] + BUDGET
 
 
-def _measure(count: int, model: Any, written: Any) -> tuple[list[Timed], list[Timed], list[int]]:
+def measure(
+    count: int, model: Any, written: Any, clock: Callable[[], float] = time.process_time
+) -> tuple[list[Timed], list[Timed], list[int]]:
     """Ours, the original's way, and the mean length of the contexts, one entry a step."""
     collection, writer = _Collection(count), DialogueWriter(written)
     replies = ReplyGenerator(model, [], Decoding(max_new_tokens=BUDGET))
@@ -131,20 +134,21 @@ def _measure(count: int, model: Any, written: Any) -> tuple[list[Timed], list[Ti
     ours, theirs, lengths = [], [], []
     for _ in range(_STEPS[count]):
         contexts = collection.contexts()
-        start = time.process_time()
+        start = clock()
         prompts = [writer.prompt(context) for context in contexts]
         drawn = replies(prompts, numbers)
         said = [writer.text(tokens) for tokens in drawn.tokens]
-        ours.append(Timed(count, time.process_time() - start))
-        some = contexts[: CHUNK * _CHUNKS_TIMED]
-        theirs.append(Timed(len(some), cpu_seconds(lambda some=some: _as_the_original(model, written, some))))
+        ours.append(Timed(count, clock() - start))
+        some, start = contexts[: CHUNK * _CHUNKS_TIMED], clock()
+        _as_the_original(model, written, some)
+        theirs.append(Timed(len(some), clock() - start))
         lengths.append(round(sum(map(len, prompts)) / count))
         collection.step(said)
     return ours, theirs, lengths
 
 
-def _throughput(steps: list[Timed]) -> float:
-    """Tokens a CPU second."""
+def throughput(steps: list[Timed]) -> float:
+    """Tokens a second."""
     return BUDGET * sum(step.contexts for step in steps) / sum(step.seconds for step in steps)
 
 
@@ -245,10 +249,10 @@ def bench_generation() -> list[Measurement]:
     written.padding_side = "left"
     figures = []
     for count in _STEPS:
-        ours, theirs, lengths = _measure(count, model, written)
+        ours, theirs, lengths = measure(count, model, written)
         for phase, steps in (("window filling", slice(0, WINDOW)), ("window full", slice(WINDOW, None))):
             name = f"{count} environments, {phase}"
-            fast, slow = _throughput(ours[steps]), _throughput(theirs[steps])
+            fast, slow = throughput(ours[steps]), throughput(theirs[steps])
             figures += [
                 Measurement(f"{name}, tokens of a context", float(np.mean(lengths[steps])), "tokens"),
                 Measurement(f"{name}, generation", fast, "tokens/CPU-s"),

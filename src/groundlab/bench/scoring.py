@@ -37,7 +37,7 @@ _OBJECTS = ("ball", "box", "key", "door", "wall")
 _SIDES = ("left", "right", "forward")
 
 
-def _prompt(rng: np.random.Generator) -> str:
+def random_prompt(rng: np.random.Generator) -> str:
     """A mission, three observations and two actions; 97 to 154 words and marks, 132 on average."""
     length = rng.triangular(95, 139, 157)
     text = f"Possible action of the agent : {' , '.join(ACTIONS)} \n Goal of the agent : go to the {_thing(rng)} \n"
@@ -61,7 +61,7 @@ def _actions(count: int) -> list[str]:
     return [*ACTIONS, *more][:count]
 
 
-def _tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+def tokenizer_of(texts: list[str]) -> PreTrainedTokenizerFast:
     """A word each; the vocabulary is filled up to the size that the models project to."""
     words = ["<pad>", "</s>", "<unk>", *dict.fromkeys(word for text in texts for word in text.split())]
     words += [f"<{number}>" for number in range(32_000 - len(words))]
@@ -76,10 +76,10 @@ def _t5(name: str) -> PreTrainedModel:
         return T5ForConditionalGeneration(config)
 
 
-def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def _padded(rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
-    return ids, (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    return ids.to(device), (torch.arange(ids.shape[1]) < lengths[:, None]).long().to(device)
 
 
 def _summed(logits: Tensor, targets: Tensor, real: Tensor) -> Tensor:
@@ -87,18 +87,18 @@ def _summed(logits: Tensor, targets: Tensor, real: Tensor) -> Tensor:
 
 
 def _pairs_t5(model: PreTrainedModel, pairs: list[tuple[list[int], list[int]]]) -> Tensor:
-    ids, mask = _padded([prompt for prompt, _ in pairs])
-    targets, real = _padded([action for _, action in pairs])
-    inputs = torch.cat([torch.zeros(len(pairs), 1, dtype=torch.long), targets[:, :-1]], 1)
+    ids, mask = _padded([prompt for prompt, _ in pairs], model.device)
+    targets, real = _padded([action for _, action in pairs], model.device)
+    inputs = torch.cat([torch.zeros_like(targets[:, :1]), targets[:, :-1]], 1)
     return _summed(model(input_ids=ids, attention_mask=mask, decoder_input_ids=inputs).logits, targets, real)
 
 
 def _pairs_causal(model: PreTrainedModel, pairs: list[tuple[list[int], list[int]]]) -> Tensor:
-    ids, mask = _padded([prompt + action for prompt, action in pairs])
-    targets, real = _padded([action for _, action in pairs])
+    ids, mask = _padded([prompt + action for prompt, action in pairs], model.device)
+    targets, real = _padded([action for _, action in pairs], model.device)
     logits = model(input_ids=ids, attention_mask=mask).logits
-    first = torch.tensor([len(prompt) - 1 for prompt, _ in pairs])
-    place = (first[:, None] + torch.arange(targets.shape[1])).clamp(max=ids.shape[1] - 1)
+    first = torch.tensor([len(prompt) - 1 for prompt, _ in pairs], device=model.device)
+    place = (first[:, None] + torch.arange(targets.shape[1], device=model.device)).clamp(max=ids.shape[1] - 1)
     return _summed(logits[torch.arange(len(pairs))[:, None], place], targets, real)
 
 
@@ -106,7 +106,7 @@ Rows = list[list[int]]
 
 
 @torch.no_grad()
-def _plain(model: PreTrainedModel, prompts: Rows, actions: Rows) -> Tensor:
+def plain_scores(model: PreTrainedModel, prompts: Rows, actions: Rows) -> Tensor:
     """Scores [P, A] by the plain loop: each pair is read on its own, nothing is shared."""
     pairs = [(prompt, action) for prompt in prompts for action in actions]
     read = _pairs_t5 if model.config.is_encoder_decoder else _pairs_causal
@@ -119,7 +119,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return median(cpu_seconds(work) for _ in range(_REPEATS))
 
 
-def _tokens(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Rows:
+def tokens_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Rows:
     return tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # type: ignore[return-value]
 
 
@@ -127,7 +127,7 @@ def _six_actions(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str]
 ) -> list[Measurement]:
     scorer = ActionScorer(model, tokenizer, ACTIONS)
-    rows, actions = _tokens(tokenizer, prompts), _tokens(tokenizer, ACTIONS)
+    rows, actions = tokens_of(tokenizer, prompts), tokens_of(tokenizer, ACTIONS)
 
     @torch.no_grad()
     def score() -> Tensor:
@@ -140,8 +140,8 @@ def _six_actions(
     score()
     train()
     scoring, training = (len(prompts) / _seconds(work) for work in (score, train))
-    loop = len(prompts) / cpu_seconds(lambda: _plain(model, rows, actions))
-    difference = (score() - _plain(model, rows, actions)).abs().max().item()
+    loop = len(prompts) / cpu_seconds(lambda: plain_scores(model, rows, actions))
+    difference = (score() - plain_scores(model, rows, actions)).abs().max().item()
     return [
         Measurement(f"{name}, scoring", scoring, "prompts/CPU-s"),
         Measurement(f"{name}, training (scores, values, gradients)", training, "prompts/CPU-s"),
@@ -159,10 +159,10 @@ def scaling(
     counts: Sequence[int] = _COUNTS,
 ) -> list[Measurement]:
     """CPU milliseconds a prompt by the number of actions, with shared prefixes and by the plain loop, and the ratio."""
-    rows, figures = _tokens(tokenizer, prompts), []
+    rows, figures = tokens_of(tokenizer, prompts), []
     for count in counts:
         actions = _actions(count)
-        scorer, listed = ActionScorer(model, tokenizer, actions), _tokens(tokenizer, actions)
+        scorer, listed = ActionScorer(model, tokenizer, actions), tokens_of(tokenizer, actions)
 
         @torch.no_grad()
         def score(scorer: ActionScorer = scorer) -> Tensor:
@@ -170,7 +170,7 @@ def scaling(
 
         score()
         shared = 1000 * _seconds(score) / len(prompts)
-        loop = 1000 * cpu_seconds(lambda listed=listed: _plain(model, rows, listed)) / len(prompts)
+        loop = 1000 * cpu_seconds(lambda listed=listed: plain_scores(model, rows, listed)) / len(prompts)
         figures += [
             Measurement(f"{name}, {count} actions, {_SHARED}", shared, "CPU-ms/prompt"),
             Measurement(f"{name}, {count} actions, {_LOOP}", loop, "CPU-ms/prompt"),
@@ -202,8 +202,8 @@ def draw(measured: list[Measurement], folder: Path) -> list[Path]:
 def bench_scoring() -> list[Measurement]:
     """Both models: six actions and the ratios to the two comparisons, then 2 to 42 actions."""
     rng = np.random.default_rng(0)
-    prompts = [_prompt(rng) for _ in range(_PROMPTS)]
-    tokenizer = _tokenizer([*prompts, *_actions(max(_COUNTS))])
+    prompts = [random_prompt(rng) for _ in range(_PROMPTS)]
+    tokenizer = tokenizer_of([*prompts, *_actions(max(_COUNTS))])
     figures = [
         Measurement("tokens of a prompt, mean of 32", float(np.mean([len(p.split()) for p in prompts])), "tokens")
     ]

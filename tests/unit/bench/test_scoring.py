@@ -23,14 +23,14 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_plain_loop_scores_42_actions_as_shared_prefixes_do(name):
-    prompts = [scoring._prompt(np.random.default_rng(seed)) for seed in range(2)]
+    prompts = [scoring.random_prompt(np.random.default_rng(seed)) for seed in range(2)]
     actions = scoring._actions(42)
-    tokenizer, model = scoring._tokenizer([*prompts, *actions]), MODELS[name]().eval()
+    tokenizer, model = scoring.tokenizer_of([*prompts, *actions]), MODELS[name]().eval()
     assert len(set(actions)) == 42
-    rows = [scoring._tokens(tokenizer, texts) for texts in (prompts, actions)]
+    rows = [scoring.tokens_of(tokenizer, texts) for texts in (prompts, actions)]
     with torch.no_grad():
         shared = ActionScorer(model, tokenizer, actions)(prompts).scores
-    torch.testing.assert_close(scoring._plain(model, *rows), shared, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(scoring.plain_scores(model, *rows), shared, atol=1e-4, rtol=1e-4)
     figures = scoring.scaling(name, model, tokenizer, prompts, (2, 6))
     shared, loop, ratio = (each.value for each in figures[3:])
     assert [each.name for each in figures[2::3]] == [f"{name}, {count} actions, ratio" for count in (2, 6)]

@@ -1,0 +1,148 @@
+"""What a GPU does to the hot paths: scoring and learning, replies, the small networks; one process, one table.
+
+    python benchmarks/gpu.py > table.md                 # 4 minutes on an H100; --only replies: one part of it
+
+Models have the published shapes and random weights, in the package's own way and in that of the originals, in the same
+run. Seconds are of the wall, with all work on the device waited for; the CPU's are of one thread of the same machine.
+"""
+
+import argparse
+import copy
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from groundlab.bench import generation, scoring
+from groundlab.core.run import Run
+from groundlab.lab.plan import plan
+from groundlab.lab.rehearsal import stand_ins
+from groundlab.language.corpus.scenes import ACTIONS
+from groundlab.language.scoring import ActionScorer
+from groundlab.papers import registry
+
+READ, LEARNT, STEPS, EPOCHS = 32, 64, 40, 4  # as GLAM is published: environments, prompts a batch, steps, epochs
+CHECKED = 4  # prompts whose scores the CPU reads as well
+PRECISIONS = {
+    "float32": (torch.float32, False),
+    "float32, TF32": (torch.float32, True),
+    "bfloat16": (torch.bfloat16, False),
+}
+SMALL = ("mediator", "knowledge", "rnd", "drrn", "symbolic", "glam", "direct", "reasoning")
+Row = tuple[str, str, float, str]
+
+
+def clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def seconds(work: Callable[[], object], times: int = 3) -> float:
+    """The median of some repeats, after one that warms up."""
+    work()
+    taken = []
+    for _ in range(times):
+        start = clock()
+        work()
+        taken.append(clock() - start)
+    return median(taken)
+
+
+def scores() -> list[Row]:
+    """Flan-T5-large scores six actions for prompts of 132 tokens and learns from them, by precision."""
+    rng, rows = np.random.default_rng(0), list[Row]()
+    prompts = [scoring.random_prompt(rng) for _ in range(LEARNT)]
+    tokenizer = scoring.tokenizer_of([*prompts, *ACTIONS])
+    pairs = [scoring.tokens_of(tokenizer, texts) for texts in (prompts[:READ], ACTIONS)]
+    fresh = stand_ins.build("google/flan-t5-large").eval()
+    with torch.no_grad():
+        here = ActionScorer(copy.deepcopy(fresh), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
+    for name, (dtype, tf32) in PRECISIONS.items():
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        model = copy.deepcopy(fresh).to("cuda", dtype)
+        scorer = ActionScorer(model, tokenizer, ACTIONS).to("cuda")
+
+        def learn(scorer: ActionScorer = scorer) -> None:
+            scorer.zero_grad()
+            scorer.backward(prompts, lambda index, scores, values: scores.log_softmax(-1)[:, 0].sum() + values.sum())
+
+        with torch.no_grad():
+            there = scorer(prompts[:CHECKED]).scores.float().cpu()
+            read = seconds(lambda scorer=scorer: scorer(prompts[:READ]).scores)
+            plain = seconds(partial(scoring.plain_scores, model, *pairs))
+        learnt = seconds(learn)
+        update = STEPS * read + EPOCHS * READ * STEPS / LEARNT * learnt
+        subject = f"Flan-T5-large, {name}"
+        rows += [
+            (subject, f"scoring, {READ} prompts at once", READ / read, "prompts/s"),
+            (subject, "every pair from scratch, same run", READ / plain, "prompts/s"),
+            (subject, "ratio", plain / read, "x"),
+            (subject, f"learning, {LEARNT} prompts at once", LEARNT / learnt, "prompts/s"),
+            (subject, f"so an update of {READ * STEPS} frames and {EPOCHS} epochs, without the worlds", update, "s"),
+            (subject, "largest difference of a score to the CPU's", (there - here).abs().max().item(), "nats"),
+            (subject, "spread of those scores", here.std().item(), "nats"),
+        ]
+        del scorer, model
+        torch.cuda.empty_cache()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return rows
+
+
+def replies() -> list[Row]:
+    """Llama-3.2-3B draws replies of 20 tokens in bfloat16, ours and as the original called transformers."""
+    model, written = stand_ins.build("meta-llama/Llama-3.2-3B-Instruct").eval().to("cuda"), generation.words()
+    written.padding_side = "left"
+    rows = list[Row]()
+    for count in (6, 64):
+        ours, theirs, _ = generation.measure(count, model, written, clock)
+        fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up
+        subject = f"Llama-3.2-3B, bfloat16, {count} environments"
+        rows += [
+            (subject, "generation", fast, "tokens/s"),
+            (subject, "transformers.generate the original's way, same run", slow, "tokens/s"),
+            (subject, "ratio", fast / slow, "x"),
+        ]
+    return rows
+
+
+def small() -> list[Row]:
+    """An update of each method of scale `quick`, on the GPU and on one thread of the CPU."""
+    planned, rows = plan(scale="quick").runs, list[Row]()
+    for method in SMALL:
+        spec = next(run.spec for run in planned if run.spec.method == method)
+        took = {}
+        for device in ("cpu", "cuda"):
+            own = registry.resolve(method, spec.world, spec.seed, spec.settings | {"device": device})
+            with tempfile.TemporaryDirectory() as folder:
+                learner = registry.load(method, spec.world).make_learner(own, Run(Path(folder) / "run", own))
+                numbers = iter(range(1, 100))
+                took[device] = seconds(lambda learner=learner, numbers=numbers: learner.train_step(next(numbers)))
+        subject = f"{method}, scale quick"
+        rows += [(subject, f"an update on {device}", each, "s") for device, each in took.items()]
+        rows += [(subject, "the CPU's / the GPU's", took["cpu"] / took["cuda"], "x")]
+    return rows
+
+
+def main() -> None:
+    parts = {"scoring": scores, "replies": replies, "small": small}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=parts, action="append", help="part to measure; all by default")
+    chosen = parser.parse_args().only or list(parts)
+    if not torch.cuda.is_available():
+        parser.exit(1, "torch finds no GPU here; nothing was measured\n")
+    torch.set_num_threads(1)
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n| what | how | number | unit |\n|---|---|---|---|"
+    )
+    for name in chosen:
+        for subject, how, number, unit in parts[name]():
+            print(f"| {subject} | {how} | {number:.4g} | {unit} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
