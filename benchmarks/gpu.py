@@ -10,7 +10,7 @@ import argparse
 import copy
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ import torch
 
 from groundlab.bench import generation, scoring
 from groundlab.core.run import Run
+from groundlab.lab import large_batches
 from groundlab.lab.plan import plan
 from groundlab.lab.rehearsal import stand_ins
 from groundlab.language.corpus.scenes import ACTIONS
@@ -28,6 +29,7 @@ from groundlab.papers import registry
 
 READ, LEARNT, STEPS, EPOCHS = 32, 64, 40, 4  # as GLAM is published: environments, prompts a batch, steps, epochs
 CHECKED = 4  # prompts whose scores the CPU reads as well
+SMALL_BATCHES = ("float32, batches as a CPU's", (torch.float32, False), "cpu")
 PRECISIONS = {
     "float32": (torch.float32, False),
     "float32, TF32": (torch.float32, True),
@@ -53,19 +55,21 @@ def seconds(work: Callable[[], object], times: int = 3) -> float:
     return median(taken)
 
 
-def scores() -> list[Row]:
+def scores() -> Iterator[Row]:
     """Flan-T5-large scores six actions for prompts of 132 tokens and learns from them, by precision."""
-    rng, rows = np.random.default_rng(0), list[Row]()
+    rng = np.random.default_rng(0)
     prompts = [scoring.random_prompt(rng) for _ in range(LEARNT)]
     tokenizer = scoring.tokenizer_of([*prompts, *ACTIONS])
     pairs = [scoring.tokens_of(tokenizer, texts) for texts in (prompts[:READ], ACTIONS)]
-    fresh = stand_ins.build("google/flan-t5-large").eval()
+    with torch.device("cuda"):
+        fresh = stand_ins.build("google/flan-t5-large").eval()
     with torch.no_grad():
-        here = ActionScorer(copy.deepcopy(fresh), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
-    for name, (dtype, tf32) in PRECISIONS.items():
+        here = ActionScorer(copy.deepcopy(fresh).cpu(), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
+    for name, (dtype, tf32), batches in [*((*each, "cuda") for each in PRECISIONS.items()), SMALL_BATCHES]:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         model = copy.deepcopy(fresh).to("cuda", dtype)
-        scorer = ActionScorer(model, tokenizer, ACTIONS).to("cuda")
+        with large_batches.on(batches):
+            scorer = ActionScorer(model, tokenizer, ACTIONS)
 
         def learn(scorer: ActionScorer = scorer) -> None:
             scorer.zero_grad()
@@ -78,7 +82,7 @@ def scores() -> list[Row]:
         learnt = seconds(learn)
         update = STEPS * read + EPOCHS * READ * STEPS / LEARNT * learnt
         subject = f"Flan-T5-large, {name}"
-        rows += [
+        yield from [
             (subject, f"scoring, {READ} prompts at once", READ / read, "prompts/s"),
             (subject, "every pair from scratch, same run", READ / plain, "prompts/s"),
             (subject, "ratio", plain / read, "x"),
@@ -90,42 +94,42 @@ def scores() -> list[Row]:
         del scorer, model
         torch.cuda.empty_cache()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    return rows
 
 
-def replies() -> list[Row]:
+def replies() -> Iterator[Row]:
     """Llama-3.2-3B draws replies of 20 tokens in bfloat16, ours and as the original called transformers."""
-    model, written = stand_ins.build("meta-llama/Llama-3.2-3B-Instruct").eval().to("cuda"), generation.words()
+    written = generation.words()
     written.padding_side = "left"
-    rows = list[Row]()
+    with torch.device("cuda"):
+        model = stand_ins.build("meta-llama/Llama-3.2-3B-Instruct").eval()
     for count in (6, 64):
-        ours, theirs, _ = generation.measure(count, model, written, clock)
+        with large_batches.on("cuda"):
+            ours, theirs, _ = generation.measure(count, model, written, clock)
         fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up
         subject = f"Llama-3.2-3B, bfloat16, {count} environments"
-        rows += [
+        yield from [
             (subject, "generation", fast, "tokens/s"),
             (subject, "transformers.generate the original's way, same run", slow, "tokens/s"),
             (subject, "ratio", fast / slow, "x"),
         ]
-    return rows
 
 
-def small() -> list[Row]:
+def small() -> Iterator[Row]:
     """An update of each method of scale `quick`, on the GPU and on one thread of the CPU."""
-    planned, rows = plan(scale="quick").runs, list[Row]()
+    planned = plan(scale="quick").runs
+    torch.set_num_threads(1)
     for method in SMALL:
         spec = next(run.spec for run in planned if run.spec.method == method)
         took = {}
         for device in ("cpu", "cuda"):
             own = registry.resolve(method, spec.world, spec.seed, spec.settings | {"device": device})
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, large_batches.on(device):
                 learner = registry.load(method, spec.world).make_learner(own, Run(Path(folder) / "run", own))
                 numbers = iter(range(1, 100))
                 took[device] = seconds(lambda learner=learner, numbers=numbers: learner.train_step(next(numbers)))
         subject = f"{method}, scale quick"
-        rows += [(subject, f"an update on {device}", each, "s") for device, each in took.items()]
-        rows += [(subject, "the CPU's / the GPU's", took["cpu"] / took["cuda"], "x")]
-    return rows
+        yield from ((subject, f"an update on {device}", each, "s") for device, each in took.items())
+        yield subject, "the CPU's / the GPU's", took["cpu"] / took["cuda"], "x"
 
 
 def main() -> None:
@@ -135,10 +139,8 @@ def main() -> None:
     chosen = parser.parse_args().only or list(parts)
     if not torch.cuda.is_available():
         parser.exit(1, "torch finds no GPU here; nothing was measured\n")
-    torch.set_num_threads(1)
-    print(
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n| what | how | number | unit |\n|---|---|---|---|"
-    )
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
+    print("| what | how | number | unit |\n|---|---|---|---|", flush=True)
     for name in chosen:
         for subject, how, number, unit in parts[name]():
             print(f"| {subject} | {how} | {number:.4g} | {unit} |", flush=True)

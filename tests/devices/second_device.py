@@ -201,8 +201,9 @@ class _Patches:
         stack.enter_context(patch.object(torch._C, "_group_tensors_by_device_and_dtype", self._grouped(grouped)))
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(patch.object(torch.cuda, "device_count", lambda: 1))
-        # what optimizers ask first; a torch for GPUs would look for a driver
+        # what optimizers and recurrent layers ask first; a torch for GPUs would look for a driver, or take cuDNN
         stack.enter_context(patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
+        stack.enter_context(patch.object(torch.backends.cudnn, "is_acceptable", lambda tensor: False))
 
     def _moved(self, to: Callable) -> Callable:
         @wraps(to)

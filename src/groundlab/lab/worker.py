@@ -31,7 +31,7 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_out
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
-from groundlab.lab import machine, run_folder, tracking
+from groundlab.lab import large_batches, machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.progress import at_most_every
 from groundlab.lab.run_hash import code_digest, hash_run
@@ -101,7 +101,8 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     log = folder / f"log-{group.rank}.txt"
     with stop_on_signals() as asked, output_to(log), machine.one_thread(), stop_together(group):
         try:
-            registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked())))
+            with _as_asked(spec):
+                registry.execute(ReplicaRun(folder, spec, group, stop=lambda: group.any(asked())))
         except (GroundlabError, Unfinished):
             raise
         except Exception as error:
@@ -121,8 +122,7 @@ def _own_hash(spec: RunSpec, expected: str | None) -> str:
 def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
     try:
         check_devices([run.spec])
-        exact = arithmetic(bool(run.spec.settings.get("tf32")), machine.deterministic())
-        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), exact, record.counting_warnings():
+        with storage.clear_disk_errors(run.folder, storage.UNWRITABLE), record.counting_warnings(), _as_asked(run.spec):
             registry.execute(run)
         record.write("finished")
     except Unfinished:
@@ -136,6 +136,14 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
         line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{fix}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
+
+
+@contextmanager
+def _as_asked(spec: RunSpec) -> Iterator[None]:
+    """Inside, products and batches are those of the run's device and settings."""
+    tf32, device = bool(spec.settings.get("tf32")), spec.settings.get("device") or "cpu"
+    with arithmetic(tf32, machine.deterministic()), large_batches.on(device):
+        yield
 
 
 def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> None:
