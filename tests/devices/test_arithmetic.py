@@ -1,6 +1,7 @@
 """What a run asks of a device is set while it runs, put back afterwards, and written down."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,10 @@ from groundlab.cli import app
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
-from groundlab.lab import machine, worker
+from groundlab.lab import large_batches, machine, worker
+from groundlab.language import generation, scoring, token_policy
+from groundlab.language import models as language_models
+from groundlab.learning import distributed
 from groundlab.learning.devices import arithmetic, check_device
 from groundlab.papers import registry
 
@@ -31,6 +35,44 @@ def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monk
     manifest = worker.execute_run(spec, tmp_path / "run")
     assert seen == [(tf32, tf32, deterministic)] and _flags() == before
     assert manifest["settings"]["tf32"] is tf32 and manifest["history"][-1]["deterministic"] is deterministic
+
+
+def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):
+    spec, seen = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": True}), []
+    monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
+    group = replace(distributed.SINGLE_PROCESS, rank=1, size=2)
+    monkeypatch.setattr(type(group), "broadcast", lambda self, value=None: worker._own_hash(spec, None))
+    monkeypatch.setattr(type(group), "any", lambda self, value: value)
+    worker.follow(spec, tmp_path, group)
+    assert seen == [(True, True, False)] != [_flags()]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_run_cuts_batches_as_its_device_wants_them(tmp_path, monkeypatch, device):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+
+    def costs_of_a_pass() -> list:
+        return [scoring.OVERHEAD, token_policy._OVERHEAD, generation._OVERHEAD]
+
+    before, seen = costs_of_a_pass(), []
+    monkeypatch.setattr(registry, "execute", lambda run: seen.extend(costs_of_a_pass()))
+    worker.execute_run(registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"device": device}), tmp_path / "run")
+    dear = [(0.0, large_batches.PASS), (0.0, large_batches.PASS), large_batches.PASS]
+    assert seen == (dear if device == "cuda" else before) and costs_of_a_pass() == before
+
+
+def test_few_large_batches_score_as_many_small_ones_do(models, gpu):
+    prompts = [f"You see a red ball {'and a wall ' * number}" for number in range(12)]
+    with gpu():
+        model, tokenizer = language_models.load(models["t5"], device="cuda")
+        many = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
+        with large_batches.on("cuda"):
+            few = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
+        counts = [len(scorer._batches(scorer._rows(prompts), False)) for scorer in (few, many)]
+        with torch.no_grad():
+            torch.testing.assert_close(few(prompts).scores, many(prompts).scores, atol=1e-4, rtol=1e-4)
+    assert counts[0] == 1
 
 
 @pytest.mark.parametrize("chosen", [True, False])

@@ -4,6 +4,7 @@ groundlab rehearse --scale paper --device cpu --dry-run
 groundlab rehearse --scale paper --device cpu --arm glam/model/flan-t5-small
 """
 
+import datetime
 from typing import Annotated, Any
 
 import typer
@@ -44,8 +45,9 @@ def rehearse(
     failed, known = 0, costs.load(plan.results)
     for number, row in enumerate(rows, 1):
         try:
+            _say(row.name)
             if not rehearsal.is_known(row, plan.results, size):
-                measured = rehearsal.rehearse(row, plan.results, size)
+                measured = rehearsal.rehearse(row, plan.results, size, _say)
                 costs.add(plan.results, row.key, measured)
             known = costs.load(plan.results)
             print_text(f"{number} of {len(rows)}: {_told(known[row.key])}")
@@ -55,6 +57,10 @@ def rehearse(
     where = costs.home(plan.results) / "costs.json"
     print_text(f"{len(rows) - failed} of {len(rows)} rows in {where}; plans of this results folder read it")
     raise typer.Exit(1 if failed else 0)
+
+
+def _say(what: str) -> None:
+    print_text(f"{datetime.datetime.now():%H:%M:%S} {what}", style="dim")
 
 
 def _list(rows: list[Any], size: Any) -> None:

@@ -115,7 +115,8 @@ def test_a_row_of_each_paper_is_rehearsed_to_its_end_and_is_no_result(paper, res
     if paper != "glam":  # whose processes are started as they always are
         monkeypatch.setattr(executor, "start_child", forking)
     row = row_of(paper, results)
-    measured = rehearsal.rehearse(row, results, TOY)
+    said: list[str] = []
+    measured = rehearsal.rehearse(row, results, TOY, said.append)
     folder = costs.home(results) / "runs" / row.run.hash
     manifest = manifests.read_run(folder)
     assert manifest and (manifest["status"], manifest["rehearsal"]) == ("finished", True)
@@ -125,6 +126,7 @@ def test_a_row_of_each_paper_is_rehearsed_to_its_end_and_is_no_result(paper, res
         copy_records(folder, tmp_path / "collected")
     if paper == "worlds":
         return
+    assert {"update 1 of 4 done", "evaluating"} <= {*said} and said.count("loading") == 2
     assert len(manifest["history"]) == 2
     assert "resumed at iteration 1" in (folder / "log.txt").read_text()
     assert measured.figures["update_seconds"] > 0

@@ -12,7 +12,7 @@ import itertools
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,10 @@ def _machine() -> str:
     return hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
 
 
-def rehearse(row: Row, results: Path, size: Size) -> Measured:
+def rehearse(row: Row, results: Path, size: Size, say: Callable[[str], None] = lambda what: None) -> Measured:
     """Run a row small, killed once where it learns, and say what the whole run would take.
 
-    Raises GroundlabError where its memory does not suffice, and where it fails.
+    say: told what it does now. Raises GroundlabError where its memory does not suffice, and where it fails.
     """
     spec, instead = small_spec(row, size)
     expected = check_room(spec, size)
@@ -79,16 +79,17 @@ def rehearse(row: Row, results: Path, size: Size) -> Measured:
     for folder in (home / "models").glob("*--*"):  # free the disk of models that this row does not read
         if folder.name.removesuffix("-toy").replace("--", "/") not in wanted:
             shutil.rmtree(folder)
+    say("drawing weights" if wanted else "starting")
     settings = stand_ins.replaced(spec.settings, spec.world, home, bool(size.toy))
     spec = registry.resolve(spec.method, spec.world, spec.seed, settings)
     folder = home / "runs" / row.run.hash
     shutil.rmtree(folder, ignore_errors=True)
     learns = registry.get(spec.method, spec.world).learns
     if learns:
-        _session(spec, folder, _KILLED_IN)
+        _session(spec, folder, _KILLED_IN, say)
     else:  # there is nothing to resume: a run of one episode instead, to tell what a start takes
-        _session(_of_one_episode(spec), folder.with_name(f"{folder.name}-one"), 0)
-    _session(spec, folder, 0)
+        _session(_of_one_episode(spec), folder.with_name(f"{folder.name}-one"), 0, say)
+    _session(spec, folder, 0, say)
     figures = _learner_figures(row, spec, folder) if learns else _rule_figures(row, spec, folder)
     sessions = (run_folder.read_manifest(folder) or {})["history"]
     peak = max(each.get("peak_device_mib", each["peak_memory_mib"]) for each in sessions)  # the GPU's, if one was used
@@ -113,14 +114,18 @@ def _of_one_episode(spec: RunSpec) -> RunSpec:
     return registry.resolve(spec.method, spec.world, spec.seed, caps)
 
 
-def _session(spec: RunSpec, folder: Path, killed_in: int) -> None:
+def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], None]) -> None:
     """One process to its end. Raises GroundlabError where it ends otherwise than it should."""
     environment = KEPT_MEMORY | os.environ | machine.ONE_THREAD
     process, pipe = executor.start_child("groundlab.lab.rehearsal.session", environment)
     try:
         pipe.send((spec.model_dump(), str(folder), killed_in))
+        say("loading")
+        updates = rows.work(spec.settings).updates
         try:
-            line = pipe.recv()
+            while (news := pipe.recv())[0] == "step":
+                say("evaluating" if news[1] == updates else f"update {news[1]} of {updates} done")
+            line = news[1]
         except EOFError:
             code = process.wait()
             if killed_in and code == -signal.SIGKILL and (folder / COUNTS).is_file():

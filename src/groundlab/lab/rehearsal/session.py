@@ -55,22 +55,28 @@ class Counter(TorchDispatchMode):
 def serve(descriptor: int) -> None:
     """Take one run from the pipe, `(spec as a dict, folder, update to be killed in or 0)`, run it, and say the end.
 
-    Out: "" or the error's line. A killed process says nothing.
+    Out: ("step", number of updates) now and then, and ("end", "" or the error's line). A killed process says no end.
     """
     with Connection(descriptor) as pipe:
         spec, folder, last = pipe.recv()
         try:
-            _rehearse(RunSpec(**spec), Path(folder), last)
+            _rehearse(RunSpec(**spec), Path(folder), last, pipe)
         except GroundlabError as error:
-            pipe.send(str(error))
+            pipe.send(("end", str(error)))
         else:
-            pipe.send("")
+            pipe.send(("end", ""))
 
 
-def _rehearse(spec: RunSpec, folder: Path, last: int) -> None:
+def _rehearse(spec: RunSpec, folder: Path, last: int, pipe: Connection) -> None:
     counter = Counter() if last else None
+    killing = _killing(counter, folder, last) if counter else lambda news: None
+
+    def report(news: Progress) -> None:
+        pipe.send(("step", news.step))
+        killing(news)
+
     with counter or nullcontext():
-        execute_run(spec, folder, named=MARK, report=_killing(counter, folder, last) if counter else lambda news: None)
+        execute_run(spec, folder, named=MARK, report=report)
     if registry.get(spec.method, spec.world).learns:
         load_checkpoint(folder)
         if (folder / MODEL).is_dir():
