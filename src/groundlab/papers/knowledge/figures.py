@@ -25,6 +25,7 @@ from groundlab.papers.knowledge.arms import (
     label_error,
     main_world,
     plain_ppo,
+    tabled_arms,
     usual_arms,
 )
 from groundlab.papers.knowledge.tables import DATASETS, cards, original_network_records
@@ -133,7 +134,7 @@ def _tested(records: Records) -> list[KnowledgeArm]:
 )
 def improvement(records: Records) -> Figure | None:
     """Arm by arm: the area under the curve, seed by seed, and how far it is from that of phi = 0."""
-    shown = usual_arms(knowledge_arms(records))
+    shown = tabled_arms(knowledge_arms(records))
     base, noise = plain_ppo(shown), next((arm for arm in shown if arm.kind == "random"), None)
     if base is None or len(shown) < 2:
         return None
