@@ -1,6 +1,6 @@
 """What a GPU does to the hot paths: scoring and learning, replies, the small networks; one process, one table.
 
-    python benchmarks/gpu.py > table.md                 # 4 minutes on an H100; --only replies: one part of it
+    python benchmarks/gpu.py > table.md                 # 5 minutes on an H200; --only replies: one part of it
 
 Models have the published shapes and random weights, in the package's own way and in that of the originals, in the same
 run. Seconds are of the wall, with all work on the device waited for; the CPU's are of one thread of the same machine.
@@ -25,6 +25,7 @@ from groundlab.lab.plan import plan
 from groundlab.lab.rehearsal import stand_ins
 from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import ActionScorer
+from groundlab.learning.devices import arithmetic
 from groundlab.papers import registry
 
 READ, LEARNT, STEPS, EPOCHS = 32, 64, 40, 4  # as GLAM is published: environments, prompts a batch, steps, epochs
@@ -123,7 +124,7 @@ def small() -> Iterator[Row]:
         took = {}
         for device in ("cpu", "cuda"):
             own = registry.resolve(method, spec.world, spec.seed, spec.settings | {"device": device})
-            with tempfile.TemporaryDirectory() as folder, large_batches.on(device):
+            with tempfile.TemporaryDirectory() as folder, arithmetic(), large_batches.on(device):
                 learner = registry.load(method, spec.world).make_learner(own, Run(Path(folder) / "run", own))
                 numbers = iter(range(1, 100))
                 took[device] = seconds(lambda learner=learner, numbers=numbers: learner.train_step(next(numbers)))

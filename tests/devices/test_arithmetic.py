@@ -38,13 +38,16 @@ def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monk
 
 
 def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):
+    monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1")
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "VLLM_BATCH_INVARIANT"):
+        monkeypatch.setenv(name, "")
     spec, seen = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": True}), []
     monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
     group = replace(distributed.SINGLE_PROCESS, rank=1, size=2)
     monkeypatch.setattr(type(group), "broadcast", lambda self, value=None: worker._own_hash(spec, None))
     monkeypatch.setattr(type(group), "any", lambda self, value: value)
     worker.follow(spec, tmp_path, group)
-    assert seen == [(True, True, False)] != [_flags()]
+    assert seen == [(True, True, True)] != [_flags()]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -62,17 +65,18 @@ def test_a_run_cuts_batches_as_its_device_wants_them(tmp_path, monkeypatch, devi
     assert seen == (dear if device == "cuda" else before) and costs_of_a_pass() == before
 
 
-def test_few_large_batches_score_as_many_small_ones_do(models, gpu):
+def test_few_large_batches_score_as_many_small_ones_do(models, gpu, monkeypatch):
     prompts = [f"You see a red ball {'and a wall ' * number}" for number in range(12)]
     with gpu():
         model, tokenizer = language_models.load(models["t5"], device="cuda")
         many = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
+        monkeypatch.setattr(many, "_overhead", 0.0)  # as of a model of billions: a pass costs nothing beside its tokens
         with large_batches.on("cuda"):
             few = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
         counts = [len(scorer._batches(scorer._rows(prompts), False)) for scorer in (few, many)]
         with torch.no_grad():
             torch.testing.assert_close(few(prompts).scores, many(prompts).scores, atol=1e-4, rtol=1e-4)
-    assert counts[0] == 1
+    assert counts[0] == 1 < counts[1]
 
 
 @pytest.mark.parametrize("chosen", [True, False])

@@ -121,14 +121,15 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
     try:
         pipe.send((spec.model_dump(), str(folder), killed_in))
         say("loading")
-        updates = rows.work(spec.settings).updates
         try:
             while (news := pipe.recv())[0] == "step":
-                say("evaluating" if news[1] == updates else f"update {news[1]} of {updates} done")
+                _, done, of = news
+                say(f"update {done} of {of} done" + ("; tests come next" if done == of else ""))
             line = news[1]
         except EOFError:
             code = process.wait()
             if killed_in and code == -signal.SIGKILL and (folder / COUNTS).is_file():
+                say("killed, as planned")
                 return
             line = f"its process died (exit code {code}; -9 is most often memory)"
     finally:

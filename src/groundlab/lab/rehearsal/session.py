@@ -6,7 +6,7 @@ It is started as a worker is (lab/executor.py). Killed means SIGKILL, between an
 import os
 import signal
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,9 @@ class Counter(TorchDispatchMode):
 def serve(descriptor: int) -> None:
     """Take one run from the pipe, `(spec as a dict, folder, update to be killed in or 0)`, run it, and say the end.
 
-    Out: ("step", number of updates) now and then, and ("end", "" or the error's line). A killed process says no end.
+    Out: ("step", number, of how many) now and then, and ("end", "" or the error's line). A killed process says no end.
     """
-    with Connection(descriptor) as pipe:
+    with Connection(descriptor) as pipe, suppress(OSError):  # who started this may be gone
         spec, folder, last = pipe.recv()
         try:
             _rehearse(RunSpec(**spec), Path(folder), last, pipe)
@@ -72,7 +72,10 @@ def _rehearse(spec: RunSpec, folder: Path, last: int, pipe: Connection) -> None:
     killing = _killing(counter, folder, last) if counter else lambda news: None
 
     def report(news: Progress) -> None:
-        pipe.send(("step", news.step))
+        try:
+            pipe.send(("step", news.step, news.total))
+        except OSError:
+            os._exit(1)  # who started this is gone
         killing(news)
 
     with counter or nullcontext():

@@ -39,8 +39,6 @@ def replaced(settings: dict[str, Any], world: str, folder: Path, toy: bool = Fal
 
 def random_model(name: str, folder: Path, toy: bool = False) -> Path:
     """A folder with a model of that architecture, its weights drawn at random; what is there already is kept."""
-    import torch
-
     from groundlab.learning.checkpoints import seeded_construction
 
     home = folder / (name.replace("/", "--") + ("-toy" if toy else ""))
@@ -48,8 +46,8 @@ def random_model(name: str, folder: Path, toy: bool = False) -> Path:
         return home
     shutil.rmtree(home, ignore_errors=True)
     config = rows.configuration(name, toy)
-    with seeded_construction(0, "language model"), torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        build(name, toy).save_pretrained(storage.make_folder(home))  # a GPU draws three billion numbers at once
+    with seeded_construction(0, "language model"):
+        build(name, toy).save_pretrained(storage.make_folder(home))
     ours = MODELS / _OURS.get(config.model_type, _DIALOGUE)
     for file in (ours / each for each in _TOKENIZER):
         if file.is_file():
