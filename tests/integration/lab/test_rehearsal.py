@@ -125,6 +125,7 @@ def test_a_row_of_each_paper_is_rehearsed_to_its_end_and_is_no_result(paper, res
     with pytest.raises(GroundlabError, match="is a rehearsal and no result"):
         copy_records(folder, tmp_path / "collected")
     if paper == "worlds":
+        assert {*said} == {"starting", "loading"}
         return
     wanted = {"update 1 of 4 done", "killed, as planned", "update 4 of 4 done; tests come next"}
     assert wanted <= {*said} and said.count("loading") == 2

@@ -124,7 +124,8 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
         try:
             while (news := pipe.recv())[0] == "step":
                 _, done, of = news
-                say(f"update {done} of {of} done" + ("; tests come next" if done == of else ""))
+                if of > 1:  # what does not learn reports its end as one step
+                    say(f"update {done} of {of} done" + ("; tests come next" if done == of else ""))
             line = news[1]
         except EOFError:
             code = process.wait()
