@@ -74,7 +74,7 @@ class PlannedRun:
         return needs_gpu(self.spec.settings)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What is to be run, for which experiments, and the results folder that holds it."""
 
@@ -140,6 +140,11 @@ class Plan:
     def detailed(self) -> RenderableType:
         """Every choice of settings in a line of its own, and all notes."""
         return Group(_table(self), *self.notes)
+
+    def __repr__(self) -> str:
+        """One line; of the fields alone it would be half a megabyte in every notebook that shows a plan."""
+        done = sum(run.status == "finished" for run in self.runs)
+        return f"<Plan of {_title(self)}: {len(self.runs)} runs, {done} finished>"
 
     def __str__(self) -> str:
         text = io.StringIO()

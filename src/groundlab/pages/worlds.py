@@ -35,7 +35,7 @@ _ACTIONS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Page:
     """HTML that a notebook shows, and the same in plain text."""
 
@@ -45,7 +45,7 @@ class Page:
     def _repr_html_(self) -> str:
         return self.markup
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.plain
 
     def with_note(self, note: str) -> "Page":

@@ -110,6 +110,9 @@ class Verdicts(list[Verdict]):
         """The readable rows as a Markdown table."""
         return markdown(self.readable) + "\n"
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} verdicts: {', '.join(f'{count} {word}' for word, count in self.counts().items())}>"
+
     def _repr_html_(self) -> str:
         rows = [(readable_row(each), each.reason) for each in self]
         head = "".join(_cell("th", name) for name in (rows[0][0] if rows else ()))

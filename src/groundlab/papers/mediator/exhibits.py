@@ -43,6 +43,7 @@ AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per epis
 ITERATIONS = "iteration (released: 1,000)"
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
+_POINTS = 250  # at most about so many of a curve are drawn: a panel is 300 pixels wide, and a PDF keeps every point
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
 
 # --- Table 1
@@ -220,10 +221,11 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     rows = select(records.curves, method="mediator", world=world, settings=usual(records))
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     constant = _constant(records, world)
+    shown = slice(None, None, max(1, smooth.shape[1] // _POINTS))
     if not constant.empty:
         middle = _running_mean(table(constant, metric, columns="iteration")).mean(axis=0)
-        axis.plot(iterations(constant), middle, **_CONSTANT_STYLE)
-    draw_seeds(axis, iterations(rows), smooth, STYLES["mediator"].colour, bounds=bounds_of(metric))
+        axis.plot(iterations(constant)[shown], middle[shown], **_CONSTANT_STYLE)
+    draw_seeds(axis, iterations(rows)[shown], smooth[:, shown], STYLES["mediator"].colour, bounds=bounds_of(metric))
 
 
 _CONSTANT_STYLE = {"color": COLOURS["silver"], "linewidth": 1.2, "zorder": 3}
