@@ -7,6 +7,6 @@ notebooks show) beside `bench` (speed), and `cli`.
 
 from groundlab.core import numerics
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 
 numerics.hold()  # before anything of groundlab loads torch or numpy

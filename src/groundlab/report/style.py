@@ -3,7 +3,7 @@
     with house_style():
         figure = new_figure(rows=1, columns=4)
         ...
-    save(figure, folder, "mediator-curves")     # PNG at 200 dpi and PDF
+    save(figure, folder, "mediator-curves")     # PNG at 150 dpi and PDF
 
 Colours are told apart by readers with any colour vision; markers and labels at the lines repeat the distinction.
 Figures never touch pyplot, so nothing depends on a display or on what was drawn before. How a method is drawn and
@@ -30,7 +30,7 @@ from PIL import Image
 
 from groundlab.core import storage
 
-DPI = 200
+DPI = 150
 KINDS = ("png", "pdf")
 _RC = {
     "font.family": "DejaVu Sans",  # ships with matplotlib: the same glyphs on every machine

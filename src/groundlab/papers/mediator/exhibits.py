@@ -43,7 +43,7 @@ AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per epis
 ITERATIONS = "iteration (released: 1,000)"
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
-_POINTS = 250  # at most about so many of a curve are drawn: a panel is 300 pixels wide, and a PDF keeps every point
+_POINTS = 250  # at most about so many of a curve are drawn: a panel is 250 pixels wide, and a PDF keeps every point
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
 
 # --- Table 1
