@@ -216,6 +216,7 @@ def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
         value = eval(compile(ast.Expression(statement.value), "cell", "eval"), names)
         show = getattr(value, "_repr_mimebundle_", None) or getattr(value, "_repr_html_", value.__repr__)
         assert show()
+        assert len(repr(value)) < 20_000, ast.unparse(statement)  # a notebook keeps it beside what it shows
 
 
 def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):

@@ -70,6 +70,9 @@ class Drawn:
 class Gallery(list[Drawn]):
     """Drawn exhibits that a notebook shows one below the other."""
 
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
     def _repr_html_(self) -> str:
         return "".join(each._repr_mimebundle_().get("text/html") or f"<p>{html.escape(str(each))}</p>" for each in self)
 

@@ -32,7 +32,7 @@ CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") 
 """How a verdict is coloured: good, bad, open or none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Review:
     """A review that was written: the page, the verdicts and the exhibits on it."""
 
@@ -47,7 +47,7 @@ class Review:
         """The claims of class `exact` that do not hold."""
         return self.verdicts.exact_failed
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         counts = ", ".join(f"{count} {word}" for word, count in self.verdicts.counts().items())
         return "\n".join([str(self.page), f"claims: {counts}", *left_out_lines(self.left_out)])
 
