@@ -56,8 +56,6 @@ class Entry(Strict):
     keep: list[Annotated[str, Field(pattern="^[a-z]+$")]] = Field([])
     """What versions hold of the entry's first run beside its records: `weights`, or the names of its folders."""
     settings: dict[str, Any] = Field({})
-    former: dict[str, Any] = Field({})
-    """Settings in whose place runs of this entry that are published had these; such runs keep their arm."""
     estimate: Estimate
     note: str = ""
 

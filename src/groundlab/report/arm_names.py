@@ -32,11 +32,9 @@ def named(paper: str, scale: str, facts: dict[str, Any]) -> tuple[str, str]:
     fits: list[tuple[int, int, dict[str, Any]]] = []
     for entry in _entries(paper, scale):
         if entry["method"] == facts["method"] and facts["world"] in entry["worlds"]:
-            settings = entry.get("settings", {})
-            for asked in (settings, settings | entry.get("former", {})):
-                equal, other = _compared(asked, facts["settings"])
-                if other <= _MEASURED:
-                    fits.append((-len(other), equal, entry))
+            equal, other = _compared(entry.get("settings", {}), facts["settings"])
+            if other <= _MEASURED:
+                fits.append((-len(other), equal, entry))
     if not fits:
         return facts["method"], ""
     *_, entry = max(fits, key=lambda fit: fit[:2])

@@ -6,7 +6,6 @@ import made_up
 import numpy as np
 import pytest
 
-from groundlab.core.paths import repository_root
 from groundlab.papers.knowledge import arms, figures, tables
 from groundlab.papers.knowledge.labelling import PreferencesSettings
 from groundlab.papers.knowledge.settings import Fidelity
@@ -228,14 +227,6 @@ def test_the_random_potential_is_a_line_in_the_picture_of_areas(built):
         assert np.asarray(line.get_xdata()) == pytest.approx([place, place])
 
 
-def test_the_row_of_the_papers_room_names_the_preference_network(tmp_path):
-    home = tmp_path / "0.1.0-full-20260101-abcdef1"
-    store(home, "none", 0, [0.1])
-    store(home, "preference", 0, [0.1], labelling={"pairs": 5000})
-    table = tables.one_seed_table(load(home))
-    assert row(table, arm="BK-Pref")["knowledge"].endswith("our small preference network")
-
-
 def test_curves_are_left_out_where_no_run_has_episodes_enough_for_a_point(tmp_path):
     home = tmp_path / "0.1.0-smoke-20260101-abcdef1"
     store(home, "none", 0, [0.5])
@@ -267,53 +258,6 @@ def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted():
     drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     for counts, picture in zip(counted.values(), drawn, strict=True):
         np.testing.assert_array_equal(np.ma.filled(picture, 0), counts)
-
-
-# --- The row of the original's network
-
-
-def manifest(folder, created, **facts):
-    made_up.seal_version(folder, scale="full", created=created, papers=["knowledge"], **facts)
-
-
-def test_the_row_is_the_newest_version_of_its_experiment_alone(tmp_path):
-    row = ["original-network"]
-    for name, day, alone in (("0.1.0-full-a", 3, []), ("0.1.0-full-b", 1, row), ("0.1.0-full-c", 2, row)):
-        manifest(tmp_path / name, f"2026-01-{day:02}", alone=alone)
-    manifest(tmp_path / ".assembling-d", "2026-01-04", alone=row)
-    found = tables.original_network_version(tmp_path)
-    assert found is not None and found.name == "0.1.0-full-c"
-    assert tables.original_network_version(tmp_path / "0.1.0-full-a") is None
-
-
-def test_the_row_tells_success_by_quarters_of_the_updates_and_the_distance_from_phi_0(tmp_path):
-    home = tmp_path / "0.1.0-full-20260101-abcdef1"
-    store(home, "none", 0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 0.4)
-    store(home, "oracle", 0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.7], 0.9)
-    table = tables.one_seed_table(load(home))
-    base, oracle = table.readable.to_dict("records")
-    assert (base["quarters"], base["minus φ = 0"]) == ("5, 25, 45, 65 %", "–")
-    assert (oracle["quarters"], oracle["minus φ = 0"]) == ("50, 50, 50, 80 %", "+22.5")
-    assert oracle["test, drawn"] == "90 %, 0.45" and base["episodes"] == "800"
-    assert any("one seed" in line for line in table.note)
-
-
-def test_in_the_papers_room_the_oracle_ends_with_more_return_than_phi_0():
-    """docs/papers/knowledge-reference.md#s13-23, as near as a laptop comes to it: the stored row, not trained here.
-
-    It asks for a million steps and five seeds, ten runs of half an hour of one core each; scale `full` plans them. The
-    row has one seed and a tenth of the steps, with the original's network and batch, so it gives no verdict.
-    """
-    folder = tables.original_network_version(repository_root() / "results")
-    assert folder is not None, "the row is committed"
-    found = {arm.kind: arm for arm in arms.usual_arms(arms.knowledge_arms(load(folder)))}
-    assert {"none", "oracle", "code", "preference", "goals"} <= set(found)
-    for arm in found.values():
-        assert (arm.world, arm.settings["network"], arm.seeds) == ("BabyAI-Text-GoToLocal-RedBall-S20", "paper", [0])
-        assert (arm.settings["num_envs"], arm.settings["frames_per_env"], arm.frames) == (8, 128, 100_352)
-    played = (found[kind].evaluations.query("policy == 'sampled'") for kind in ("oracle", "none"))
-    oracle, none = (rows["return"].mean() for rows in played)
-    assert oracle > none
 
 
 # --- Claims

@@ -28,7 +28,7 @@ from groundlab.papers.knowledge.arms import (
     tabled_arms,
     usual_arms,
 )
-from groundlab.papers.knowledge.tables import DATASETS, cards, original_network_records
+from groundlab.papers.knowledge.tables import DATASETS, cards
 from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, draw_seeds, in_thousands
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, iterations, table
@@ -75,12 +75,6 @@ def _seed_counts(shown: list[KnowledgeArm]) -> str:
     """`3 seeds`, `1 or 3 seeds`."""
     counts = sorted({len(arm.seeds) for arm in shown})
     return "one seed" if counts == [1] else " or ".join(map(str, counts)) + " seeds"
-
-
-@exhibit("knowledge-original-network", "The paper's room, network and batch, one seed: success while agents learn")
-def original_network_curves() -> Figure | None:
-    published = original_network_records()
-    return curves(published) if published else None
 
 
 @exhibit(

@@ -4,8 +4,6 @@ The area under a curve is the mean success of training episodes over all steps, 
 are held against phi = 0 is in arms.py.
 """
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,6 @@ import pandas as pd
 
 from groundlab import assets
 from groundlab.core import storage
-from groundlab.core.manifests import read_version
-from groundlab.core.paths import repository_root
 from groundlab.papers.knowledge.arms import (
     POLICIES,
     QUIRKS,
@@ -28,11 +24,10 @@ from groundlab.papers.knowledge.arms import (
     paired_areas,
     plain_ppo,
     tabled_arms,
-    usual_arms,
 )
 from groundlab.report.arms import difference
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import Records, load
+from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
 from groundlab.report.tables import POINTS, Column, Table
 
@@ -237,100 +232,6 @@ _WORLD_COLUMNS: list[Column[tuple[KnowledgeArm, KnowledgeArm | None]]] = [
 def _final(arm: KnowledgeArm) -> float:
     final = arm.estimate("sampled")
     return final.value if final else np.nan
-
-
-# --- The original's network, one seed
-
-EXPERIMENT = "original-network"
-_PARTS = 4  # of the updates, each with its success
-
-
-def original_network_version(results: Path) -> Path | None:
-    """The folder of the newest version of that experiment; None where it was never run."""
-    versions = {file.parent: read_version(file.parent) for file in results.glob("[!.]*/manifest.json")}
-    alone = [folder for folder, manifest in versions.items() if manifest.get("alone") == [EXPERIMENT]]
-    return max(alone, key=lambda folder: versions[folder]["created"], default=None)
-
-
-def original_network_records() -> Records | None:
-    """The records of that version, whatever else was run."""
-    folder = original_network_version(repository_root() / "results")
-    return load(folder) if folder else None
-
-
-@exhibit("knowledge-original-network-table", "The paper's room, network and batch, one seed: the numbers")
-def original_network_table() -> Table | None:
-    published = original_network_records()
-    return one_seed_table(published) if published else None
-
-
-def one_seed_table(records: Records) -> Table:
-    """Arm by arm: success by quarters of training, area under the curve, success and return on the test layouts."""
-    shown = usual_arms(knowledge_arms(records))
-    version = records.manifest.get("version", records.folder.name)
-    notes = (f"{main_world(shown)}, results {version}", *_ONE_SEED_NOTES)
-    return Table.of(shown, _one_seed_columns(plain_ppo(shown)), notes)
-
-
-_ONE_SEED_NOTES = (
-    "one seed an arm and a fiftieth of the paper's steps: no result",
-    "quarters: success of training episodes in each quarter of the updates; area: their mean over all steps",
-    "test: success and return on the test layouts, by drawn actions and by the likeliest ones; area and test need not "
-    "agree: the one is about the way, the other about its end",
-    "BK-Goal pays most for seeing nothing here: its threshold was set on the dataset, and an empty view is what such a "
-    "room shows most",
-)
-
-
-def quarters(arm: KnowledgeArm) -> list[float]:
-    """Success of the episodes that ended in each quarter of the updates, in percent; NaN where none did."""
-    parts = np.array_split(arm.curves.sort_values("iteration")[["success", "episodes"]].to_numpy(dtype=float), _PARTS)
-    won, ended = ([np.nansum(part[:, 0] * part[:, 1]) for part in parts], [part[:, 1].sum() for part in parts])
-    return [total / count if count else np.nan for total, count in zip(won, ended, strict=True)]
-
-
-def _source_and_network(arm: KnowledgeArm) -> str:
-    """Whose knowledge, and which preference network stands between it and the agent; the small one is ours."""
-    if arm.kind not in ("preference", "motif"):
-        return arm.source or "–"
-    size = arm.settings.get("labelling", {}).get("train", {}).get("network", "small")
-    return f"{arm.source}, {'our small' if size == 'small' else 'the published'} preference network"
-
-
-def _played(arm: KnowledgeArm, policy: str, metric: str) -> float:
-    rows = arm.evaluations.loc[arm.evaluations["policy"] == policy]
-    return float(np.mean(rows[metric].to_numpy(dtype=float)))
-
-
-_AREA: Column[KnowledgeArm] = Column("area", lambda arm: float(arm.training_success().mean()), "{:.1f} %")
-
-
-def _one_seed_columns(base: KnowledgeArm | None) -> list[Column[KnowledgeArm]]:
-    def gap(arm: KnowledgeArm) -> float | None:
-        return None if base is None or base is arm else _AREA.of(arm) - _AREA.of(base)
-
-    def both(policy: str) -> Callable[[KnowledgeArm], str]:
-        return lambda arm: f"{_played(arm, policy, 'success'):.0f} %, {_played(arm, policy, 'return'):.2f}"
-
-    return [
-        Column("arm", lambda arm: arm.kind, text=lambda arm: arm.title),
-        Column("knowledge", lambda arm: arm.source, text=_source_and_network),
-        Column("seeds", lambda arm: len(arm.seeds), caption=""),
-        Column("frames", lambda arm: arm.frames, caption=""),
-        Column("episodes", lambda arm: int(np.sum(arm.curves["episodes"].to_numpy(dtype=float)))),
-        Column("", lambda arm: ", ".join(f"{part:.0f}" for part in quarters(arm)) + " %", caption="quarters"),
-        _AREA,
-        *(Column(f"quarter {n + 1}", lambda arm, n=n: quarters(arm)[n], caption="") for n in range(_PARTS)),
-        Column("", gap, POINTS, "minus φ = 0"),
-        Column("", both("sampled"), caption="test, drawn"),
-        Column("", both("argmax"), caption="test, likeliest"),
-        *(
-            Column(f"{what}, {how}", partial(_played, policy=how, metric=what), caption="")
-            for how in POLICIES
-            for what in ("success", "return")
-        ),
-        Column("gap", gap, caption=""),
-    ]
 
 
 # --- The dataset that ships
