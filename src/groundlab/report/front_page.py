@@ -23,7 +23,7 @@ from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import MISSED, NOT_RUN, counted, filled
+from groundlab.report.verdicts import FEW_SEEDS, MISSED, NOT_RUN, counted, filled
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
@@ -147,9 +147,12 @@ def finding(mine: Sequence[Published]) -> str:
 
 
 def best_scale(every: Sequence[Published]) -> Published:
-    """Of a paper's published results those in which most of its claims were judged, by kinds; the first of equals."""
-    judged = [[sum(claim["verdict"] != NOT_RUN for claim in each.of_kind(kind)) for kind in _WHOSE] for each in every]
-    return every[judged.index(max(judged))]
+    """Of a paper's published results those that decide most of its claims, by kinds; the last of equals."""
+    undecided = (NOT_RUN, *FEW_SEEDS)
+    told = [
+        [sum(claim["verdict"] not in undecided for claim in each.of_kind(kind)) for kind in _WHOSE] for each in every
+    ]
+    return every[max(range(len(every)), key=lambda number: (told[number], number))]
 
 
 def results_block(every: Sequence[Published]) -> str:

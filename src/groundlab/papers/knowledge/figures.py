@@ -71,6 +71,13 @@ def curves(records: Records) -> Figure | None:
     return figure
 
 
+def _in_two_lines(arm: KnowledgeArm) -> str:
+    """The name of an arm, and below it whose knowledge it is or what its name has in brackets."""
+    name, _, rest = arm.title.partition(" (")
+    inside, _, after = rest.partition(")")
+    return f"{name}{after}\n{arm.source or inside}".rstrip("\n")
+
+
 def _seed_counts(shown: list[KnowledgeArm]) -> str:
     """`3 seeds`, `1 or 3 seeds`."""
     counts = sorted({len(arm.seeds) for arm in shown})
@@ -147,11 +154,7 @@ def improvement(records: Records) -> Figure | None:
     legend_below(figure, axes[0, :1])
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
-    names = [arm.title.partition(" (") for arm in shown]
-    lines = [
-        f"{name}\n{arm.source or rest.removesuffix(')')}" for arm, (name, _, rest) in zip(shown, names, strict=True)
-    ]
-    axes[0, 0].set_yticks(range(len(shown)), [each.rstrip("\n") for each in lines])
+    axes[0, 0].set_yticks(range(len(shown)), [_in_two_lines(arm) for arm in shown])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure
