@@ -49,7 +49,7 @@ def publish(root: Path) -> list[Path]:
     """Copy figures to `<root>/figures`, renew README.md and docs; returns the files.
 
     All is of the published results, which `results/reference.json` names; each version gets its review page anew. A
-    figure is drawn from those of its paper's results in which most claims were judged, where these have it.
+    figure is drawn from those of its paper's results that decide most of its claims, where these have it.
     Raises GroundlabError for a page without its two markers.
     """
     readme, claims = root / "README.md", root / "docs" / "claims.md"
@@ -128,7 +128,7 @@ def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """One row a paper: what came out, its claims at the scale where most of them were judged, and where more is."""
+    """One row a paper: what came out, its claims at the scale that decides most of them, and where more is."""
     rows = ["| paper | what came out | claims | more |", "|---|---|---|---|"]
     offered = plugins.load(plugins.PAPERS)
     for paper, mine in by_paper(every).items():

@@ -227,6 +227,14 @@ def test_the_random_potential_is_a_line_in_the_picture_of_areas(built):
         assert np.asarray(line.get_xdata()) == pytest.approx([place, place])
 
 
+def test_an_arm_is_named_in_two_lines_with_its_writer_or_what_stands_in_brackets():
+    assert figures.in_two_lines("φ = 0 (plain PPO)", "") == "φ = 0\nplain PPO"
+    assert (
+        figures.in_two_lines("BK-Code, negated (control), writer a", "a model") == "BK-Code, negated, writer a\na model"
+    )
+    assert figures.in_two_lines("BK-Code", "") == "BK-Code"
+
+
 def test_curves_are_left_out_where_no_run_has_episodes_enough_for_a_point(tmp_path):
     home = tmp_path / "0.1.0-smoke-20260101-abcdef1"
     store(home, "none", 0, [0.5])

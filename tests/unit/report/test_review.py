@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import made_up
@@ -174,11 +175,14 @@ def test_figures_are_those_of_the_version_with_most_verdicts(stored, tmp_path):
     assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.png")} == drawn["quick"]
 
 
-def test_the_scale_of_a_paper_is_that_with_most_verdicts_whichever_comes_first():
-    made = {"paper": ("reproduced", "not run at this scale"), "own": ("reproduced", "reproduced")}
-    told = [tuple({"kind": "paper", "verdict": each} for each in verdicts) for verdicts in made.values()]
-    fewer, more = (Published("mediator", scale, Path(), each) for scale, each in zip("ab", told, strict=True))
+@pytest.mark.parametrize("undecided", ["not run at this scale", "cannot tell", "seen with few seeds"])
+def test_the_scale_of_a_paper_is_that_which_decides_most_of_its_claims_whichever_comes_first(undecided):
+    fewer, more = (
+        Published("mediator", scale, Path(), tuple({"kind": "paper", "verdict": each} for each in verdicts))
+        for scale, verdicts in (("quick", ("reproduced", undecided, undecided)), ("full", ("reproduced", "reproduced")))
+    )
     assert best_scale([fewer, more]) is best_scale([more, fewer]) is more
+    assert best_scale([more, same := replace(more, scale="paper")]) is same
 
 
 def test_the_page_of_claims_begins_with_every_miss_and_nothing_else(reviewed):

@@ -71,11 +71,11 @@ def curves(records: Records) -> Figure | None:
     return figure
 
 
-def _in_two_lines(arm: KnowledgeArm) -> str:
-    """The name of an arm, and below it whose knowledge it is or what its name has in brackets."""
-    name, _, rest = arm.title.partition(" (")
+def in_two_lines(title: str, source: str) -> str:
+    """The name of an arm, and below it whose knowledge it is or what its title has in brackets."""
+    name, _, rest = title.partition(" (")
     inside, _, after = rest.partition(")")
-    return f"{name}{after}\n{arm.source or inside}".rstrip("\n")
+    return f"{name}{after}\n{source or inside}".rstrip("\n")
 
 
 def _seed_counts(shown: list[KnowledgeArm]) -> str:
@@ -154,7 +154,7 @@ def improvement(records: Records) -> Figure | None:
     legend_below(figure, axes[0, :1])
     axes[0, 0].set(title="area under the learning curve", xlabel="mean success of training episodes [%]")
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
-    axes[0, 0].set_yticks(range(len(shown)), [_in_two_lines(arm) for arm in shown])
+    axes[0, 0].set_yticks(range(len(shown)), [in_two_lines(arm.title, arm.source) for arm in shown])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
     figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure

@@ -43,7 +43,9 @@ AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per epis
 ITERATIONS = "iteration (released: 1,000)"
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
-_POINTS = 250  # at most about so many of a curve are drawn: a panel is 250 pixels wide, and a PDF keeps every point
+_POINTS = (
+    250  # of a curve at most so many are drawn, its last among them: a panel is 250 pixels wide, and a PDF keeps all
+)
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
 
 # --- Table 1
@@ -221,7 +223,9 @@ def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> No
     rows = select(records.curves, method="mediator", world=world, settings=usual(records))
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     constant = _constant(records, world)
-    shown = slice(None, None, max(1, smooth.shape[1] // _POINTS))
+    last = smooth.shape[1] - 1
+    step = last // _POINTS + 1
+    shown = slice(last % step, None, step)
     if not constant.empty:
         middle = _running_mean(table(constant, metric, columns="iteration")).mean(axis=0)
         axis.plot(iterations(constant)[shown], middle[shown], **_CONSTANT_STYLE)
