@@ -168,7 +168,7 @@ def chance(records: Records) -> Figure:
     panels = [
         ("MixedTrainLocal, the training world", [row for row in rows if row.selector.world == TRAIN]),
         ("MixedTestLocal, held-out objects", [row for row in rows if row.selector.world == TEST]),
-        ("One task, or one sequence of two", [row for row in rows if row.selector.world not in (TRAIN, TEST)]),
+        ("One task, or two", [row for row in rows if row.selector.world not in (TRAIN, TEST)]),
     ]
     panels = [(title, shown) for title, shown in panels if shown]
     figure, axes = new_figure(1.2 + 3.3 * len(panels), 3.9, 1, len(panels), sharex=True)
