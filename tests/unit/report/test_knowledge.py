@@ -229,9 +229,7 @@ def test_the_random_potential_is_a_line_in_the_picture_of_areas(built):
 
 def test_an_arm_is_named_in_two_lines_with_its_writer_or_what_stands_in_brackets():
     assert figures.in_two_lines("φ = 0 (plain PPO)", "") == "φ = 0\nplain PPO"
-    assert (
-        figures.in_two_lines("BK-Code, negated (control), writer a", "a model") == "BK-Code, negated, writer a\na model"
-    )
+    assert figures.in_two_lines("BK-Code, negated (control), writer a", "X") == "BK-Code, negated, writer a\nX"
     assert figures.in_two_lines("BK-Code", "") == "BK-Code"
 
 

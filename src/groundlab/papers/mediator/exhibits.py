@@ -43,9 +43,7 @@ AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per epis
 ITERATIONS = "iteration (released: 1,000)"
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 _PUBLISHED = ("interactions", "steps", "success")
-_POINTS = (
-    250  # of a curve at most so many are drawn, its last among them: a panel is 250 pixels wide, and a PDF keeps all
-)
+_POINTS = 250  # at most, of a curve, its last among them: a panel is 250 pixels wide, and a PDF keeps all it is given
 _WINDOW = 10  # iterations in a running mean of the training episodes, 100 episodes
 
 # --- Table 1
