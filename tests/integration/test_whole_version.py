@@ -30,6 +30,7 @@ NOTHING_TO_SHOW = {
     "quick": {
         *("glam-dose-curves", "glam-doses", "glam-pretraining", "glam-sizes", "mediator-variants"),
         *("glam-fig2", "glam-kinds", "glam-options", "knowledge-worlds", "knowledge-tests"),
+        *("knowledge-crafter", "knowledge-achievements"),
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
     },

@@ -6,7 +6,7 @@ import made_up
 import numpy as np
 import pytest
 
-from groundlab.papers.knowledge import arms, figures, tables
+from groundlab.papers.knowledge import arms, crafter_exhibits, figures, tables
 from groundlab.papers.knowledge.labelling import PreferencesSettings
 from groundlab.papers.knowledge.settings import Fidelity
 from groundlab.report.claims import Claim, load_claims
@@ -19,10 +19,22 @@ MAKERS = {**dict.fromkeys(("code", "goals", "ellm"), "recorded"), "preference": 
 CLEAN = {name: False for name in Fidelity.model_fields}
 
 
-def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowledge", arm="", label="", **settings):
+def store(
+    folder,
+    form,
+    seed,
+    successes,
+    final=0.5,
+    world=WORLD,
+    method="knowledge",
+    arm="",
+    label="",
+    reached=None,
+    **settings,
+):
     """One run whose updates of 1,000 frames succeed so often, and which ends with `final` on 100 layouts.
 
-    Its arm is that of its form or method where none is named.
+    Its arm is that of its form or method where none is named. reached: on how many layouts each achievement is made.
     """
     given = {"form": form, "frames": 1000 * len(successes), "fidelity": CLEAN}
     given |= ({"maker": MAKERS[form]} if form in MAKERS else {}) | settings
@@ -34,6 +46,8 @@ def store(folder, form, seed, successes, final=0.5, world=WORLD, method="knowled
     rows = [
         {"layout": n, "steps": 20, "success": n < 100 * final, "return": 0.5 * (n < 100 * final)} for n in range(100)
     ]
+    for each in rows if reached else []:
+        each["achievements"] = [name for name, count in reached.items() if each["layout"] < count]
     named = {"arm": arm or (form if method == "knowledge" else method), "arm_label": label}
     evaluations = dict.fromkeys(arms.POLICIES, rows)
     made_up.store_run(folder, "knowledge", method, world, seed, evaluations, records, given, **named)
@@ -207,6 +221,27 @@ def test_other_worlds_are_held_against_phi_0_of_the_same_world(folder):
     assert row(table, arm="BK-Code")["minus φ = 0"] == "+10.0"
     assert {each["world"] for each in table.readable.to_dict("records")} == {"GoToLocal-RedBall-S20"}
     assert all(arm.world == WORLD for arm in arms.usual_arms(arms.knowledge_arms(load(folder))))
+
+
+def test_crafters_tasks_have_a_panel_each_and_tell_who_achieved_what_on_the_way(tmp_path):
+    home = tmp_path / "0.1.0-full-20260101-abcdef1"
+    for form, share in (("none", 20), ("goals", 50)):
+        store(home, form, 0, [0.2] * 4, world="Crafter-Text-EatCow", reached={"eat_cow": share, "wake_up": 70})
+    store(home, "none", 0, [0.2] * 4, world="Crafter-Text-CollectDrink", reached={"collect_drink": 10})
+    records = load(home)
+    figure, table = crafter_exhibits.curves(records), crafter_exhibits.achievements(records)
+    assert figure is not None and [axis.get_title() for axis in figure.axes] == ["CollectDrink", "EatCow"]
+    assert table is not None and table.readable[
+        ["task", "achievement", "φ = 0 (plain PPO)", "BK-Goal"]
+    ].values.tolist() == [
+        ["CollectDrink", "collect drink", "10 %", "–"],
+        ["EatCow", "eat cow", "20 %", "50 %"],
+        ["EatCow", "wake up", "70 %", "70 %"],
+    ]
+
+
+def test_crafter_has_no_exhibit_where_it_was_not_played(built):
+    assert crafter_exhibits.curves(load(built)) is None and crafter_exhibits.achievements(load(built)) is None
 
 
 def test_the_curves_show_phi_0_beside_the_knowledge_and_beside_the_controls(built):

@@ -47,5 +47,5 @@ PAPER = Paper(
         "form=motif": "Motif's style",
         "rnd": "curiosity",
     },
-    exhibits=(f"{_HERE}.figures", f"{_HERE}.tables"),
+    exhibits=(f"{_HERE}.figures", f"{_HERE}.tables", f"{_HERE}.crafter_exhibits"),
 )

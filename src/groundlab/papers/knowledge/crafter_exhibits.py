@@ -1,0 +1,76 @@
+"""Crafter's tasks: how agents learn them, and which of the game's 22 achievements the trained ones reach."""
+
+from itertools import groupby
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from groundlab.papers.knowledge.arms import CONTROLS, KnowledgeArm, knowledge_arms
+from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, in_thousands, seeds_in_words
+from groundlab.report.exhibits import exhibit
+from groundlab.report.records import Records
+from groundlab.report.style import legend_below, new_figure
+from groundlab.report.tables import Column, Table
+from groundlab.worlds.crafter.rules import ACHIEVEMENTS
+
+TASKS = "Crafter-Text-"
+
+
+def crafter_tasks(records: Records) -> dict[str, list[KnowledgeArm]]:
+    """The arms in each of Crafter's tasks, phi = 0 first, by the task's name."""
+    played = [arm for arm in knowledge_arms(records) if arm.world.startswith(TASKS)]
+    played.sort(key=lambda arm: arm.world)
+    return {world.removeprefix(TASKS): list(arms) for world, arms in groupby(played, lambda arm: arm.world)}
+
+
+@exhibit("knowledge-crafter", "Success while agents learn Crafter's tasks", methods=("knowledge",))
+def curves(records: Records) -> Figure | None:
+    """Success while learning, a panel a task. None where no run finished as many episodes as a point needs."""
+    tasks = crafter_tasks(records)
+    every = [arm for arms in tasks.values() for arm in arms]
+    if not any(arm.curves["episodes"].sum() >= WINDOW for arm in every):
+        return None
+    figure, axes = new_figure(1.2 + 2.9 * len(tasks), 4.4, 1, len(tasks), sharey=True)
+    for axis, (task, arms) in zip(axes[0], tasks.items(), strict=True):
+        for arm in arms:
+            dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
+            draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
+        axis.set(title=task, ylim=(0, 103))
+        in_thousands(axis, "environment steps")
+    axes[0, 0].set_ylabel(RUNNING_SUCCESS)
+    figure.suptitle(f"Crafter's text variant, {seeds_in_words(every)} an arm; {FILLING}", fontsize=9.5)
+    legend_below(figure, axes[0], 3)
+    return figure
+
+
+@exhibit("knowledge-achievements", "What trained agents achieve in Crafter", methods=("knowledge",))
+def achievements(records: Records) -> Table | None:
+    """Task by task: the share of test episodes with each achievement, arm by arm, without those that none reaches."""
+    tasks = crafter_tasks(records)
+    shares = {(task, arm.kind): _shares(arm) for task, arms in tasks.items() for arm in arms}
+    labels = {arm.kind: arm.style.label for arms in tasks.values() for arm in arms}
+    rows = [
+        (task, name, {kind: shares[task, kind][name] for kind in labels if (task, kind) in shares})
+        for task in tasks
+        for name in ACHIEVEMENTS
+    ]
+    columns: list[Column[tuple[str, str, dict[str, float]]]] = [
+        Column("task", lambda row: row[0]),
+        Column("achievement", lambda row: row[1], lambda name: name.replace("_", " ")),
+        *(Column(kind, lambda row, kind=kind: row[2].get(kind), "{:.0f} %", labels[kind]) for kind in labels),
+    ]
+    rows = [row for row in rows if any(row[2].values())]
+    return Table.of(rows, columns, _NOTES) if rows else None
+
+
+_NOTES = (
+    "share of the test episodes in which it was achieved, drawn actions, all seeds together; an episode ends with its "
+    "task, so what comes later has less time the better an agent is",
+    "only the task itself is paid: the rest is what an agent does on the way, or by chance",
+)
+
+
+def _shares(arm: KnowledgeArm) -> dict[str, float]:
+    """In percent, by achievement."""
+    drawn = arm.evaluations.loc[arm.evaluations["policy"] == "sampled", "achievements"]
+    return {name: 100.0 * float(np.mean([name in reached for reached in drawn])) for name in ACHIEVEMENTS}
