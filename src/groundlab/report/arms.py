@@ -18,7 +18,15 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core.seeding import generator
-from groundlab.report.records import Records, episode_columns, holds_training, table, tables_of_both, training_means
+from groundlab.report.records import (
+    Records,
+    episode_columns,
+    holds_training,
+    seeds_differ,
+    table,
+    tables_of_both,
+    training_means,
+)
 from groundlab.report.statistics import Estimate, bounds_of, difference_interval, mean_interval
 from groundlab.report.style import PlotStyle, with_styles
 
@@ -81,8 +89,13 @@ class Arm:
 
     @property
     def trained(self) -> bool:
-        """Whether its seeds are trainings; those of a rule or an untuned model repeat one policy."""
+        """Whether its seeds are trainings."""
         return holds_training(self.curves)
+
+    @property
+    def seeds_differ(self) -> bool:
+        """Whether each seed is a policy of its own; those of a rule or an untuned model repeat one."""
+        return self._once("differ", lambda: seeds_differ(self.evaluations, self.curves))
 
     def generator(self, *purpose: str) -> np.random.Generator:
         """A random stream of this arm."""
@@ -114,8 +127,8 @@ class Arm:
         """The mean with its 95 % interval over seeds and layouts."""
 
         def make() -> Estimate | None:
-            scores = self.scores(policy, metric)
-            return None if scores is None else mean_interval(scores, trained=self.trained, bounds=bounds_of(metric))
+            scores, trained = self.scores(policy, metric), self.seeds_differ
+            return None if scores is None else mean_interval(scores, trained=trained, bounds=bounds_of(metric))
 
         return self._once((policy, metric, "mean"), make)
 
@@ -187,5 +200,5 @@ def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "su
         return None
     ours_, theirs_, paired = tables_of_both(a, b, metric)
     return difference_interval(
-        ours_, theirs_, paired=paired, trained=(our_arm.trained, their_arm.trained), bounds=bounds_of(metric)
+        ours_, theirs_, paired=paired, trained=(our_arm.seeds_differ, their_arm.seeds_differ), bounds=bounds_of(metric)
     )

@@ -22,9 +22,9 @@ from groundlab.report.records import (
     Records,
     episode_columns,
     falls,
-    holds_training,
     levels_at,
     load,
+    seeds_differ,
     seeds_without_episodes,
     select,
     table,
@@ -193,10 +193,11 @@ def estimate_for(claim: Claim, metric: str, records: Records) -> Estimate:
 
 
 def _trained(records: Records, selector: Selector) -> bool:
-    """Whether the seeds of a selector are trainings."""
-    runs = select_rows(records, selector)["run"].tolist()
-    curves = records.curves
-    return records.once(f"trained {selector.key}", lambda: holds_training(curves.loc[curves["run"].isin(runs)]))
+    """Whether each seed of a selector is a policy of its own."""
+    rows, curves = select_rows(records, selector), records.curves
+    return records.once(
+        f"trained {selector.key}", lambda: seeds_differ(rows, curves.loc[curves["run"].isin(rows["run"].tolist())])
+    )
 
 
 def _few_seeds(records: Records, *selectors: Selector) -> int:

@@ -34,6 +34,8 @@ FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as 
 T = TypeVar("T")
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 _LARGEST = 1e18  # of a number in a record
+_FIRST_WEIGHTS: dict[str, dict[str, Any]] = {"untrained": {}, "random": {"fidelity": {"random_policy": "untrained"}}}
+"""The mediator's methods, and the settings with which they play a network that was never trained."""
 _NUMBERS = {"success", "test_success", "steps", "return", "interactions", "frames", "episodes", "layout", "iteration"}
 _KEYS = ("run", "paper", "method", "world", "seed")
 _SHARES, _OWN = {"success", "test_success"}, {*_KEYS, "settings"}
@@ -184,6 +186,14 @@ def table(rows: pd.DataFrame, metric: str, columns: str = "layout") -> np.ndarra
 def holds_training(curves: pd.DataFrame) -> bool:
     """Whether records are of training; what follows a rule leaves a single record, of its evaluation."""
     return not curves.empty and bool((curves["iteration"] > 1).any())
+
+
+def seeds_differ(rows: pd.DataFrame, curves: pd.DataFrame) -> bool:
+    """Whether each seed is another policy: a training, or a network with its first weights."""
+    played = rows.drop_duplicates("run")[["method", "settings"]].itertuples(index=False)
+    return holds_training(curves) or any(
+        method in _FIRST_WEIGHTS and settings_fit(settings, _FIRST_WEIGHTS[method]) for method, settings in played
+    )
 
 
 def episode_columns(policy: str) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from groundlab.core.errors import GroundlabError
+from groundlab.report import judging
 from groundlab.report.claims import Selector, settings_fit
 from groundlab.report.judging import select_rows
 from groundlab.report.records import load, select, table
@@ -43,6 +44,23 @@ def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole
     assert table(shuffled, "return").tolist() == wanted.to_numpy().tolist()
     with pytest.raises(GroundlabError, match="the seeds differ in their layouts"):
         table(shuffled.iloc[1:], "return")
+
+
+@pytest.mark.parametrize(
+    ("method", "random_policy", "wide"),
+    [("random", "half", False), ("random", "untrained", True), ("untrained", "half", True)],
+)
+def test_the_seeds_of_networks_with_first_weights_count_as_policies_and_those_of_a_rule_do_not(
+    tmp_path, method, random_policy, wide
+):
+    settings = {"fidelity": {"random_policy": random_policy}}
+    for seed, asked in enumerate((4, 10, 16)):
+        rows = [{"layout": layout, "success": True, "interactions": asked} for layout in range(100)]
+        made_up.store_run(tmp_path, "mediator", method, "KeyInBox", seed, {"rule": rows}, settings=settings)
+    estimate = judging.estimate(Selector(method=method, world="KeyInBox"), "interactions", load(tmp_path))
+    assert estimate.value == 10
+    # each seed asks as often on every layout: no spread of one policy, and t(2) * 6 / sqrt(3) among three
+    assert estimate.high - estimate.value == pytest.approx(14.905 if wide else 0, abs=0.01)
 
 
 def test_a_folder_without_runs_says_how_to_make_some(tmp_path):
