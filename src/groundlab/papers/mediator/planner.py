@@ -198,7 +198,7 @@ def _noisy_reply(world: str, text: str, plans: str, epsilon: float, seed: int) -
 
 
 def scripted_planner(world: str, plans: str = "head", epsilon: float = 0.0) -> Planner:
-    """The planner that needs no LLM; `epsilon` is its stated error rate."""
+    """The planner that needs no LLM; `epsilon`: how often its reply is disturbed."""
 
     def rule(text: str, sampling: Sampling) -> str:
         if sampling.seed is None:

@@ -1,4 +1,4 @@
-"""The exhibit of what was varied: quirks mended, other penalties, and a planner that errs (scale full)."""
+"""The exhibit of what was varied: quirks mended, other penalties, and a disturbed planner (scale full)."""
 
 import json
 from functools import partial
@@ -19,7 +19,7 @@ _METRICS = ("interactions", "asked", "steps", "success", "return")
 
 @exhibit(
     "mediator-variants",
-    "Quirks mended, other penalties, and a planner that errs",
+    "Quirks mended, other penalties, and a disturbed planner",
     methods=("hard-coded", "always"),
     beside=(),
 )
@@ -49,7 +49,7 @@ def variants(records: Records) -> Table | None:
 
 
 _NOTES = (
-    "no language model was asked: the planner is a script; epsilon is the share of its replies that are wrong",
+    "no language model was asked: the planner is a script; epsilon is the share of its replies that are disturbed, half of which become another plan",
     "what each quirk is: docs/papers/mediator-reference.md, Quirks; the usual settings are the rows of Table 1",
     "mean [95 % interval] over seeds and test layouts; trained policies are sampled",
 )
