@@ -283,6 +283,8 @@ class Claim(Strict):
     def _check_margins(self) -> None:
         """Raises ValueError where "no difference" or "within the interval" has no measure, or a measure no use."""
         for each in self.compare:
+            if self.tolerance == "equivalence" and each.direction.startswith("not significantly"):
+                raise ValueError(f"{self.id}: '{each.direction}' is an ordering; equivalence needs another direction")
             needs = self.tolerance == "equivalence" or each.direction in ("not lower", "not higher")
             if needs != (self.margin_of(each) is not None):
                 rule = "equivalence, not lower and not higher need a margin, and nothing else has one"

@@ -280,13 +280,16 @@ def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndar
 def levels_at(curves: pd.DataFrame, frames: int) -> np.ndarray:
     """[seeds, 1]: the running success of each seed after so many frames.
 
-    Raises GroundlabError where a seed was trained for fewer frames.
+    Raises GroundlabError where a seed was trained for fewer frames, or its curve begins later.
     """
     levels = []
     for seed, curve in _by_seed(curves):
         if max(curve["frames"]) < frames:
             raise GroundlabError(f"seed {seed} has no {frames:,} frames; run its scale to the end")
-        levels.append([np.interp(frames, *running_success(curve))])
+        points, level = running_success(curve)
+        if not len(points) or points[0] > frames:
+            raise GroundlabError(f"seed {seed} ended no {WINDOW} episodes in {frames:,} frames; choose a later point")
+        levels.append([np.interp(frames, points, level)])
     return np.array(levels)
 
 

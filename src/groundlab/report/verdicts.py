@@ -29,13 +29,13 @@ FEW_SEEDS = (SEEN, OPPOSITE, CANNOT_TELL)
 MEANINGS: dict[str, str] = {
     REPRODUCED: "equal after rounding to the published decimals, or within the stated tolerance or range",
     WITHIN: "the published value lies inside our 95 % interval, which is narrow enough to say so",
-    HOLDS: "the 95 % interval of the difference lies on the stated side of 0",
+    HOLDS: "the 95 % interval of the difference lies on the stated side of 0, or p of a permutation is at most 0.05",
     EQUIVALENT: "the 95 % interval of the difference lies within the stated margin",
     NONE_FOUND: "the paper speaks of no significant difference, and none is found here; that proves no equality",
     SEEN: "agents of fewer than five seeds, all on the stated side of each other, interval beyond 0: no verdict",
     OPPOSITE: "the same on the other side: no verdict either",
     CANNOT_TELL: "too few seeds for a value, or an interval too wide for the stated margin",
-    NOT_TOLD: "the interval of the difference holds the stated and the opposite",
+    NOT_TOLD: "the interval of the difference holds the stated and the opposite, or p is above 0.05 for both",
     MISSED: "what was measured contradicts the claim, by the rule stated for it before",
     NOT_RUN: "the runs that it needs are not in this version",
 }

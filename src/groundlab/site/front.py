@@ -101,7 +101,7 @@ def _paper(mine: Sequence[Published], source: Path) -> str:
     ways = [f"[Results](docs/papers/{name}.html)"]
     if failed := counts[SIGNS[MISSED]]:
         ways += [f"[the {failed} and why](docs/claims.html)"]
-    ways += [f"[claims](claims/index.html#paper={name})"] if _is_there(source, "claims/index") else []
+    ways += [f"[claims](claims/index.html?paper={name})"] if _is_there(source, "claims/index") else []
     ways += [f"[the paper]({paper.url})"] if paper.url else []
     return (
         f"### [{paper.title}](docs/papers/{name}.html)\n\n*{paper.question}* {front_page.finding(mine)}\n\n"

@@ -4,8 +4,8 @@ A policy that reads its goal does worse when every prompt names one mission. Tha
 a policy loses by it tells whether its other scores mean anything. Published values are those that could be recovered
 from the paper's figures (docs/papers/glam-reference.md#env-5-3); they are of Flan-T5-large on MixedTrainLocal.
 
-Sample efficiency is the mean over updates of the success of the episodes that end in them; the paper logs a window of 32
-episodes or more that begins with zeros (docs/papers/glam-method.md#agents-7). The frames to a level stand seed by
+Sample efficiency is the mean over updates of the success of the episodes that end in them; the paper logs a window of
+32 episodes or more that begins with zeros (docs/papers/glam-method.md#agents-7). The frames to a level stand seed by
 seed, and as a ratio to the pretrained agent's. They may be bounds: a seed that never gets there counts with all frames
 that it had, and one that is there where its curve begins, after 100 finished episodes, may have got there earlier (≤).
 """

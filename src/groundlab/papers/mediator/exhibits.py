@@ -207,8 +207,7 @@ def curves(records: Records) -> Figure:
         axes[-1, column].set_xlabel(ITERATIONS)
     axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
-    handles = _curve_legend(others(records), constant=any(not _constant(records, world).empty for world in worlds))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    figure.legend(handles=_curve_legend(records, worlds), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
@@ -290,18 +289,28 @@ def _finish_rows(axes: np.ndarray) -> None:
     axes[-1, 0].set_ylim(25, 103)
 
 
-def _curve_legend(unknown: dict[str, PlotStyle], constant: bool) -> list[Line2D]:
-    colour = STYLES["mediator"].colour
+def _curve_legend(records: Records, worlds: list[str]) -> list[Line2D]:
+    colour, (protocol, same) = STYLES["mediator"].colour, _protocols(records)
+    episodes = f"training episodes, fresh layouts (mean of {_WINDOW} iterations){protocol}"
+    constant = any(not _constant(records, world).empty for world in worlds)
+    rules = [name for name in RULES if any(len(select_rows(records, rule(name, world))) for world in worlds)]
     learned = [
-        Line2D([], [], color=colour, label=f"training episodes, fresh layouts (mean of {_WINDOW} iterations)"),
+        Line2D([], [], color=colour, label=episodes),
         Line2D([], [], color=colour, alpha=0.4, linewidth=0.8, label="its single seeds; band: 95 % interval"),
-        *([Line2D([], [], **_CONSTANT_STYLE, label="the same, constant learning rate")] if constant else []),
+        *([Line2D([], [], **_CONSTANT_STYLE, label=f"{same}, constant learning rate")] if constant else []),
         Line2D([], [], linestyle="none", **_TEST_POINTS["sampled"], label="test (layouts 0-99), sampled"),
         Line2D([], [], linestyle="none", **_TEST_POINTS["argmax"], label="test, argmax"),
         _published_handle(),
     ]
-    more = [Line2D([], [], color=style.colour, linestyle=_OTHERS, label=style.label) for style in unknown.values()]
-    return [*learned, *map(_rule_handle, RULES), *more]
+    unknown = others(records).values()
+    more = [Line2D([], [], color=style.colour, linestyle=_OTHERS, label=style.label) for style in unknown]
+    return [*learned, *map(_rule_handle, rules), *more]
+
+
+def _protocols(records: Records) -> tuple[str, str]:
+    """What legends add to the trainings that figures show, and call those of the released protocol, constant rate."""
+    first = usual(records)["plans"] == "first-commit"  # at scale `paper`
+    return (", first commit's protocol", "released protocol") if first else ("", "the same")
 
 
 def _rule_handle(method: str) -> Line2D:
@@ -418,7 +427,7 @@ def argmax(records: Records) -> Figure:
         axes[0, column].set_title(_title(world))
         axes[1, column].set_xlabel(ITERATIONS)
     _finish_rows(axes)
-    figure.legend(handles=_argmax_legend(), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    figure.legend(handles=_argmax_legend(records), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
     return figure
 
 
@@ -439,10 +448,11 @@ def _test_curve(axis: Axes, records: Records, world: str, metric: str, policy: s
     draw_seeds(axis, iterations(rows), values, style["colour"], bounds=bounds_of(metric), **line)
 
 
-def _argmax_legend() -> list[Line2D]:
+def _argmax_legend(records: Records) -> list[Line2D]:
+    protocol, same = _protocols(records)
     tests = [
-        Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}")
+        Line2D([], [], color=style["colour"], marker=style["marker"], label=f"test, {policy}{protocol}")
         for policy, style in _POLICY_STYLES.items()
     ]
-    constant = Line2D([], [], marker="D", **_CONSTANT_STYLE, label="argmax, constant rate (where run)")
+    constant = Line2D([], [], marker="D", **_CONSTANT_STYLE, label=f"argmax, {same}, constant rate (where run)")
     return [*tests, constant, _rule_handle("hard-coded"), _published_handle()]
