@@ -59,7 +59,6 @@ for command in (
         runs.compare,
         runs.verify,
         runs.review,
-        runs.seal,
         runs.bench,
         runs.fingerprint,
     ),

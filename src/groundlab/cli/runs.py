@@ -387,17 +387,6 @@ def verify(
     raise typer.Exit(1 if found.failed or (found.differing and found.same_rounding) else 0)
 
 
-def seal(
-    version: Annotated[Path, typer.Argument(help="The folder of a version of the results.")],
-) -> None:
-    """Seal a version that was made before results were sealed: manifests change, records do not."""
-    from groundlab.lab.versions import seal_version
-
-    count = seal_version(version)
-    said = f"sealed {count} runs of {version}" if count else f"{version} is sealed, and all of it is as it was written"
-    print_text(said)
-
-
 def versions_in(results: Path | None) -> list[Path]:
     """The versions in a results folder, oldest first; or the one version that `results` is.
 

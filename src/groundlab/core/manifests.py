@@ -205,7 +205,7 @@ def check_runs(home: Path) -> dict[Path, Manifest]:
     """
     version = read_version(home) if (home / MANIFEST).exists() else None
     if version is not None and version.get(seals.SEAL) is None:
-        raise GroundlabError(f"{home} was made before results were sealed; seal it once: groundlab seal {home}")
+        raise GroundlabError(f"{home} has no seal; {_way_back(home)}")
     found = {folder: _checked_run(home, folder) for folder in run_folders(home)}
     if version is not None:
         _check_named(home, version, found)

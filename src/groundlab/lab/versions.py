@@ -366,32 +366,3 @@ def _check_publishable(folder: Path, manifest: Manifest) -> None:
     failed = manifest["totals"]["failed"]
     if failed:
         raise GroundlabError(f"{version} has {failed} failed runs; run the same reproduce command again first")
-
-
-def seal_version(folder: Path) -> int:
-    """Seal a version that was made before there were seals; returns how many runs were sealed, 0 if it was already.
-
-    Only manifests change. Raises GroundlabError for a version that lacks runs or whose sealed parts are damaged.
-    """
-    version = manifests.read_version(folder)
-    if version.get(seals.SEAL) is None:
-        gone, entries = manifests.left_out(folder, version), []
-        for run in version["runs"]:
-            here = run["folder"] and run["paper"] not in gone
-            entries.append({**run, seals.SEAL: _seal_run(folder / run["folder"]) if here else None})
-        storage.write_json(folder / MANIFEST, seals.sealed({**version, "runs": entries}))
-    sealed = manifests.check_runs(folder)
-    return 0 if version.get(seals.SEAL) else len(sealed)
-
-
-def _seal_run(folder: Path) -> str:
-    """Seal a run of an old version unless it is sealed; returns the seal."""
-    manifest = run_folder.read_manifest(folder)
-    if manifest is None or not all(storage.stored(folder / name).is_file() for name in seals.COMPARED):
-        raise GroundlabError(
-            f"{folder} lacks records, so it cannot be sealed; restore it (git checkout) and seal again"
-        )
-    if manifest.get(seals.SEAL) is None:
-        manifest = seals.sealed({**manifest, "records": seals.digests_of(folder)})
-        storage.write_json(folder / MANIFEST, manifest)
-    return manifest[seals.SEAL]

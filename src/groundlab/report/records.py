@@ -27,7 +27,6 @@ from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_val
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.yaml_files import read_yaml
-from groundlab.report import arm_names
 from groundlab.report.claims import settings_fit
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
@@ -122,9 +121,8 @@ def _read(home: Path, state: tuple[tuple[str, int, int, int], ...], paper: str |
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
     facts = manifests.read_version(home) if (home / MANIFEST).exists() else {}
     entries = {home / entry["folder"]: entry for entry in facts.get("runs", []) if entry["folder"]}
-    scale = facts.get("scale") or next(iter(_scales_in(home.name)), "")
     mine = {each: manifest for each, manifest in runs.items() if paper in (None, each.parent.parent.name)}
-    stored = [_StoredRun.read(each, manifest, entries.get(each, {}), scale) for each, manifest in mine.items()]
+    stored = [_StoredRun.read(each, manifest, entries.get(each, {})) for each, manifest in mine.items()]
     return _assembled(home, stored, facts)
 
 
@@ -312,15 +310,14 @@ class _StoredRun:
     facts: dict[str, Any]
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest, entry: Manifest, scale: str) -> "_StoredRun":
+    def read(cls, folder: Path, manifest: Manifest, entry: Manifest) -> "_StoredRun":
         """entry: what the version's manifest says of it."""
         facts = {"run": folder.name, "paper": folder.parent.parent.name, "label": manifest["label"]}
         facts |= (spec := _read_config(folder / "config.yaml"))
         if other := [name for name in spec if spec[name] != manifest[name]]:
             raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
-        named = next((each for each in (entry, manifest) if each.get("arm")), None)
-        arm, label = (named["arm"], named["arm_label"]) if named else arm_names.named(facts["paper"], scale, facts)
-        facts |= {"arm": arm, "arm_label": label}
+        named = entry if entry.get("arm") else manifest
+        facts |= {"arm": named.get("arm") or facts["method"], "arm_label": named.get("arm_label", "")}
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
         return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})
 

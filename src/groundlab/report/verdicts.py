@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import pandas as pd
-
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
 from groundlab.report.claims import Claim, Comparison
 from groundlab.report.statistics import CONFIDENCE, Estimate
-from groundlab.report.tables import DECIMALS, PERCENT, markdown, number, written
+from groundlab.report.tables import DECIMALS, PERCENT, number, written
 
 REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
 NONE_FOUND = "no difference found"
@@ -99,16 +97,6 @@ class Verdicts(list[Verdict]):
     def of_kind(self, kind: str) -> "Verdicts":
         """Those on the paper's claims (`paper`), its `baseline` rows, our `own` bars, or `later work`."""
         return Verdicts(each for each in self if each.claim.kind == kind)
-
-    @property
-    def readable(self) -> pd.DataFrame:
-        """One row a claim, as text."""
-        return pd.DataFrame([readable_row(each) for each in self])
-
-    @property
-    def markdown(self) -> str:
-        """The readable rows as a Markdown table."""
-        return markdown(self.readable) + "\n"
 
     def __repr__(self) -> str:
         return f"<{len(self)} verdicts: {', '.join(f'{count} {word}' for word, count in self.counts().items())}>"

@@ -294,40 +294,6 @@ def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys, monkey
     assert "their numbers must not be trusted" in capsys.readouterr().out
 
 
-def unsealed(version: Path) -> None:
-    """A version as it was written before there were seals."""
-    for file in [*version.glob("*/runs/*/manifest.json"), version / "manifest.json"]:
-        facts = json.loads(file.read_text())
-        old = {key: value for key, value in facts.items() if key not in ("seal", "records")}
-        old |= {"runs": [{**run, "seal": None} for run in facts["runs"]]} if "runs" in facts else {}
-        storage.write_json(file, old)
-
-
-def test_an_old_version_is_sealed_once_and_no_record_changes(plan, groundlab):
-    version = assemble(plan)
-    unsealed(version)
-    before = {name: content for name, content in contents(version).items() if "manifest" not in name}
-    with pytest.raises(GroundlabError, match=f"seal it once: groundlab seal {version}"):
-        manifests.check_runs(version)
-    assert versions.seal_version(version) == SEEDS
-    sealed = contents(version)
-    assert {name: content for name, content in sealed.items() if "manifest" not in name} == before
-    assert len(manifests.check_runs(version)) == SEEDS
-    code, out, _ = groundlab("seal", version)
-    assert code == 0 and "is sealed" in out and contents(version) == sealed
-
-
-def test_what_is_damaged_or_incomplete_is_not_sealed(plan):
-    version = assemble(plan)
-    file = hurt(version)
-    with pytest.raises(GroundlabError, match="has changed"):
-        versions.seal_version(version)
-    unsealed(version)
-    file.unlink()
-    with pytest.raises(GroundlabError, match="lacks records, so it cannot be sealed"):
-        versions.seal_version(version)
-
-
 def _killed_at(number: int):
     """What makes a process kill itself at the n-th file or folder that it renames into its place."""
     left, renames = [number], {"file": Path.replace, "folder": os.rename}

@@ -1,6 +1,4 @@
-"""Which arm a stored run belongs to: what manifests say, and what the entries of configs say of older ones."""
-
-import json
+"""Which arm a stored run belongs to: what manifests say, of a version and of a run."""
 
 import made_up
 import pytest
@@ -9,31 +7,13 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse
 from groundlab.lab import config
 from groundlab.lab.plan import plan
-from groundlab.papers import registry
-from groundlab.report.arm_names import named
 from groundlab.report.records import load
 from groundlab.report.style import MARKERS, PlotStyle, with_styles
 
 ENTRY = {"method": "glam", "worlds": ["W"], "estimate": {"seconds": 1, "megabytes": 1}}
 
 
-@pytest.mark.parametrize("scale", ["smoke", "quick", "full", "paper"])
-@pytest.mark.parametrize("paper", ["glam", "knowledge", "reasoning", "mediator"])
-def test_a_run_without_a_name_has_that_of_the_entry_that_plans_it(paper, scale):
-    for entry in config.load(paper, scale).runs:
-        for world in entry.worlds:
-            facts = json.loads(json.dumps(registry.resolve(entry.method, world, 0, entry.settings).model_dump()))
-            assert named(paper, scale, facts) == (entry.arm or entry.method, entry.label)
-
-
-def test_an_entry_that_measures_more_than_it_did_names_its_older_runs_and_other_agents_have_no_name():
-    world, settings = "BabyAI-GoToLocalS8N4-v0", {"model": "quick-t5-s1", "lr": 1e-4, "frames": 12288, "tests": []}
-    facts = {"method": "glam", "world": world, "settings": settings | {"layouts": "0-9", "test_layouts": "0-9"}}
-    assert named("glam", "full", facts) == ("glam/model/s1-t1.1", "model quick-t5-s1, temperature 1.1")
-    assert named("glam", "full", facts | {"settings": settings | {"lr": 1.0}}) == ("glam", "")
-
-
-def test_what_manifests_say_comes_before_what_configs_say_and_the_version_before_its_runs(tmp_path):
+def test_the_manifest_of_a_version_names_arms_before_those_of_its_runs(tmp_path):
     folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
     world = "BabyAI-Text-GoToLocal-RedBall-S10"
     place = made_up.store_run(folder, "knowledge", "knowledge", world, 0, [])
@@ -41,7 +21,7 @@ def test_what_manifests_say_comes_before_what_configs_say_and_the_version_before
     def arm() -> list[str]:
         return load(folder).runs[["arm", "arm_label"]].to_numpy().ravel().tolist()
 
-    assert arm() == ["knowledge", ""], "no entry has no settings"
+    assert arm() == ["knowledge", ""], "its method, where no manifest names it"
     made_up.seal_run(place, arm="code", arm_label="")
     assert arm() == ["code", ""]
     manifest = made_up.seal_version(folder)

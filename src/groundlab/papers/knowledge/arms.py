@@ -72,6 +72,11 @@ class KnowledgeArm(Arm):
         return self.title + (f" ({self.source})" if self.source else "")
 
     @property
+    def dashes(self) -> str | tuple[int, tuple[int, int]]:
+        """Its line in figures: controls are dashed."""
+        return (0, (4, 2)) if self.kind in CONTROLS else "-"
+
+    @property
     def frames(self) -> int:
         """The steps of all environments together that every seed has."""
         return self.shared_end("frames")

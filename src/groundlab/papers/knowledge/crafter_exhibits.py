@@ -4,8 +4,9 @@ from itertools import groupby
 
 from matplotlib.figure import Figure
 
-from groundlab.papers.knowledge.arms import CONTROLS, KnowledgeArm, knowledge_arms
-from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, in_thousands, seeds_in_words
+from groundlab.papers.knowledge.arms import KnowledgeArm, knowledge_arms
+from groundlab.papers.knowledge.figures import draw_panel
+from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, seeds_in_words
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
 from groundlab.report.style import legend_below, new_figure
@@ -30,11 +31,7 @@ def curves(records: Records) -> Figure | None:
         return None
     figure, axes = new_figure(1.2 + 2.9 * len(tasks), 4.4, 1, len(tasks), sharey=True)
     for axis, (task, arms) in zip(axes[0], tasks.items(), strict=True):
-        for arm in arms:
-            dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
-            draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
-        axis.set(title=task, ylim=(0, 103))
-        in_thousands(axis, "environment steps")
+        draw_panel(axis, task, arms)
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
     figure.suptitle(f"Crafter's text variant, {seeds_in_words(every)} an arm; {FILLING}", fontsize=9.5)
     legend_below(figure, axes[0], 3)

@@ -29,7 +29,15 @@ from groundlab.papers.knowledge.arms import (
     usual_arms,
 )
 from groundlab.papers.knowledge.tables import DATASETS, cards
-from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, draw_running_success, draw_seeds, in_thousands
+from groundlab.report.curves import (
+    FILLING,
+    RUNNING_SUCCESS,
+    WINDOW,
+    draw_running_success,
+    draw_seeds,
+    in_thousands,
+    seeds_in_words,
+)
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records, iterations, table
 from groundlab.report.statistics import Estimate, bounds_of
@@ -60,15 +68,19 @@ def curves(records: Records) -> Figure | None:
     panels = panels or {"": ()}  # phi = 0 alone
     figure, axes = new_figure(1.2 + 3.6 * len(panels), 4.4, 1, len(panels), sharey=True)
     for axis, (title, kinds) in zip(axes[0], panels.items(), strict=True):
-        for arm in [arm for arm in shown if arm.kind in ("none", "random", *kinds)]:
-            dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
-            draw_running_success(axis, arm, arm.style.colour, linestyle=dashes)
-        axis.set(title=title, ylim=(0, 103))
-        in_thousands(axis, "environment steps")
+        draw_panel(axis, title, [arm for arm in shown if arm.kind in ("none", "random", *kinds)])
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
-    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; {FILLING}", fontsize=9.5)
+    figure.suptitle(f"{main_world(shown)}, {seeds_in_words(shown)} an arm; {FILLING}", fontsize=9.5)
     legend_below(figure, axes[0], min(3, len(panels)))
     return figure
+
+
+def draw_panel(axis: Axes, title: str, shown: list[KnowledgeArm]) -> None:
+    """One panel of learning curves: running success over environment steps."""
+    for arm in shown:
+        draw_running_success(axis, arm, arm.style.colour, linestyle=arm.dashes)
+    axis.set(title=title, ylim=(0, 103))
+    in_thousands(axis, "environment steps")
 
 
 def in_two_lines(title: str, source: str) -> str:
@@ -76,12 +88,6 @@ def in_two_lines(title: str, source: str) -> str:
     name, _, rest = title.partition(" (")
     inside, _, after = rest.partition(")")
     return f"{name}{after}\n{source or inside}".rstrip("\n")
-
-
-def _seed_counts(shown: list[KnowledgeArm]) -> str:
-    """`3 seeds`, `1 or 3 seeds`."""
-    counts = sorted({len(arm.seeds) for arm in shown})
-    return "one seed" if counts == [1] else " or ".join(map(str, counts)) + " seeds"
 
 
 @exhibit(
@@ -102,15 +108,14 @@ def tests(records: Records) -> Figure | None:
         for arm, rows in found:
             mine = rows.loc[rows["policy"] == policy]
             steps = iterations(mine) * arm.settings["num_envs"] * arm.settings["frames_per_env"]
-            dashes = (0, (4, 2)) if arm.kind in CONTROLS else "-"
             success, colour = table(mine, "success", "iteration"), arm.style.colour
-            draw_seeds(axis, steps, success, colour, arm.label, bounds_of("success"), linestyle=dashes)
+            draw_seeds(axis, steps, success, colour, arm.label, bounds_of("success"), linestyle=arm.dashes)
         axis.set(title=_POLICY_TITLES[policy], ylim=(0, 103))
         in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel("success of test episodes [%]")
     first = found[0][0]
     layouts = f"layouts {first.settings['curve_layouts']}"
-    figure.suptitle(f"{first.world}, {layouts}, {_seed_counts([arm for arm, _ in found])} an arm", fontsize=9.5)
+    figure.suptitle(f"{first.world}, {layouts}, {seeds_in_words([arm for arm, _ in found])} an arm", fontsize=9.5)
     legend_below(figure, axes[0], 3)
     return figure
 
@@ -156,7 +161,7 @@ def improvement(records: Records) -> Figure | None:
     axes[0, 1].set(title="against φ = 0", xlabel="difference of the areas [points]")
     axes[0, 0].set_yticks(range(len(shown)), [in_two_lines(arm.title, arm.source) for arm in shown])
     axes[0, 0].set_ylim(len(shown) - 0.4, -0.6)
-    figure.suptitle(f"{main_world(shown)}, {_seed_counts(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
+    figure.suptitle(f"{main_world(shown)}, {seeds_in_words(shown)} an arm; bars: 95 % intervals", fontsize=9.5)
     return figure
 
 
@@ -207,12 +212,12 @@ def label_errors(records: Records) -> Figure | None:
     )
     axis.axhline(plain.mean(), color=base.style.colour, linestyle="--", label="φ = 0: mean, and range of its seeds")
     axis.axhspan(plain.min(), plain.max(), color=base.style.colour, alpha=0.12, linewidth=0)
-    names = [f"{_judge(arm).lstrip(',')}\n({_seed_counts([arm])})" for arm in shown]
+    names = [f"{_judge(arm).lstrip(',')}\n({seeds_in_words([arm])})" for arm in shown]
     single = any(len(arm.seeds) == 1 for arm in shown)
-    seeds = "columns of one seed: no trend" if single else f"{_seed_counts(shown)} a column"
+    seeds = "columns of one seed: no trend" if single else f"{seeds_in_words(shown)} a column"
     axis.set_xticks(range(len(shown)), names)
     axis.set(
-        title=f"{base.world}, first {frames:,.0f} steps\n{seeds}; φ = 0: {_seed_counts([base])}",
+        title=f"{base.world}, first {frames:,.0f} steps\n{seeds}; φ = 0: {seeds_in_words([base])}",
         xlabel="wrong labels of the scripted judge [%], or other judges",
         ylabel="area under the learning curve [%]",
         xlim=(-0.5, len(shown) - 0.5),
