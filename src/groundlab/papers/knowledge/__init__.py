@@ -3,7 +3,10 @@
 from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 
 _HERE = "groundlab.papers.knowledge"
-_WORLDS = ("!Crafter-Reward", "!*Debug-v0")  # of Crafter the text variants; of rooms those where no failure ends an episode
+_WORLDS = (
+    "!Crafter-Reward",
+    "!*Debug-v0",
+)  # of Crafter the text variants; of rooms those where no failure ends an episode
 _PROMPTS = ("prompts/knowledge/*.txt",)
 
 PAPER = Paper(
@@ -11,7 +14,13 @@ PAPER = Paper(
     title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
     question="Does knowledge given once, before training, save samples?",
     url="https://arxiv.org/abs/2407.03964",
-    page_tables=("knowledge-efficiency", "knowledge-final", "knowledge-quirks"),
+    page_tables=(
+        "knowledge-efficiency",
+        "knowledge-final",
+        "knowledge-worlds",
+        "knowledge-achievements",
+        "knowledge-quirks",
+    ),
     methods=(
         Method(
             "knowledge",
