@@ -237,7 +237,8 @@ def archive(session: nox.Session) -> None:
         write = "import json, sys; from pathlib import Path; from groundlab.lab import crate; "
         write += "Path(sys.argv[1]).write_text(json.dumps(crate.of_archive(Path(), *sys.argv[2:])))"
         run(session, "python", "-c", write, str(Path(folder, name, "ro-crate-metadata.json")), commit, date)
-        alike = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", f"--mtime={date}")
+        alike = ("--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", f"--mtime={date}")
+        alike += ("--mode=u+rwX,go+rX,go-w",)
         session.run("tar", *alike, "-cJf", str(file), "-C", folder, name, external=True)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     session.log(f"{file}: {file.stat().st_size / 1e6:.1f} MB of commit {commit[:8]}, sha256 {digest}")

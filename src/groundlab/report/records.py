@@ -188,7 +188,9 @@ def holds_training(curves: pd.DataFrame) -> bool:
 
 def seeds_differ(rows: pd.DataFrame, curves: pd.DataFrame) -> bool:
     """Whether each seed is another policy: a training, or a network with its first weights."""
-    played = rows.drop_duplicates("run")[["method", "settings"]].itertuples(index=False)
+    played = (
+        rows.loc[rows["paper"] == "mediator"].drop_duplicates("run")[["method", "settings"]].itertuples(index=False)
+    )
     return holds_training(curves) or any(
         method in _FIRST_WEIGHTS and settings_fit(settings, _FIRST_WEIGHTS[method]) for method, settings in played
     )

@@ -283,6 +283,11 @@ def test_a_margin_stands_where_no_difference_is_claimed_and_nowhere_else():
         claim("equivalence", compare=compare)
     with pytest.raises(ValueError, match="equivalence, not lower and not higher need a margin, and nothing else"):
         claim("ordering", compare=compare, margin=WIDE)
+    significant = [{**compare[0], "direction": "not significantly higher"}]
+    with pytest.raises(
+        ValueError, match="'not significantly higher' is an ordering; equivalence needs another direction"
+    ):
+        claim("equivalence", compare=significant, margin=WIDE)
 
 
 def test_one_repetition_without_an_interval_cannot_tell(stored):

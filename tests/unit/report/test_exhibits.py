@@ -112,5 +112,23 @@ def test_an_agent_that_no_figure_knows_has_a_row_a_line_and_a_point_of_its_own(r
         assert shown["asks wisely"].get_color() in colours
 
 
+def test_curves_name_the_first_commits_protocol_where_they_show_it_and_no_rule_that_was_not_run(results):
+    plain = {text.get_text() for text in _legend(curves(load(results)))[0]}
+    assert any(label.startswith("training episodes") and label.endswith("iterations)") for label in plain)
+    for place in results.glob("mediator/runs/mediator-*"):
+        spec = yaml.safe_load((place / "config.yaml").read_text())
+        protocol = {"plans": "first-commit", "anneal_from": 1.0}
+        spec["settings"] |= protocol | {"fidelity": spec["settings"]["fidelity"] | {"penalty": "first-commit"}}
+        (place / "config.yaml").write_text(yaml.safe_dump(spec))
+        made_up.seal_run(place, arm="mediator", arm_label="")
+    made_up.seal_version(results)
+    for place in results.glob("mediator/runs/on-change-*"):
+        shutil.rmtree(place)
+    made_up.seal_version(results)
+    shown = {text.get_text() for text in _legend(curves(load(results)))[0]}
+    assert any(label.endswith("iterations), first commit's protocol") for label in shown)
+    assert arms.STYLES["on-change"].label not in shown and arms.STYLES["always"].label in shown
+
+
 def _legend(figure):
     return figure.legends[0].get_texts(), figure.legends[0].get_lines()

@@ -238,6 +238,18 @@ def test_crafters_tasks_have_a_panel_each_and_tell_who_achieved_what_on_the_way(
         ["EatCow", "eat cow", "20 %", "50 %"],
         ["EatCow", "wake up", "70 %", "70 %"],
     ]
+    store(
+        home,
+        "goals",
+        0,
+        [0.2] * 4,
+        world="Crafter-Text-EatCow",
+        arm="goals/source/x",
+        label="x",
+        reached={"eat_cow": 90},
+    )
+    both = crafter_exhibits.achievements(load(home))
+    assert both is not None and {"BK-Goal", "BK-Goal, x"} <= set(both.readable), "two arms of one kind, two columns"
 
 
 def test_crafter_has_no_exhibit_where_it_was_not_played(built):

@@ -118,8 +118,8 @@ _EFFICIENCY_NOTES = (
     "seeds; agents of one seed have none. Short episodes end first and flatter, weak agents most: the paper's window "
     "of 32 episodes or more begins with zeros and gives less (docs/papers/glam-reference.md#counting)",
     f"frames to {LEVEL} %: when the last {WINDOW} training episodes reach it, seed by seed; short episodes finish "
-    f"first, so early values flatter all agents alike. ≤: the curve begins there, with the first {WINDOW} episodes, so "
-    "it may have been earlier",
+    f"first, so early values flatter, weak agents most. ≤: the curve begins there, with the first {WINDOW} episodes, "
+    "so it may have been earlier",
     "times GLAM's: ratio of the mean frames [95 % interval over seeds]; a seed that did not get there counts with all "
     "of its frames. ≥: the true ratio is at least this; ≤: at most this; ≶: it may lie on either side, because some "
     "seeds never got there and others may have been there before their curve begins",

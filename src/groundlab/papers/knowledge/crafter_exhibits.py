@@ -42,17 +42,17 @@ def curves(records: Records) -> Figure | None:
 def achievements(records: Records) -> Table | None:
     """Task by task: the share of test episodes with each achievement, arm by arm, without those that none reaches."""
     tasks = crafter_tasks(records)
-    shares = {(task, arm.kind): _shares(arm) for task, arms in tasks.items() for arm in arms}
-    labels = {arm.kind: arm.style.label for arms in tasks.values() for arm in arms}
+    shares = {(task, arm.name): _shares(arm) for task, arms in tasks.items() for arm in arms}
+    titles = {arm.name: arm.title for arms in tasks.values() for arm in arms}
     rows = [
-        (task, name, {kind: shares[task, kind].get(name, 0.0) for kind in labels if (task, kind) in shares})
+        (task, name, {arm: shares[task, arm].get(name, 0.0) for arm in titles if (task, arm) in shares})
         for task, arms in tasks.items()
-        for name in sorted(set().union(*(shares[task, arm.kind] for arm in arms)))
+        for name in sorted(set().union(*(shares[task, arm.name] for arm in arms)))
     ]
     columns: list[Column[tuple[str, str, dict[str, float]]]] = [
         Column("task", lambda row: row[0]),
         Column("achievement", lambda row: row[1], lambda name: name.replace("_", " ")),
-        *(Column(kind, lambda row, kind=kind: row[2].get(kind), "{:.0f} %", labels[kind]) for kind in labels),
+        *(Column(arm, lambda row, arm=arm: row[2].get(arm), "{:.0f} %", titles[arm]) for arm in titles),
     ]
     return Table.of(rows, columns, _NOTES) if rows else None
 

@@ -46,7 +46,7 @@ def improvement_table(records: Records) -> Table:
 
 _IMPROVEMENT_NOTES = (
     "area under the curve: mean success of training episodes over all steps, in percent, [95 % interval] over seeds; "
-    "actions are drawn by chance. Short episodes end first, so the first update flatters every arm alike",
+    "actions are drawn by chance. Short episodes end first, so early updates flatter, weak arms most",
     "p of more: exact one-sided permutation test of the seeds' areas against those of φ = 0. Three seeds against three "
     "cannot go below 0.05, and several arms are compared",
     "controls: the oracle potential is 1 while the mission's thing is in view, which background knowledge cannot know; "

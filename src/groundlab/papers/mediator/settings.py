@@ -51,7 +51,7 @@ class Settings(Strict):
     (docs/papers/mediator-method.md#s4-1).
     """
     epsilon: float = Field(0.0, ge=0, le=1)
-    """Probability that a reply of the scripted planner is disturbed; about half of these become another plan."""
+    """Probability that a reply of the scripted planner is disturbed; about half of these become a wrong plan."""
     planner: Literal["scripted", "recorded", "openai", "local"] = "scripted"
     """Who answers: the tables, a ledger of past replies, a server (`language/chat`), a model in this process."""
     chat: ChatSettings = ChatSettings()

@@ -50,7 +50,7 @@ def variants(records: Records) -> Table | None:
 
 _NOTES = (
     "no language model was asked: the planner is a script; epsilon is the share of its replies that are "
-    "disturbed, half of which become another plan",
+    "disturbed, about half of which become a wrong plan",
     "what each quirk is: docs/papers/mediator-reference.md, Quirks; the usual settings are the rows of Table 1",
     "mean [95 % interval] over seeds and test layouts; trained policies are sampled",
 )

@@ -6,6 +6,7 @@ import runs
 import torch
 
 from groundlab import worlds
+from groundlab.core.errors import GroundlabError
 from groundlab.papers import registry
 from groundlab.papers.knowledge import agent
 from groundlab.papers.knowledge.bk_pref import PreferencePotential, PreferenceTransformer
@@ -35,6 +36,15 @@ def small(**given):
 def test_quirks_curiosity_and_bootstrapped_ends_go_through_a_checkpoint(settings):
     potential = OraclePotential([("ball", "red"), ("key", "grey")])
     runs.goes_on(lambda: PPO(WORLD, 0, settings, potential, scale=2.0))
+
+
+@pytest.mark.parametrize("method", ["knowledge", "rnd"])
+def test_worlds_in_which_a_failure_ends_an_episode_are_refused_since_an_end_counts_as_success(method):
+    failing = [name for name in worlds.names() if "fails" in worlds.find(name).summary]
+    assert len(failing) == 5
+    for name in failing:
+        with pytest.raises(GroundlabError, match=f"{method} does not run on {name}"):
+            registry.check_world(method, name)
 
 
 def test_the_paper_records_eleven_times():
