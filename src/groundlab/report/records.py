@@ -33,8 +33,6 @@ FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as 
 T = TypeVar("T")
 WINDOW = 100  # finished training episodes in a running success rate: some 3,000 frames of an agent that fails
 _LARGEST = 1e18  # of a number in a record
-_FIRST_WEIGHTS: dict[str, dict[str, Any]] = {"untrained": {}, "random": {"fidelity": {"random_policy": "untrained"}}}
-"""The mediator's methods, and the settings with which they play a network that was never trained."""
 _NUMBERS = {"success", "test_success", "steps", "return", "interactions", "frames", "episodes", "layout", "iteration"}
 _KEYS = ("run", "paper", "method", "world", "seed")
 _SHARES, _OWN = {"success", "test_success"}, {*_KEYS, "settings"}
@@ -187,12 +185,11 @@ def holds_training(curves: pd.DataFrame) -> bool:
 
 
 def seeds_differ(rows: pd.DataFrame, curves: pd.DataFrame) -> bool:
-    """Whether each seed is another policy: a training, or a network with its first weights."""
-    played = (
-        rows.loc[rows["paper"] == "mediator"].drop_duplicates("run")[["method", "settings"]].itertuples(index=False)
-    )
+    """Whether each seed is another policy: a training, or a network of the mediator's with its first weights."""
+    played = rows.loc[rows["paper"] == "mediator"].drop_duplicates("run")[["method", "settings"]]
     return holds_training(curves) or any(
-        method in _FIRST_WEIGHTS and settings_fit(settings, _FIRST_WEIGHTS[method]) for method, settings in played
+        method == "untrained" or (method == "random" and settings["fidelity"]["random_policy"] == "untrained")
+        for method, settings in played.itertuples(index=False)
     )
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from groundlab.core.errors import GroundlabError
+from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import judging
 from groundlab.report.claims import Selector, settings_fit
 from groundlab.report.judging import select_rows
@@ -53,7 +54,7 @@ def test_a_table_has_a_row_a_seed_and_a_column_a_layout_in_any_order_and_no_hole
 def test_the_seeds_of_networks_with_first_weights_count_as_policies_and_those_of_a_rule_do_not(
     tmp_path, method, random_policy, wide
 ):
-    settings = {"fidelity": {"random_policy": random_policy}}
+    settings = {"fidelity": Fidelity(random_policy=random_policy).model_dump(mode="json")}
     for seed, asked in enumerate((4, 10, 16)):
         rows = [{"layout": layout, "success": True, "interactions": asked} for layout in range(100)]
         made_up.store_run(tmp_path, "mediator", method, "KeyInBox", seed, {"rule": rows}, settings=settings)
