@@ -97,14 +97,14 @@ def test_an_episode_without_a_plan_of_the_bots_says_so_in_its_row():
 
 
 def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
-    runs = [{"run": f"r{seed}", "paper": "mediator", "seed": seed, "wall_seconds": 1.0} for seed in range(5)]
-    spec = {"method": "mediator", "world": "SimpleDoorKey", "settings": {}}
+    runs = [{"run": f"r{seed}", "seed": seed, "wall_seconds": 1.0} for seed in range(5)]
+    spec = {"paper": "mediator", "method": "mediator", "world": "SimpleDoorKey", "settings": {}}
     curves = pd.DataFrame(
         {**spec, "run": run["run"], "seed": run["seed"], "iteration": number, "frames": number, "success": success}
         for run in runs
         for number, success in enumerate([None, None] if run["seed"] == 3 else [None, 50.0], start=1)
     )
-    none = pd.DataFrame(columns=["method", "world", "settings", "policy", "seed", "run"])
+    none = pd.DataFrame(columns=["method", "world", "settings", "policy", "seed", "run", "paper"])
     records = Records(Path(), pd.DataFrame([{**spec, **run} for run in runs]), none, curves, none, {"scale": "quick"})
     facts = {"id": "a", "paper": "mediator", "locus": "x", "statement": "s", "source": "t", "tolerance": "numeric"}
     select = {"method": "mediator", "world": "SimpleDoorKey", "when": "training"}

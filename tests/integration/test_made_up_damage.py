@@ -150,7 +150,6 @@ HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("verify", "HOLE"), never),
     (("verify", "stored", "--sample", "HOLE", "--at-most", "0.1"), never),
     (("verify", "none", "--draw", "HOLE"), never),
-    (("seal", "HOLE"), never),
     (("export", "HOLE"), never),
     *((("export", "demonstrations", *option, "HOLE", "--out", "OUT"), never) for option in EXPORTED),
     ((*PLAN, "--hours", "HOLE"), maybe),

@@ -122,7 +122,6 @@ WITH = [
         ("fingerprint",),
         ("methods",),
         ("claims",),
-        ("seal", "x"),
         ("ledger", "x"),
     ),
     *(("verify", "x"), ("compare", "x", "y"), ("pretrain", "smoke-t5", "--out", "lm"), ("model", "fetch")),
