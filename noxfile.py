@@ -220,7 +220,7 @@ def site(session: nox.Session) -> None:
 def archive(session: nox.Session) -> None:
     """dist/groundlab-VERSION.tar.xz: this commit without its history, an RO-Crate at its top.
 
-    Records of runs lie in it unpacked, as they may: xz makes 19 % less of all of them together.
+    Records of runs lie in it unpacked, as they may: with xz over all of them the tarball is a fifth smaller.
     """
     install(session)
     if changed := _answer(session, "git", "status", "--porcelain"):

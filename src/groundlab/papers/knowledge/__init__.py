@@ -3,10 +3,7 @@
 from groundlab.papers.method import CRAFTER, GRID, Method, Paper
 
 _HERE = "groundlab.papers.knowledge"
-_WORLDS = (
-    "!Crafter-Reward",
-    "!*Debug-v0",
-)  # of Crafter the text variants; of rooms those where no failure ends an episode
+_WORLDS = ("!Crafter-Reward", "!*Debug-v0")  # not the public Crafter, no room in which a failure ends an episode
 _PROMPTS = ("prompts/knowledge/*.txt",)
 
 PAPER = Paper(
