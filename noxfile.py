@@ -218,7 +218,7 @@ def site(session: nox.Session) -> None:
 
 @session
 def archive(session: nox.Session) -> None:
-    """dist/groundlab-VERSION.tar.xz: this commit without its history, an RO-Crate at its top.
+    """dist/groundlab-VERSION.tar.xz: this commit without its history, RO-Crates at its top and in each version.
 
     Records of runs lie in it unpacked, as they may: with xz over all of them the tarball is a fifth smaller.
     """
@@ -234,9 +234,9 @@ def archive(session: nox.Session) -> None:
         for packed in Path(folder, name, "results").glob("*/*/runs/*/*.gz"):
             packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
             packed.unlink()
-        write = "import json, sys; from pathlib import Path; from groundlab.lab import crate; "
-        write += "Path(sys.argv[1]).write_text(json.dumps(crate.of_archive(Path(), *sys.argv[2:])))"
-        run(session, "python", "-c", write, str(Path(folder, name, "ro-crate-metadata.json")), commit, date)
+        write = "import sys; from pathlib import Path; from groundlab.lab import crate; "
+        write += "crate.write_archive(Path(sys.argv[1]), *sys.argv[2:])"
+        run(session, "python", "-c", write, str(Path(folder, name)), commit, date)
         alike = ("--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", f"--mtime={date}")
         alike += ("--mode=u+rwX,go+rX,go-w",)
         session.run("tar", *alike, "-cJf", str(file), "-C", folder, name, external=True)

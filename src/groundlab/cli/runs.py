@@ -313,8 +313,7 @@ def figures(
         from groundlab.pages.worlds import draw_families
 
         root = repository_root()
-        made = [*report.publish(root), *draw_families(root / "figures"), *lab.write_crates(newest.parent)]
-        for path in made:
+        for path in [*report.publish(root), *draw_families(root / "figures")]:
             print_text(f"published {path}")
         for name in manifests.published_versions(newest.parent):
             print_text(names_line(newest.parent / name))

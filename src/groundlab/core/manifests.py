@@ -213,9 +213,13 @@ def check_runs(home: Path) -> dict[Path, Manifest]:
 
 
 def pages_of(version: Path) -> list[str]:
-    """The paths of what a version shows: all but its runs, its manifest and what is made from that."""
+    """The paths of what a version shows: all but its runs, its manifest, what is made from that, and PDFs.
+
+    A PDF is a figure's PNG once more; git keeps it in `figures` alone.
+    """
     files = (file.relative_to(version) for file in sorted(version.rglob("*")) if file.is_file())
-    return [file.as_posix() for file in files if file.parts[1:2] != ("runs",) and file.name not in _NO_PAGES]
+    shown = (file for file in files if file.parts[1:2] != ("runs",) and file.suffix != ".pdf")
+    return [file.as_posix() for file in shown if file.name not in _NO_PAGES]
 
 
 def seal_pages(version: Path) -> None:

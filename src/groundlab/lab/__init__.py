@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from groundlab.lab.page_records import load_agent, published, records
 from groundlab.lab.plan import Outcome, Plan, plan
 from groundlab.lab.reproduce import reproduce, reproduce_claims
-from groundlab.lab.versions import collect, publish, write_crates
+from groundlab.lab.versions import collect, publish
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import run, run_one
@@ -38,7 +38,6 @@ __all__ = [
     "reproduce_claims",
     "run",
     "run_one",
-    "write_crates",
 ]
 
 warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' word on bars that nobody draws

@@ -1,7 +1,7 @@
-"""Provenance for archives: `ro-crate-metadata.json` in a published version, a Process Run Crate made from its manifest.
+"""Provenance for archives: `ro-crate-metadata.json` in each version, a Process Run Crate made from its manifest.
 
-    write(folder)                # when a version is published or judged again
-    of_archive(Path("."), commit, date)      # what stands at the top of the tarball of `nox -s archive`
+    write_archive(folder, commit, date)      # in an unpacked commit, as `nox -s archive` does: all of them
+    write(folder)                            # of one version
 
 It says in JSON-LD (https://w3id.org/ro/wfrun/process/0.5) what manifest.json says: one action a run, which software of
 which commit made it, on which machine, when, and the SHA-256 of what else a version holds. Records of runs are sealed
@@ -21,8 +21,6 @@ from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.storage import digest_bytes
 
 CRATE = "ro-crate-metadata.json"
-_LEFT_OUT = {CRATE, "review.ipynb"}
-"""The crate itself, and the executed review notebook: git ignores it, since review.html says the same."""
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _RO_CRATE = "https://w3id.org/ro/crate/1.1"
 _CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
@@ -43,7 +41,7 @@ def content(version: Path) -> Entity:
     """The crate as JSON-LD: every run that is there is a folder and the action that made it, all else is a file."""
     manifest = manifests.read_version(version)
     runs = [run for run in manifest["runs"] if run["folder"] and (version / run["folder"]).is_dir()]
-    found = (path for path in version.rglob("*") if path.is_file() and path.name not in _LEFT_OUT)
+    found = (path for path in version.rglob("*") if path.is_file() and path.name != CRATE)
     others = sorted(path for path in found if "runs" not in path.relative_to(version).parts[:2])
     files = [_file(version, path) for path in others]
     folders = [_folder(run) for run in runs]
@@ -55,6 +53,13 @@ def content(version: Path) -> Entity:
     graph = [_DESCRIPTOR, _root(manifest, [*folders, *files], actions), _PROCESS_RUN_CRATE, _MIT, _OURSELVES]
     graph += [_software(manifest), *_packages(manifest), *inputs, *folders, *files, *actions]
     return {"@context": _CONTEXT, "@graph": graph}
+
+
+def write_archive(home: Path, commit: str, date: str) -> None:
+    """Write the crates of every version of an unpacked repository, then its own. See `of_archive`."""
+    for file in home.glob(f"results/*/{MANIFEST}"):
+        write(file.parent)
+    storage.write_atomic(home / CRATE, json.dumps(of_archive(home, commit, date)))
 
 
 def of_archive(home: Path, commit: str, date: str) -> Entity:

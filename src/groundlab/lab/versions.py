@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +22,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.paths import find_root
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.lab import comparison, crate, machine, run_folder
+from groundlab.lab import comparison, machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
@@ -336,18 +337,20 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     return file
 
 
-def write_crates(results: str | Path | None = None) -> list[Path]:
-    """Describe every published version anew for archives, after its pages were made; returns the crates."""
-    home = results_folder(results)
-    return [crate.write(home / version) for version in manifests.published_versions(home)]
-
-
 def pack_records(version: Path) -> None:
     """Pack the larger records of a version that is to be committed; seals are of what they hold, so they stay."""
-    for folder in manifests.run_folders(version):
-        for name in seals.COMPARED:
-            if (folder / name).is_file():
-                storage.pack(folder / name)
+    found = [folder / name for folder in manifests.run_folders(version) for name in seals.COMPARED]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_pack, [record for record in found if record.is_file()]))
+
+
+def _pack(record: Path) -> None:
+    """In the same format twice: zopfli is slow, and a sixth smaller."""
+    from zopfli.gzip import compress  # a login node may have no laboratory
+
+    content = record.read_bytes()
+    storage.pack(record)
+    storage.write_atomic(storage.stored(record), compress(content, numiterations=5))
 
 
 def _check_publishable(folder: Path, manifest: Manifest) -> None:

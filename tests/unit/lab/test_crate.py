@@ -8,7 +8,7 @@ import pytest
 
 from groundlab.core import git, manifests, storage
 from groundlab.core.storage import digest_bytes
-from groundlab.lab import crate, versions
+from groundlab.lab import crate
 
 STORED = Path(__file__).parents[3] / "results"
 
@@ -50,10 +50,7 @@ def test_a_crate_names_its_profile_and_describes_all_that_it_refers_to(version):
 def test_every_file_and_every_run_is_in_the_crate(version):
     by_id, manifest = entities(version), manifests.read_version(version)
     parts = links(by_id["./"]["hasPart"])
-    (version / "review.ipynb").write_text("{}")  # git ignores it, so an archive does not have it
-    assert crate.content(version) == json.loads((version / crate.CRATE).read_text())
-    ours = {crate.CRATE, "review.ipynb"}
-    for path in (path for path in version.rglob("*") if path.is_file() and path.name not in ours):
+    for path in (path for path in version.rglob("*") if path.is_file() and path.name != crate.CRATE):
         name = path.relative_to(version).as_posix()
         if "/runs/" in name:
             assert f"{path.parent.relative_to(version).as_posix()}/" in parts
@@ -72,31 +69,18 @@ def test_every_file_and_every_run_is_in_the_crate(version):
         assert manifest["git"]["commit"] in tool and manifest["git"]["commit"] in by_id[tool]["version"]
 
 
-def test_the_crate_of_every_published_version_is_what_it_holds():
-    named = {version for scales in manifests.read_reference(STORED).values() for version in scales.values()}
-    assert named
-    for version in named:
-        assert storage.read_json(STORED / version / crate.CRATE) == crate.content(STORED / version)
-
-
-def test_published_versions_that_were_judged_again_are_described_again(version):
-    storage.write_json(version.parent / "reference.json", {"mediator": {"full": version.name, "quick": version.name}})
-    (version / "claims.json").write_text("[]")
-    assert storage.read_json(version / crate.CRATE) != crate.content(version)
-    assert versions.write_crates(version.parent) == [version / crate.CRATE]
-    assert storage.read_json(version / crate.CRATE) == crate.content(version)
-
-
-def test_an_archives_crate_has_the_code_and_every_version_and_tells_the_commit(tmp_path, monkeypatch):
+def test_an_archives_crate_has_the_code_and_every_version_and_tells_the_commit(version, tmp_path, monkeypatch):
     commit, date = "0123456789abcdef" * 2 + "01234567", "2026-11-25T22:00:00+00:00"
-    content = crate.of_archive(STORED.parent, commit, date)
-    by_id = {entity["@id"]: entity for entity in content["@graph"]}
-    folders = {f"results/{file.parent.name}/" for file in STORED.glob("*/manifest.json")}
-    assert set(links(by_id["./"]["hasPart"])) == {"src/", *folders}
+    (version / crate.CRATE).unlink()
+    (tmp_path / "results").mkdir()
+    version = version.rename(tmp_path / "results" / version.name)
+    crate.write_archive(tmp_path, commit, date)
+    assert storage.read_json(version / crate.CRATE) == crate.content(version)
+    by_id = entities(tmp_path)
+    assert set(links(by_id["./"]["hasPart"])) == {"src/", f"results/{version.name}/"}
     referred = {each for entity in by_id.values() for key, value in entity.items() for each in links(value)}
     assert referred - {"https://w3id.org/ro/crate/1.1"} <= set(by_id)
-    assert all((STORED.parent / by_id[name]["subjectOf"]["@id"]).is_file() for name in folders)
-    storage.write_json(tmp_path / crate.CRATE, content)
+    assert (tmp_path / by_id[f"results/{version.name}/"]["subjectOf"]["@id"]).is_file()
     monkeypatch.setattr(git, "find_root", lambda: tmp_path)
     monkeypatch.delenv("GROUNDLAB_COMMIT", raising=False)
     assert git.facts.__wrapped__() == {"commit": commit, "dirty": False}
