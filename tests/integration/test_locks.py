@@ -19,12 +19,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "pylock.toml").read_text())
 PACKAGES = {package["name"]: package for package in LOCK["packages"]}
-SITE = {
+NO_RUN = {
     *("sphinx", "furo", "myst-parser", "accessible-pygments", "alabaster", "docutils", "imagesize", "mdit-py-plugins"),
     *("roman-numerals", "snowballstemmer", "sphinx-basic-ng", "sphinxcontrib-applehelp", "sphinxcontrib-devhelp"),
     *("sphinxcontrib-htmlhelp", "sphinxcontrib-jsmath", "sphinxcontrib-qthelp", "sphinxcontrib-serializinghtml"),
+    "zopfli",
 }
-"""What only the site needs. It stands in no constraint, because the bytes of the constraints name every run."""
+"""What only the site and publishing need, in no constraint, because the bytes of the constraints name every run."""
 
 
 def pins(file: str) -> dict[str, str]:
@@ -45,7 +46,7 @@ def test_the_lock_has_every_pin_and_no_other_version():
 
 
 def test_what_comes_with_torch_for_a_gpu_is_locked_as_in_the_images():
-    images, extra = pins("container.lock"), set(PACKAGES) - set(pins("constraints.txt")) - SITE
+    images, extra = pins("container.lock"), set(PACKAGES) - set(pins("constraints.txt")) - NO_RUN
     assert {name: PACKAGES[name]["version"] for name in extra} == {name: images[name] for name in extra}
     assert any(name.startswith("nvidia-") for name in extra)
 
@@ -126,7 +127,7 @@ def test_sessions_install_all_of_the_lock_by_digest_and_torch_only_where_it_is_t
         assert digests == [file["hashes"]["sha256"] for file in files]
     without = [line for part in sessions.locked(with_torch=False) for line in part]
     left_out = {line.partition("==")[0] for line in {*lines.values()} - {*without}}
-    assert left_out == {"torch"} | set(PACKAGES) - set(pins("constraints.txt")) - SITE - {"setuptools"}
+    assert left_out == {"torch"} | set(PACKAGES) - set(pins("constraints.txt")) - NO_RUN - {"setuptools"}
 
 
 BASE = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["dependencies"]
