@@ -157,6 +157,7 @@ DISTRACTORS = Study("num_dists", "{} distractors", printed=True)
 ESTIMATORS = Study("estimator", "{}", along=("episodes", "num_envs", "steps"))
 BUDGET = Study("max_new_tokens", "{} new tokens")
 WINDOWS = Study("context_window", "window {}")
+MODELS = Study("model", "{}")
 
 
 def shared_updates(group: list[ReasoningArm]) -> int:

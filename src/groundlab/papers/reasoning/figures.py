@@ -16,6 +16,7 @@ from groundlab.papers.reasoning.arms import (
     BUDGET,
     DISTRACTORS,
     ESTIMATORS,
+    MODELS,
     SAMPLED,
     UNTUNED,
     WINDOWS,
@@ -269,6 +270,7 @@ for _id, _title, _beside, _studies in (
     ("reasoning-distractors", "Learning among distractors", ("reasoning", *UNTUNED.values()), (DISTRACTORS,)),
     ("reasoning-estimators", "Estimators of credit, all else held fixed", ("reasoning",), (ESTIMATORS,)),
     ("reasoning-limits", _LIMITS, ("reasoning",), (BUDGET, WINDOWS)),
+    ("reasoning-models", "Learning with two chat models", ("reasoning",), (MODELS,)),
 ):
     _declare = exhibit(_id, _title, methods=("direct",), beside=_beside)
     _declare(lambda records, studies=_studies: study_figure(records, *studies))

@@ -16,6 +16,7 @@ from groundlab.papers.reasoning.arms import (
     BUDGET,
     DISTRACTORS,
     ESTIMATORS,
+    MODELS,
     SAMPLED,
     UNTUNED,
     WINDOWS,
@@ -254,6 +255,7 @@ for _id, _title, _beside, _studies in (
     ("reasoning-distractors-table", "Distractors, beside the report's tables", _ALL, (DISTRACTORS,)),
     ("reasoning-estimators-table", "Estimators of credit, all else held fixed: what they reach", _TUNED, (ESTIMATORS,)),
     ("reasoning-limits-table", _LIMITS, _ALL, (BUDGET, WINDOWS)),
+    ("reasoning-models-table", "Chat models, all else held fixed: what they reach", _ALL, (MODELS,)),
 ):
     _declare = exhibit(_id, _title, methods=("direct",), beside=_beside)
     _declare(lambda records, studies=_studies: study_table(records, *studies))
