@@ -338,8 +338,8 @@ def test_ctrl_c_is_no_error_and_says_what_continues(ground, monkeypatch):
 
 VERSIONS = [file.parent for file in sorted((REPOSITORY / "results").glob("*/manifest.json"))]
 VERSION = min(VERSIONS, key=lambda folder: len(list(folder.glob("*/runs/*"))))  # it is read anew for each damage
-INNER = sorted(file.parent for file in VERSION.glob("*/runs/*/manifest.json"))[0].relative_to(VERSION)
-PARTS = ("config.yaml", "manifest.json", "evaluation.json.gz", "metrics.jsonl.gz")
+INNER = sorted(file.parent for file in VERSION.glob("*/runs/*/manifest.json.gz"))[0].relative_to(VERSION)
+PARTS = ("config.yaml", "manifest.json.gz", "evaluation.json.gz", "metrics.jsonl.gz")
 SMOKE = ("reproduce", "--dry-run", "--scale", "smoke", "--only")
 TRAINED = ("evaluate", "mediator", "--world", "SimpleDoorKey", "--layouts", "0-0", "--checkpoint", "new/learnt")
 AGAIN = (*RUN[:-1], "new/run")

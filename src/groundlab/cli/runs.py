@@ -214,7 +214,7 @@ def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | N
         print_text(f"step through one: groundlab play --replay {gifs[0].with_suffix('.json')}")
     if record:
         file = checkpoint / "manifest.json" if checkpoint else None
-        run = storage.read_json(file) if file and file.is_file() else {}
+        run = storage.read_json(file) if file and storage.stored(file).is_file() else {}
         made = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}
         made |= {"run": run.get("hash"), "commit": run.get("git", {}).get("commit")}  # for whoever opens it later
         data = playback.of(episodes, _player(request, checkpoint), made=made)

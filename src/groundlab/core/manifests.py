@@ -134,7 +134,7 @@ def read_run(folder: Path, way_back: str = "") -> Manifest | None:
     Raises GroundlabError for what is no manifest or does not keep its seal.
     """
     file = folder / MANIFEST
-    if not file.is_file() and not file.is_symlink() and not file.exists():
+    if not storage.stored(file).exists() and not file.is_symlink():
         return None
     return _read(file, RunManifest, way_back or f"delete {folder} and run the same command again")
 

@@ -338,8 +338,8 @@ def publish(version: str, results: str | Path | None = None) -> Path:
 
 
 def pack_records(version: Path) -> None:
-    """Pack the larger records of a version that is to be committed; seals are of what they hold, so they stay."""
-    found = [folder / name for folder in manifests.run_folders(version) for name in seals.COMPARED]
+    """Pack the runs of a version that is to be committed; seals are of what records hold, so they stay."""
+    found = [folder / name for folder in manifests.run_folders(version) for name in (*seals.COMPARED, MANIFEST)]
     with ThreadPoolExecutor() as pool:
         list(pool.map(_pack, [record for record in found if record.is_file()]))
 
