@@ -156,9 +156,10 @@ class Worker:
         self._process.terminate()
 
     def exit_reason(self) -> str:
-        """Why a process whose pipe broke is gone."""
+        """Why a process whose pipe broke is gone, and what to do."""
         code = self._process.wait()
-        return f"worker died (signal {-code})" if code < 0 else f"worker died (exit code {code})"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"worker died ({how}); run the same command again, with fewer --workers if memory was short"
 
     def shutdown(self) -> None:
         """Close the pipe, which ends the process; kill it when it does not leave."""

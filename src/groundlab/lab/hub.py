@@ -132,7 +132,8 @@ def push(folder: Path, repo: str, private: bool = False, api: HfApi | None = Non
     except HfHubHTTPError as error:
         if error.response is not None and error.response.status_code in (401, 403):
             raise _no_token() from None
-        raise GroundlabError(f"the hub refused {repo}: {first_line(error)}") from None
+        why = first_line(error)
+        raise GroundlabError(f"the hub refused {repo} ({why}); correct what it names, or try again later") from None
     except Exception as error:  # what the client's HTTP library raises without a network has changed between versions
         raise GroundlabError(f"{api.endpoint} is out of reach ({first_line(error)}); try with a network") from None
     return f"{api.endpoint}/{repo}"

@@ -154,7 +154,9 @@ def _errors_in_one_line(weights: Weights) -> Iterator[None]:
             f"the hub has no {weights.repo} at that revision for this account; correct it, or hf auth login"
         ) from None
     except HfHubHTTPError as error:
-        raise GroundlabError(f"the hub refused {weights.repo}: {first_line(error)}") from None
+        raise GroundlabError(
+            f"the hub refused {weights.repo} ({first_line(error)}); correct what it names, or try again later"
+        ) from None
     except Exception as error:  # what the client's HTTP library raises without a network has changed between versions
         raise GroundlabError(
             f"{constants.ENDPOINT} is out of reach ({first_line(error)}); try with a network"

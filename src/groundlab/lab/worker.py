@@ -97,7 +97,10 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     if wanted is None:
         return  # it was finished
     if wanted != _own_hash(spec, None):
-        raise GroundlabError("the code or the model's files of this process are not those of the first one")
+        raise GroundlabError(
+            f"process {group.rank} of {spec.label} has other code or other files of its model than the first one; "
+            "start all processes from one checkout, with the same files"
+        )
     log = folder / f"log-{group.rank}.txt"
     with stop_on_signals() as asked, output_to(log), machine.one_thread(), stop_together(group):
         try:

@@ -138,7 +138,8 @@ def _recoded(views: np.ndarray, change: Change) -> np.ndarray:
     for old, new in change.items():
         channel, names = (0, TYPES) if old in TYPES else (1, COLOURS)
         if old not in names or new not in names:
-            raise GroundlabError(f"{old!r} and {new!r} must both be colours or both be things of the view")
+            ways = f"exchange two colours ({', '.join(COLOURS)}) or two things (door, key, ball, box)"
+            raise GroundlabError(f"the view has no way to show {old!r} as {new!r}; {ways}")
         things = views[..., 0] > TYPES.index("wall")
         recoded[..., channel][things & (views[..., channel] == names.index(old))] = names.index(new)
     return recoded

@@ -121,20 +121,24 @@ def problems(paragraph: Paragraph, results: Path) -> list[str]:
     """What does not hold of a paragraph, each in a line; empty where all of it does, or where it names no sources."""
     if paragraph.sources is None:
         return []
-    known, found = list[float](), list[str]()
+    where, known, found = f"{paragraph.page.name}:{paragraph.line}", list[float](), list[str]()
     for item in (each.strip() for each in paragraph.sources.split(";")):
         if item.startswith("given "):
             known += [float(each.replace(",", "")) for each in item.removeprefix("given ").split(", ")]
             continue
         match = _ITEM.fullmatch(item)
-        if match is None:
-            raise GroundlabError(f"{paragraph.page.name}:{paragraph.line}: {item!r} names no source")
-        values, verdict = _source(results, *match.group(1, 2, 3))
+        source = match and _source(results, *match.group(1, 2, 3))
+        if match is None or source is None:
+            raise GroundlabError(
+                f"{where}: {item!r} is neither a claim nor a table of the published results; "
+                "write SCALE/CLAIM, SCALE/TABLE[words of its row], or `given` and the numbers that are no measurement"
+            )
+        values, verdict = source
         known += values
         if match[4] and match[4] != verdict:
             found.append(f"{match[2]} is {verdict!r}, not {match[4]!r}")
     found += [f"{each} is in none of its sources" for each in numbers(paragraph.text) if not _among(each, known)]
-    return [f"{paragraph.page.name}:{paragraph.line}: {each}" for each in found]
+    return [f"{where}: {each}" for each in found]
 
 
 def _among(written: str, known: list[float]) -> bool:
@@ -143,8 +147,8 @@ def _among(written: str, known: list[float]) -> bool:
     return any(abs(abs(each) - value) <= 0.5 * 10**-decimals + 1e-9 for each in known)
 
 
-def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list[float], str]:
-    """(its numbers, its verdict) of a claim or a table that is published at a scale, or is in a version."""
+def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list[float], str] | None:
+    """(its numbers, its verdict) of a claim or a table that is published at a scale, or is in a version; or None."""
     for paper, scales in read_reference(results).items():
         folder = results / scales.get(scale, scale)
         claims = {claim["id"]: claim for claim in _claims(folder)}
@@ -155,7 +159,7 @@ def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list
             lines = [line for line in table.read_text().splitlines() if line.startswith("|")]
             rows = [line for line in lines if all(word in line for word in (row or "").split())]
             return [float(each) for line in rows for each in re.findall(r"\d+(?:\.\d+)?", line.replace(",", ""))], ""
-    raise GroundlabError(f"{scale}/{name} is neither a claim nor a table of the published results")
+    return None
 
 
 def _claims(folder: Path) -> list[dict[str, Any]]:

@@ -105,7 +105,7 @@ def build(out: Path, sample: bool = False) -> int:
         app.connect("html-page-context", _Sidebars().share, priority=400)  # before Furo's, which asks for it
         app.build()
         if lines := warned.getvalue().replace(f"{source}/", "").splitlines():
-            raise GroundlabError(f"Sphinx warns {len(lines)} times, first: {clip(lines[0], 400)}")
+            raise GroundlabError(f"Sphinx warns {len(lines)} times; correct what it names, first {clip(lines[0], 400)}")
         for needless in (".buildinfo", "objects.inv", ".nojekyll"):
             (fresh / needless).unlink(missing_ok=True)
         shutil.rmtree(out, ignore_errors=True)

@@ -50,6 +50,8 @@ class Hub(BaseHTTPRequestHandler):
         asked = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self.answer({"error": "Invalid username or password."}, 401)
+        if b'"busy"' in asked:
+            return self.answer({"error": "Busy"}, 500)
         if self.path.endswith("/repos/create"):
             self.server.created.append(json.loads(asked))  # type: ignore[attr-defined]
             return self.answer({"url": f"{self.address}/me/agent"})
@@ -146,6 +148,7 @@ def test_nothing_is_sent_before_a_person_agrees(trained, server):
         ("me/agent", {"token": "hf_" + "y" * 34}, "hf auth login"),
         ("me/agent", {"token": False}, "hf auth login"),
         ("not a name", {"token": TOKEN}, "ACCOUNT/NAME"),
+        ("busy/agent", {"token": TOKEN}, "refused busy/agent .*; correct what it names, or try again later"),
         ("me/agent", {"token": TOKEN, "endpoint": "http://127.0.0.1:9"}, "out of reach"),
     ],
 )

@@ -116,7 +116,7 @@ def _of_one_episode(spec: RunSpec) -> RunSpec:
 
 def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], None]) -> None:
     """One process to its end. Raises GroundlabError where it ends otherwise than it should."""
-    environment = KEPT_MEMORY | os.environ | machine.ONE_THREAD
+    environment, log = KEPT_MEMORY | os.environ | machine.ONE_THREAD, f" (log: {folder / 'log.txt'})"
     process, pipe = executor.start_child("groundlab.lab.rehearsal.session", environment)
     try:
         pipe.send((spec.model_dump(), str(folder), killed_in))
@@ -132,13 +132,14 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
             if killed_in and code == -signal.SIGKILL and (folder / COUNTS).is_file():
                 say("killed, as planned")
                 return
-            line = f"its process died (exit code {code}; -9 is most often memory)"
+            line = f"its process died (exit code {code}; -9 is most often memory: give fewer --prompts){log}"
     finally:
         process.kill()  # what it had to do is on the disk
         process.wait()
         pipe.close()
     if line or killed_in:
-        raise GroundlabError(line or f"it was over before its update {killed_in}")
+        over = f"it was over before its update {killed_in}; let its method report every update{log}"
+        raise GroundlabError(line or over)
 
 
 def _updates(folder: Path, tested: bool) -> tuple[float, float]:
