@@ -1,13 +1,18 @@
 """Records of published versions are packed: they read as before, keep their seals, and damage is seen."""
 
+import gzip
 import shutil
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from groundlab.core import seals, storage
+from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import comparison, run_folder, versions
+from groundlab.report import records
 
+RESULTS = Path(__file__).parents[3] / "results"
 NAMES = ("metrics.jsonl", "evaluation.json")
 
 
@@ -73,3 +78,24 @@ def test_a_kill_between_writing_and_removing_loses_nothing(version):
     assert run_folder.status_of(folder) == "finished"
     versions.pack_records(version / "plain")
     assert run_folder.status_of(folder) == "finished" and not (folder / "metrics.jsonl").exists()
+
+
+def test_a_published_version_reads_and_verifies_as_well_with_unpacked_records(tmp_path):
+    """As in the tarball of `nox -s archive`, where xz packs all of them together."""
+    every = [RESULTS / name for name in manifests.published_versions(RESULTS)]
+    packed = min(every, key=lambda each: (each / "manifest.json").stat().st_size)
+    plain = shutil.copytree(packed, tmp_path / packed.name)
+    files = list(plain.glob("*/runs/*/*.gz"))
+    for file in files:
+        file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
+        file.unlink()
+    assert len(files) > 100 and not list(plain.rglob("*.gz"))
+    first, second = records.load(packed), records.load(plain)
+    for name in ("runs", "evaluations", "curves", "tests"):
+        pd.testing.assert_frame_equal(getattr(second, name), getattr(first, name))
+    checked = {folder.relative_to(plain): manifest for folder, manifest in manifests.check_runs(plain).items()}
+    assert checked == {folder.relative_to(packed): facts for folder, facts in manifests.check_runs(packed).items()}
+    record = next(plain.glob("*/runs/*/evaluation.json"))
+    record.write_bytes(record.read_bytes() + b"\n")
+    with pytest.raises(GroundlabError, match=record.name):
+        manifests.check_runs(plain)
