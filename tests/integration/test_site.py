@@ -95,6 +95,13 @@ def test_the_front_has_three_doors_and_what_came_out_of_each_paper(site):
     assert text.count('class="bar"') == 5
 
 
+def test_the_front_opens_the_board_with_the_claims_of_each_paper_alone(site):
+    asked = [urlsplit(each).query for each in page(site / "index.html").links if each.startswith("claims/index.html?")]
+    (papers,) = re.findall('<select name="paper">(.*?)</select>', (site / "claims" / "index.html").read_text())
+    known = {f"paper={each}" for each in re.findall("<option>(.*?)</option>", papers)}  # of a sample, some
+    assert len(set(asked)) == len(asked) == 5 and known and known <= set(asked)
+
+
 def test_the_page_of_a_world_shows_it_and_says_what_was_measured(site):
     pages = {file.stem: file.read_text() for file in (site / "worlds").glob("*.html") if file.stem != "index"}
     index = (site / "worlds" / "index.html").read_text()
