@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from scipy.optimize import isotonic_regression
 
 from groundlab.report.arms import Arm
 from groundlab.report.records import WINDOW, running_success
@@ -100,17 +101,6 @@ def _y_of(line: Line2D) -> np.ndarray:
 
 
 def spread(places: np.ndarray, apart: float) -> np.ndarray:
-    """Heights [n], ascending, moved until neighbours are `apart` and none lies below 0.
-
-    200 sweeps push too close neighbours away from each other by equal shares.
-    """
-    moved = places.astype(float).copy()
-    for _ in range(200):
-        for left in range(len(moved) - 1):
-            lack = apart - (moved[left + 1] - moved[left])
-            if lack > 1e-9:
-                moved[left] -= lack / 2
-                moved[left + 1] += lack / 2
-        if len(moved) and moved[0] < 0:
-            moved[0] = 0.0
-    return moved
+    """Heights [n], ascending, moved as little as it takes until neighbours are `apart` and none lies below 0."""
+    steps = apart * np.arange(len(places))
+    return np.maximum(isotonic_regression(places - steps).x, 0) + steps
