@@ -369,7 +369,9 @@ def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, tra
     code, _, err = groundlab("evaluate", "mediator", "--world", "KeyInBox", "--checkpoint", trained)
     assert code == 2 and "is a checkpoint of world SimpleDoorKey, not KeyInBox" in err
     code, _, err = groundlab("evaluate", "never", "--world", "SimpleDoorKey", "--checkpoint", trained)
-    assert code == 2 and "is a checkpoint of method mediator, not never" in err
+    assert code == 2 and "is a checkpoint of method mediator, not never; name that method, or another" in err
+    code, _, err = groundlab("evaluate", "glam", "--protocol", "balrog", "--checkpoint", trained)
+    assert code == 2 and "is a checkpoint of method mediator, not glam; name that method" in err
     broken = tmp_path / "broken"
     shutil.copytree(trained, broken)
     weights = broken / "checkpoint" / "2" / "network.safetensors"

@@ -5,13 +5,16 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.core.yaml_files import parse_yaml
+
+if TYPE_CHECKING:
+    from groundlab.core.run import Checkpoint
 
 Method = Annotated[str, typer.Argument(help="A method; `groundlab methods` lists all.")]
 World = Annotated[str, typer.Option("--world", help="A world; `groundlab worlds` lists all.")]
@@ -123,6 +126,19 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         old = result.get(key)
         result[key] = overlay(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
     return result
+
+
+def load_agent(folder: Path, method: str, world: str | None = None) -> "Checkpoint":
+    """The agent that `--checkpoint` names. Raises GroundlabError where it is of another method, or of another world."""
+    from groundlab.core.run import load_checkpoint
+
+    trained = load_checkpoint(folder)
+    for name, wanted in (("method", method), ("world", world)):
+        actual = getattr(trained.spec, name)
+        if wanted not in (None, actual):
+            fix = f"name that {name}, or another --checkpoint"
+            raise GroundlabError(f"{folder} is a checkpoint of {name} {actual}, not {wanted}; {fix}")
+    return trained
 
 
 def connect(base_url: str | None, prices: str | None, budget: str | None) -> None:

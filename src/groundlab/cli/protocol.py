@@ -8,7 +8,7 @@ groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.js
 from pathlib import Path
 from typing import Any
 
-from groundlab.cli.options import overlay
+from groundlab.cli.options import load_agent, overlay
 from groundlab.cli.printing import print_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
@@ -32,7 +32,6 @@ def play_protocol(
 
     world, record: of protocols that ask questions; show: refused, because none shows a dialogue.
     """
-    from groundlab.core.run import load_checkpoint
     from groundlab.papers import protocols, registry
 
     asks = protocol.startswith(_QUESTIONS)
@@ -50,10 +49,8 @@ def play_protocol(
         fix = "give --checkpoint FOLDER of a run" if learns else "leave out --checkpoint"
         raise GroundlabError(f"{method} {'needs a trained agent' if learns else 'has no checkpoint'}; {fix}")
     layouts = layouts or settings.get("layouts")
-    trained = load_checkpoint(checkpoint) if checkpoint else None
+    trained = load_agent(checkpoint, method) if checkpoint else None
     if trained is not None:
-        if trained.spec.method != method:
-            raise GroundlabError(f"{checkpoint} is a checkpoint of method {trained.spec.method}, not {method}")
         settings = overlay(trained.spec.settings, settings)
         seed = trained.spec.seed if seed is None else seed
     outcome = protocols.play(protocol, method, settings, layouts, seed or 0, trained, world, record)

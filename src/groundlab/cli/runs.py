@@ -9,7 +9,7 @@ groundlab review
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Column, Table
@@ -26,6 +26,7 @@ from groundlab.cli.options import (
     Workers,
     World,
     ask_for_determinism,
+    load_agent,
     overlay,
     takes_method_settings,
 )
@@ -35,9 +36,6 @@ from groundlab.core import storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.numerics import ask_for_portable
-
-if TYPE_CHECKING:
-    from groundlab.core.run import Checkpoint
 
 
 def reproduce(
@@ -181,7 +179,9 @@ def evaluate(
     for target in [each for each in (json_file, record and record / "0.gif") if each]:
         storage.check_file(target)
     settings = {"layouts": "0-99", **settings, **({} if layouts is None else {"layouts": layouts})}
-    trained = _load_agent(method, world, checkpoint)
+    if checkpoint and not registry.get(method, world).learns:
+        raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
+    trained = load_agent(checkpoint, method, world) if checkpoint else None
     if trained is not None:
         settings = overlay(trained.spec.settings, settings)
     spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
@@ -245,25 +245,6 @@ def _print_conversation(row: dict[str, Any]) -> None:
         lines += [f"    > {line}" for line in turn["said"].splitlines() or [""]]
     lines.append(f"  {'reached' if row['success'] else 'not reached'} after {row['length']} replies")
     print_text("\n".join(lines))
-
-
-def _load_agent(method: str, world: str, folder: Path | None) -> "Checkpoint | None":
-    """The checkpoint of a learning method, where one is named; None for a method that follows a rule."""
-    from groundlab.core.run import load_checkpoint
-    from groundlab.papers import registry
-
-    if folder is None:
-        return None
-    if not registry.get(method, world).learns:
-        raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
-    trained = load_checkpoint(folder)
-    for name, wanted in (("method", method), ("world", world)):
-        actual = getattr(trained.spec, name)
-        if actual != wanted:
-            raise GroundlabError(
-                f"{folder} is a checkpoint of {name} {actual}, not {wanted}; give --{name} {actual} or another"
-            )
-    return trained
 
 
 def _print_means(title: str, result: dict[str, Any]) -> None:
