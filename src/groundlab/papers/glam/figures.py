@@ -67,7 +67,7 @@ def _draw_curves(every: list[GlamArm], panels: list[tuple[str, str, list[GlamArm
             variants[agent.kind] += 1
         _reference_lines(axis, every, world)
         title = f"{world}: {varied}" if varied else world
-        axis.set(title=f"{title}\n{seeds_in_words(agents)}; {FILLING}", ylim=(0, 103))
+        axis.set(title=f"{title}\n{seeds_in_words(agents)}\n{FILLING}", ylim=(0, 103))
         in_thousands(axis, "frames")
         axis.title.set_fontsize(8.5)
     for axis in axes.flat[len(panels) :]:
@@ -114,16 +114,16 @@ def _reference_lines(axis: Axes, every: list[GlamArm], world: str) -> None:
                     axis.plot(
                         0, level.value, agent.style.marker, color=agent.style.colour, markersize=11, clip_on=False
                     )
-    _published_level(axis)
+    _published_level(axis, world)
 
 
-def _published_level(axis: Axes) -> None:
-    """The paper's level, which belongs to more frames than are drawn: an arrow at the right edge."""
+def _published_level(axis: Axes, world: str) -> None:
+    """The paper's level in this world, which belongs to more frames than are drawn: an arrow at the right edge."""
     for claim in load_claims("glam"):
         later = claim.select
-        if later and later.frames and claim.kind == "paper" and later.method == "glam" and "success" in claim.published:
+        if later and later.world == world and later.frames and claim.kind == "paper" and later.method == "glam" and "success" in claim.published:
             value = float(claim.published["success"])
-            text = f"published, {later.world}:\n{value:g} % after {later.frames:,} frames"
+            text = f"published:\n{value:g} % after {later.frames:,} frames"
             arrow = {"arrowstyle": "->", "color": PUBLISHED_COLOUR}
             at = ("axes fraction", "data")
             axis.annotate(text, (1.0, value), (0.93, value - 19), at, at, ha="right", fontsize=7.5, arrowprops=arrow)
