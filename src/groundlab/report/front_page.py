@@ -9,7 +9,7 @@ doing it twice changes nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import published_versions, read_reference, read_version
+from groundlab.core.manifests import published_versions, read_reference, read_run, read_version
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
@@ -165,13 +165,20 @@ def results_block(every: Sequence[Published]) -> str:
         states = Counter(run["status"] for run in planned)
         seconds = sum(run["cpu_seconds"] for run in planned if run["status"] == "finished")
         made = f"{states['finished']} runs ({states['failed']} failed, {states['missing']} missing), "
-        made += f"{seconds:,.0f} CPU-seconds, {facts['hardware'].get('cpu', 'CPU not named')}"
+        made += f"{seconds:,.0f} CPU-seconds, {_machines(each.folder, planned)}"
         parts.append(f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Claims: {each.counts('paper')}.")
         for name in offered[each.paper].page_tables:
             file = each.folder / each.paper / "tables" / f"{name}.md"
             if file.is_file():
                 parts.append(f"**{registered[name].title}**\n\n{file.read_text().rstrip()}")
     return "\n\n".join(parts)
+
+
+def _machines(version: Path, runs: Sequence[Mapping[str, Any]]) -> str:
+    """The CPUs that made the runs, with their counts where there are several."""
+    made = (read_run(version / run["folder"]) or {} for run in runs if run["folder"])
+    found = Counter(facts.get("hardware", {}).get("cpu", "CPU not named") for facts in made)
+    return ", ".join(cpu if len(found) == 1 else f"{cpu} ({count})" for cpu, count in found.most_common())
 
 
 def claims_page(every: Sequence[Published]) -> str:

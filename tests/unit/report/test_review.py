@@ -137,6 +137,8 @@ def front_pages(root: Path) -> tuple[Path, Path]:
 def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
+    first, *others = sorted((published / "mediator" / "runs").iterdir())
+    made_up.seal_run(first, hardware={"cpu": "Z80"})
     made_up.seal_version(published)
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
     readme, page = front_pages(tmp_path)
@@ -151,6 +153,7 @@ def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     assert '<h2 id="mediator-claims">' in (published / "review.html").read_text()
     assert (tmp_path / "figures" / "mediator-tradeoff.png").is_file()
     assert (published / "mediator" / "tables" / "mediator-table1.md").read_text().rstrip() in page.read_text()
+    assert f"CPU-seconds, CPU not named ({len(others)}), Z80 (1)." in page.read_text()
 
 
 @pytest.mark.slow

@@ -121,7 +121,9 @@ def _published_level(axis: Axes, world: str) -> None:
     """The paper's level in this world, which belongs to more frames than are drawn: an arrow at the right edge."""
     for claim in load_claims("glam"):
         later = claim.select
-        if later and later.world == world and later.frames and claim.kind == "paper" and later.method == "glam" and "success" in claim.published:
+        if later is None or (later.method, later.world) != ("glam", world):
+            continue
+        if later.frames and claim.kind == "paper" and "success" in claim.published:
             value = float(claim.published["success"])
             text = f"published:\n{value:g} % after {later.frames:,} frames"
             arrow = {"arrowstyle": "->", "color": PUBLISHED_COLOUR}
