@@ -23,7 +23,7 @@ NO_RUN = {
     *("sphinx", "furo", "myst-parser", "accessible-pygments", "alabaster", "docutils", "imagesize", "mdit-py-plugins"),
     *("roman-numerals", "snowballstemmer", "sphinx-basic-ng", "sphinxcontrib-applehelp", "sphinxcontrib-devhelp"),
     *("sphinxcontrib-htmlhelp", "sphinxcontrib-jsmath", "sphinxcontrib-qthelp", "sphinxcontrib-serializinghtml"),
-    "zopfli",
+    "deflate",
 }
 """What only the site and publishing need, in no constraint, because the bytes of the constraints name every run."""
 
