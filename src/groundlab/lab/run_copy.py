@@ -2,9 +2,11 @@
 
 `keep: [weights]` are the final weights, any other name is a folder of the run; only an entry's first run keeps any.
 They lie in the run's folder of a version as they do in the store, so `--checkpoint` and `load_checkpoint` take it.
-Large weights are kept in half precision, and without the value head, which no agent plays with.
+Large weights are kept in half precision, and without the value head, which no agent plays with. Of a folder, files of at
+most `KEPT_BYTES` are kept.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from groundlab.lab.progress import say
 COLLECTED = (*seals.RECORDS, MANIFEST)
 WEIGHTS = "weights"
 FULL_PRECISION_BYTES = 500_000  # weights of at most this size are kept as they are
+KEPT_BYTES = 1_000_000
+"""A larger file of a kept folder stays in the store, such as a network of BK-Pref in the size of the paper."""
 _VALUE_HEAD = "value_head."
 
 
@@ -52,12 +56,12 @@ def copy_kept(run: PlannedRun, source: Path, target: Path) -> None:
         if name == WEIGHTS:
             _keep_weights(run.label, source, target)
         else:
-            copy_files(source / name, target / name)
+            copy_files(source / name, target / name, KEPT_BYTES)
 
 
-def copy_files(source: Path, target: Path) -> None:
-    """Copy a folder's files, those in its folders too; what is there already with the same content is left alone."""
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+def copy_files(source: Path, target: Path, most: float = math.inf) -> None:
+    """Copy a folder's files of at most so many bytes; what is there already with the same content is left alone."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= most):
         copy, content = target / file.relative_to(source), file.read_bytes()
         if not copy.is_file() or copy.read_bytes() != content:
             storage.write_atomic(copy, content)

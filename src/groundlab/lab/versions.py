@@ -325,12 +325,12 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code"
         raise GroundlabError(f"{count}; delete these from results/.runs, reproduce from a clean clone and publish that")
     manifests.check_pages(folder)
-    (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
     file = home / "reference.json"
     for paper in manifest["papers"]:
         if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
-    pack_records(folder)
+    pack_records(folder)  # takes a while: a kill before its end leaves what can be published again
+    (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
     manifests.seal_pages(folder)
     storage.write_json(file, reference)
     return file

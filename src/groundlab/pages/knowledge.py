@@ -126,11 +126,16 @@ def _settings(run: PlannedRun) -> agent.Settings:
 
 
 def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: str | None = None) -> Page:
-    """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs."""
+    """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs.
+
+    BK-Pref's is left out where its network was too large to be kept.
+    """
     shown = []
     for form in ("code", "preference", "goals", "oracle", "random"):
         with suppress(GroundlabError):
-            shown.append(run_of(plan, form))
+            run = run_of(plan, form)
+            if form != "preference" or (home_of(plan, run, folder) / "network.safetensors").is_file():
+                shown.append(run)
     place = world or shown[0].spec.world
     cells, ringed = room(place, layout), targets(place)
     with house_style():

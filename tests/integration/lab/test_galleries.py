@@ -127,7 +127,8 @@ def test_knowledge_that_no_run_has_yet_is_asked_for(tmp_path):
 
 def test_potentials_are_drawn_for_the_forms_that_the_plan_has(tmp_path):
     code = {"form": "code", "source": str(HOME / "code" / "code-final.py")}
-    page = knowledge.potentials(planned(tmp_path, code, {"form": "oracle"}))
+    unkept = {"form": "preference", "source": str(tmp_path)}  # a folder without its network
+    page = knowledge.potentials(planned(tmp_path, code, unkept, {"form": "oracle"}))
     assert page._repr_html_().startswith("<img") and WORLD in str(page)
 
 

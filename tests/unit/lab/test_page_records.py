@@ -30,6 +30,7 @@ def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
     registry.execute(Run(folder, SPEC))
     storage.write_atomic(folder / "knowledge" / "code-final.py", "def compute_reward(): ...")
+    storage.write_atomic(folder / "knowledge" / "large", bytes(run_copy.KEPT_BYTES + 1))
     return folder
 
 
@@ -49,7 +50,7 @@ def test_an_agent_of_a_version_plays_as_the_run_did_and_holds_nothing_to_train_w
     assert agent.spec == SPEC
     assert agent.learner.evaluate() == storage.read_json(trained / "evaluation.json")
     assert set(load_checkpoint(agent.folder).files) == {"network.safetensors", "facts.json"}
-    assert (agent.folder / "knowledge" / "code-final.py").is_file()
+    assert [file.name for file in (agent.folder / "knowledge").iterdir()] == ["code-final.py"]
 
 
 def test_one_changed_byte_of_kept_weights_is_noticed(trained, tmp_path):
