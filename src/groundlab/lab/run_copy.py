@@ -2,7 +2,7 @@
 
 `keep: [weights]` are the final weights, any other name is a folder of the run; only an entry's first run keeps any.
 They lie in the run's folder of a version as they do in the store, so `--checkpoint` and `load_checkpoint` take it.
-Large weights are kept in half precision, and without the value head, which no agent plays with. Of a folder, files of at
+Large weights are kept in half precision, and without the value head, which no agent plays with. Files of a folder of at
 most `KEPT_BYTES` are kept.
 """
 
