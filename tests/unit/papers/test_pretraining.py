@@ -204,8 +204,8 @@ LEARN_WORDS = pretraining.train_tokenizer
 DRAWN, TRAINED = cache(probes._drawn), cache(_train)
 
 
-def test_shipped_weights_are_under_twenty_megabytes_in_all():
-    assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 20_000_000
+def test_shipped_weights_are_under_twenty_one_megabytes_in_all():
+    assert 0 < sum(file.stat().st_size for file in MODELS.rglob("*.safetensors")) < 21_000_000
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
