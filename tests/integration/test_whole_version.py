@@ -37,8 +37,11 @@ NOTHING_TO_SHOW = {
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
-    # models of other makers, of whose pretraining nothing is known; later options; labels by one language model
-    "paper": {"glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"},
+    # models of other makers, of whose pretraining nothing is known; later options; labels and chat by one model each
+    "paper": {
+        *("glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"),
+        *("reasoning-models", "reasoning-models-table"),
+    },
 }
 
 
