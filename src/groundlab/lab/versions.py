@@ -343,7 +343,7 @@ def pack_records(version: Path) -> None:
     for record in (folder / name for folder in manifests.run_folders(version) for name in (*seals.COMPARED, MANIFEST)):
         if record.is_file():
             content = record.read_bytes()
-            storage.pack(record)
+            storage.pack(record)  # by zlib, which the bytes of storage.py hold fast: they name every run
             storage.write_atomic(storage.stored(record), bytes(gzip_compress(content, 12)))
 
 
