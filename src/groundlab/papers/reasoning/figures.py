@@ -239,7 +239,8 @@ _CROWD = 3  # so many arms with bands can share a panel
 def study_figure(records: Records, *studies: Study) -> Figure | None:
     """True success over replies, a panel an agent and study, as many updates as the shortest arm has, to the next test.
 
-    A single panel has the invalid replies of its arms beside it; where bands would cover each other, a panel an arm.
+    Several worlds have a row each. A single panel has the invalid replies of its arms beside it; where bands would
+    cover each other, a panel an arm.
     """
     groups = [(study, group) for study in studies for group in study.groups(records) if group[0].trained]
     if not groups:
@@ -249,18 +250,23 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
     if len(groups) == 1 and crowded:
         return _one_by_one(*groups[0])
     panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
-    figure, axes = new_figure(1.4 + 4.2 * len(panels), 4.0, 1, len(panels))
-    for axis, (study, group, (metric, label, bounds)) in zip(axes[0], panels, strict=True):
+    worlds = list(dict.fromkeys(group[0].world for _, group in groups))
+    panels.sort(key=lambda panel: worlds.index(panel[1][0].world))
+    rows, columns = len(worlds), -(-len(panels) // len(worlds))
+    figure, axes = new_figure(1.4 + 4.2 * columns, 4.0 * rows, rows, columns)
+    for axis, (study, group, (metric, label, bounds)) in zip(axes.flat, panels, strict=False):
         updates = shared_updates(group)
         for arm, colour, marker in zip(group, cycle(PALETTE), cycle(_MARKERS), strict=False):
             name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
             marks = {"marker": marker, "markersize": 4.5}
             draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
-        title = f"{group[0].agent}: {seeds_in_words(group)}"
+        title = f"{group[0].agent}{f', {short(group[0].world)}' if rows > 1 else ''}: {seeds_in_words(group)}"
         title += "" if metric == "test_success" else ", replies that are no action"
         axis.set(title=title, ylabel=label, ylim=(0, 103 if metric == "test_success" else None))
         in_thousands(axis, REPLIES)
         axis.legend(loc="best")
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
     return figure
 
 
