@@ -21,7 +21,10 @@ PAPER = Paper(
     name="reasoning",
     title="Grounding and reasoning: thinking in words before acting, under nested PPO (rl-llm 2025)",
     question="Does thinking in words before each action help?",
-    page_tables=("reasoning-agents", "reasoning-models-table", "reasoning-collapse", "reasoning-swaps"),
+    page_tables=(
+        *("reasoning-agents", "reasoning-mixture", "reasoning-models-table"),
+        *("reasoning-collapse", "reasoning-swaps"),
+    ),
     methods=(
         _method("reasoning", "thinks, then acts; tuned by PPO", "ppo", "TrainingSettings"),
         _method("direct", "answers in words; tuned by PPO", "ppo", "TrainingSettings"),

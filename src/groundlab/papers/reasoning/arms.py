@@ -24,6 +24,8 @@ STYLES = {
 }
 UNTUNED = {"reasoning": "reasoning-zero-shot", "direct": "direct-zero-shot"}
 SAMPLED = "sampled"
+MIXTURE = "Reasoning-GoToPickup-v0"
+"""The world in which the report's agents learn: missions of both tasks."""
 EMPTIED, ANOTHERS = "thought emptied", "another's thought"
 
 

@@ -16,8 +16,10 @@ from groundlab.papers.reasoning.arms import (
     BUDGET,
     DISTRACTORS,
     ESTIMATORS,
+    MIXTURE,
     MODELS,
     SAMPLED,
+    STYLES,
     UNTUNED,
     WINDOWS,
     ReasoningArm,
@@ -120,10 +122,13 @@ class _Played:
     "reasoning-agents", "Thinking or not, before and after training, beside the report's table", methods=("direct",)
 )
 def agents_table(records: Records) -> Table:
-    """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it."""
+    """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it.
+
+    Agents that were tuned in both tasks at once have a shorter table of their own where there are others.
+    """
     every = reasoning_arms(records)
     rows: list[_Played] = []
-    for home in homes(records):
+    for home in [each for each in homes(records) if each != MIXTURE] or homes(records):
         main = main_arms(records, home)
         final = [arm for arm in every if _is_final(arm, main, home)]
         for count in sorted({arm.distractors for arm in final}):
@@ -194,6 +199,67 @@ def title(test: str, world: str) -> str:
     own = {SAMPLED: short(world), FIRST_FINISHED: f"{short(world)}, first finished"}
     held_out = ", held-out objects" if test.endswith("Test-v0") else ""
     return own.get(test, f"{short(test).removesuffix('Test')}{held_out}")
+
+
+# --- The report's own setting: both tasks at once
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """One test of the agents that were tuned on both tasks, among so many distractors; arms by method."""
+
+    distractors: int
+    test: str
+    arms: dict[str, ReasoningArm]
+
+    def success(self, method: str) -> Estimate | None:
+        arm = self.arms.get(method)
+        return arm.estimate(arm.policy(self.test)) if arm else None
+
+    def thinking(self) -> Estimate | None:
+        if "reasoning" not in self.arms or "direct" not in self.arms:
+            return None
+        return difference(self.arms["reasoning"], self.arms["direct"], self.test)
+
+    def printed(self, method: str) -> str:
+        return cells_text(cells(self.distractors, short(self.test), True, method == "reasoning"), "success")
+
+
+@exhibit(
+    "reasoning-mixture",
+    "Both tasks at once, as in the report: success test by test, beside its table",
+    methods=("direct",),
+    beside=("reasoning", *UNTUNED.values()),
+)
+def mixture_table(records: Records) -> Table | None:
+    """One row a test and number of distractors: both agents, tuned and not, and what thinking makes of it."""
+    played = [arm for arm in reasoning_arms(records) if arm.world == MIXTURE and arm.study in ("", "num_dists")]
+    rows = []
+    for count in sorted({arm.distractors for arm in played if arm.trained}):
+        mine = {arm.kind: arm for arm in played if arm.distractors == count}
+        rows += [_Mixed(count, test, mine) for test in _tests([*mine.values()], MIXTURE) if test != FIRST_FINISHED]
+    columns: list[Column[_Mixed]] = [
+        Column("distractors", lambda row: row.distractors),
+        Column("test", lambda row: title(row.test, MIXTURE)),
+    ]
+    for method in UNTUNED:
+        style = STYLES[method].label
+        columns.append(Column(method, partial(_Mixed.success, method=method), "success", style))
+        columns.append(Column("", partial(_Mixed.printed, method=method), caption=f"report: {style}"))
+    columns.append(Column("thinking_minus_not", _Mixed.thinking, POINTS, "thinking minus not"))
+    for method in UNTUNED.values():
+        columns.append(Column(method, partial(_Mixed.success, method=method), "success", STYLES[method].label))
+    columns.append(Column("seeds", lambda row: min(len(arm.seeds) for arm in row.arms.values() if arm.trained)))
+    return Table.of(rows, columns, _MIXTURE_NOTES) if rows else None
+
+
+_MIXTURE_NOTES = (
+    "trained on missions of both tasks; success in percent, mean [95 % interval] over seeds and layouts, each layout "
+    "played to its end; thinking minus not: points of success, paired by layout",
+    "report: what it prints for Llama-3.2-3B-Instruct after as many replies, 50 episodes a trial, a value a trial, "
+    "counted as they finished: another model, so compare orders, not values",
+    "held-out: the mission names a red key, a yellow box or a green ball, which no training mission does",
+)
 
 
 # --- Studies: arms that differ in one setting
