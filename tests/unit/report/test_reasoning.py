@@ -382,3 +382,40 @@ def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(re
     assert next(iter(held_out.fresh.values())).value == pytest.approx(-6)
     with pytest.raises(ValueError, match="must be one of"):
         ordering({**thinks, "policy": "thoughts emptied"}, sampled)
+
+
+@pytest.fixture
+def mixed(folder):
+    """Agents of both tasks at once beside those of one, among none and three distractors."""
+    for count, variant in ((0, {}), (3, {"variant": "num_dists/3", "label": "3 distractors", "num_dists": 3})):
+        for seed in range(3):
+            tests = {"sampled": 0.5, WORLD: 0.9 - 0.1 * count, HELD_OUT: 0.4}
+            store(folder, "direct", seed, tests, world=arms.MIXTURE, **variant)
+            store(folder, "reasoning", seed, {**tests, WORLD: 0.7}, world=arms.MIXTURE, **variant)
+        store(folder, "direct-zero-shot", 0, {"sampled": 0.2, WORLD: 0.3}, world=arms.MIXTURE, **variant)
+    return load(folder)
+
+
+def test_agents_of_both_tasks_have_a_row_a_test_and_number_of_distractors(mixed):
+    made = tables.mixture_table(mixed)
+    data = made.data.set_index(["distractors", "test"])
+    assert list(data.index) == [(n, t) for n in (0, 3) for t in ("GoToPickup", "GoTo", "GoTo, held-out objects")]
+    assert data.loc[(0, "GoTo"), ["reasoning", "direct", "direct-zero-shot", "thinking_minus_not"]].tolist() == (
+        pytest.approx([70, 90, 30, -20])
+    )
+    assert data.loc[(3, "GoTo"), ["direct", "thinking_minus_not"]].tolist() == pytest.approx([60, 10])
+    rows = readable(made, "distractors", "test")
+    assert rows["3", "GoTo"]["report: thinks, then acts"] == "98 %, 14 %"
+    assert rows["0", "GoToPickup"]["report: answers at once"] == "–" and rows["0", "GoTo"]["seeds"] == "3"
+    assert "GoToPickup" not in set(tables.agents_table(mixed).readable["test"])
+
+
+def test_without_agents_of_both_tasks_that_table_is_not_there(records):
+    assert tables.mixture_table(records) is None
+
+
+def test_a_study_in_two_worlds_has_a_row_of_panels_for_each(mixed):
+    figure = figures.study_figure(mixed, arms.DISTRACTORS)
+    titles = [axis.get_title() for axis in figure.axes]
+    both = [f"{who}, GoToPickup: 3 seeds" for who in ("thinks, then acts", "answers at once")]
+    assert titles == ["answers at once, GoTo: 1 to 3 seeds", "", *both] and not figure.axes[1].axison

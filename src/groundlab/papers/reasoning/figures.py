@@ -250,24 +250,34 @@ def study_figure(records: Records, *studies: Study) -> Figure | None:
     if len(groups) == 1 and crowded:
         return _one_by_one(*groups[0])
     panels = [(*each, _SUCCESS) for each in groups] + [(*each, _INVALID) for each in groups if len(groups) == 1]
-    worlds = list(dict.fromkeys(group[0].world for _, group in groups))
-    panels.sort(key=lambda panel: worlds.index(panel[1][0].world))
-    rows, columns = len(worlds), -(-len(panels) // len(worlds))
-    figure, axes = new_figure(1.4 + 4.2 * columns, 4.0 * rows, rows, columns)
-    for axis, (study, group, (metric, label, bounds)) in zip(axes.flat, panels, strict=False):
-        updates = shared_updates(group)
-        for arm, colour, marker in zip(group, cycle(PALETTE), cycle(_MARKERS), strict=False):
-            name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
-            marks = {"marker": marker, "markersize": 4.5}
-            draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
-        title = f"{group[0].agent}{f', {short(group[0].world)}' if rows > 1 else ''}: {seeds_in_words(group)}"
-        title += "" if metric == "test_success" else ", replies that are no action"
-        axis.set(title=title, ylabel=label, ylim=(0, 103 if metric == "test_success" else None))
-        in_thousands(axis, REPLIES)
-        axis.legend(loc="best")
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
+    worlds = dict.fromkeys([*homes(records), *(group[0].world for _, group in groups)])
+    rows = [[each for each in panels if each[1][0].world == world] for world in worlds]
+    rows = [row for row in rows if row]
+    columns = max(map(len, rows))
+    figure, axes = new_figure(1.4 + 4.2 * columns, 4.0 * len(rows), len(rows), columns)
+    for places, row in zip(axes, rows, strict=True):
+        for axis, panel in zip(places, row, strict=False):
+            _draw_study(axis, *panel, several=len(rows) > 1)
+        for axis in places[len(row) :]:
+            axis.set_axis_off()
     return figure
+
+
+def _draw_study(
+    axis: Axes, study: Study, group: list[ReasoningArm], shown: tuple[str, str, tuple[float, float]], several: bool
+) -> None:
+    """One panel of a study; `several`: whether there are panels of other worlds, so that its title names its own."""
+    updates, (metric, label, bounds) = shared_updates(group), shown
+    for arm, colour, marker in zip(group, cycle(PALETTE), cycle(_MARKERS), strict=False):
+        name = study.name(arm) + ("" if len(arm.seeds) == 1 else f" ({len(arm.seeds)} seeds)")
+        marks = {"marker": marker, "markersize": 4.5}
+        draw_series(axis, arm.first_tested(updates), metric, colour, name, bounds=bounds, **marks)
+    world = f", {short(group[0].world)}" if several else ""
+    title = f"{group[0].agent}{world}: {seeds_in_words(group)}"
+    title += "" if metric == "test_success" else ", replies that are no action"
+    axis.set(title=title, ylabel=label, ylim=(0, 103 if metric == "test_success" else None))
+    in_thousands(axis, REPLIES)
+    axis.legend(loc="best")
 
 
 _MARKERS = "osD^vPX*"
