@@ -341,10 +341,12 @@ def pack_records(version: Path) -> None:
     from deflate import gzip_compress  # a seventh smaller than zlib; a login node may have no laboratory
 
     for record in (folder / name for folder in manifests.run_folders(version) for name in (*seals.COMPARED, MANIFEST)):
-        if record.is_file():
-            content = record.read_bytes()
-            storage.pack(record)  # by zlib, which the bytes of storage.py hold fast: they name every run
-            storage.write_atomic(storage.stored(record), bytes(gzip_compress(content, 12)))
+        if storage.stored(record).is_file():
+            packed = bytes(gzip_compress(storage.read_bytes(record), 12))
+            if record.is_file():
+                storage.pack(record)  # by zlib, which the bytes of storage.py hold fast: they name every run
+            if (place := storage.stored(record)).read_bytes() != packed:
+                storage.write_atomic(place, packed)
 
 
 def _check_publishable(folder: Path, manifest: Manifest) -> None:

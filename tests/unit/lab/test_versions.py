@@ -165,6 +165,31 @@ def test_publishing_names_the_version_per_paper_and_scale_and_an_unknown_one_is_
         versions.publish(version.name[:-1], plan.results)
 
 
+class _Killed(BaseException):
+    """No handler of the code under test takes it, as none takes SIGKILL."""
+
+
+@pytest.mark.parametrize("files", [1, 4, 7])
+def test_a_publication_that_was_killed_is_finished_by_the_same_call(files, plan, monkeypatch):
+    version = clean(assemble(plan))
+    whole, write = shutil.copytree(version, plan.results.parent / "whole" / version.name), storage.write_atomic
+    versions.publish(whole.name, whole.parent)
+    left = iter(range(files))
+
+    def write_some(*arguments):
+        if next(left, None) is None:
+            raise _Killed
+        return write(*arguments)
+
+    with monkeypatch.context() as patched, pytest.raises(_Killed):
+        patched.setattr(storage, "write_atomic", write_some)
+        versions.publish(version.name, plan.results)
+    assert not (plan.results / "reference.json").exists()
+    versions.publish(version.name, plan.results)
+    assert contents(version) == contents(whole) and len(manifests.check_runs(version)) == SEEDS
+    assert storage.read_json(plan.results / "reference.json") == {"mediator": {"quick": version.name}}
+
+
 def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     """Whatever the version's own commit says."""
     file = plan.folder_of(plan.runs[1]) / "manifest.json"
