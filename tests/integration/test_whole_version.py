@@ -33,7 +33,7 @@ NOTHING_TO_SHOW = {
         *("knowledge-crafter", "knowledge-achievements"),
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
-        *("reasoning-models", "reasoning-models-table", "reasoning-mixture"),
+        *("reasoning-models", "reasoning-models-table", "reasoning-mixture", "reasoning-mixture-curves"),
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},

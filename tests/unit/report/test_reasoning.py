@@ -410,8 +410,17 @@ def test_agents_of_both_tasks_have_a_row_a_test_and_number_of_distractors(mixed)
     assert "GoToPickup" not in set(tables.agents_table(mixed).readable["test"])
 
 
-def test_without_agents_of_both_tasks_that_table_is_not_there(records):
-    assert tables.mixture_table(records) is None
+def test_agents_of_both_tasks_learn_in_a_panel_a_number_of_distractors(mixed):
+    none, three = figures.mixture_curves(mixed).axes
+    assert (none.get_title(), three.get_title()) == ("no distractors: 3 seeds", "3 distractors: 3 seeds")
+    thick = {line.get_label(): line.get_ydata() for line in three.get_lines() if not line.get_label().startswith("_")}
+    assert {"thinks, then acts", "answers at once", "answers at once, untuned"} <= set(thick)
+    assert thick["answers at once"] == pytest.approx(100 * (0.2 + 0.7 * np.arange(5) / 4 + 0.01))
+    assert len(figures.curves(mixed).axes) == 3, "one row, of the task alone"
+
+
+def test_without_agents_of_both_tasks_their_exhibits_are_not_there(records):
+    assert tables.mixture_table(records) is None and figures.mixture_curves(records) is None
 
 
 def test_a_study_in_two_worlds_has_a_row_of_panels_for_each(mixed):

@@ -109,6 +109,18 @@ def homes(records: Records) -> list[str]:
     return sorted(dict.fromkeys(worlds), key=worlds.count, reverse=True)
 
 
+def single_tasks(records: Records) -> list[str]:
+    """The `homes` of one task; where agents learnt in both tasks at once alone, that world."""
+    return [each for each in homes(records) if each != MIXTURE] or homes(records)
+
+
+def mixed_arms(records: Records) -> dict[int, list[ReasoningArm]]:
+    """Number of distractors -> the arms that played there, of agents of both tasks at once with the usual settings."""
+    mine = [arm for arm in reasoning_arms(records) if arm.world == MIXTURE and arm.study in ("", "num_dists")]
+    counts = sorted({arm.distractors for arm in mine if arm.trained})
+    return {count: [arm for arm in mine if arm.distractors == count] for count in counts}
+
+
 def main_arms(records: Records, home: str | None = None) -> dict[str, ReasoningArm]:
     """method -> its arm with the usual settings, in the world `home`; None is the first of `homes`."""
     home = home or next(iter(homes(records)), "")

@@ -24,8 +24,10 @@ from groundlab.papers.reasoning.arms import (
     Study,
     homes,
     main_arms,
+    mixed_arms,
     reasoning_arms,
     shared_updates,
+    single_tasks,
 )
 from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
@@ -47,7 +49,7 @@ TRUE, SHOWN = "true success, fixed layouts [%]", f"success of ended episodes, {W
 )
 def curves(records: Records) -> Figure:
     """True success, displayed success and invalid replies over replies, both agents; a row a world of training."""
-    worlds = homes(records)
+    worlds = single_tasks(records)
     figure, axes = new_figure(11.4, 0.4 + 3.8 * len(worlds), max(1, len(worlds)), 3)
     for row, world in zip(axes, worlds, strict=False):
         _draw_learning(row, main_arms(records, world))
@@ -98,6 +100,31 @@ def _published_end(axis: Axes, arm: ReasoningArm) -> None:
             label = f"{arm.agent}, published"
             axis.plot(1.0, float(claim.published["success"]), color=arm.style.colour, label=label, **marker, **place)
             return
+
+
+@exhibit(
+    "reasoning-mixture-curves",
+    "Learning both tasks at once, as in the report: true success",
+    methods=("direct",),
+    beside=("reasoning", *UNTUNED.values()),
+)
+def mixture_curves(records: Records) -> Figure | None:
+    """True success over replies of agents that learn both tasks at once, a panel a number of distractors."""
+    panels = mixed_arms(records)
+    if not panels:
+        return None
+    figure, axes = new_figure(max(6.4, 1.4 + 4.2 * len(panels)), 4.4, 1, len(panels), sharey=True)
+    for axis, (count, arms) in zip(axes[0], panels.items(), strict=True):
+        learners = [arm for arm in arms if arm.trained]
+        for arm in learners:
+            marks = {"marker": arm.style.marker, "markersize": 4.5}
+            draw_series(axis, arm, "test_success", arm.style.colour, arm.agent, bounds=(0, 100), **marks)
+        _untuned_levels(axis, {arm.kind: arm for arm in arms})
+        axis.set(title=f"{count or 'no'} distractors: {seeds_in_words(learners)}", ylim=(0, 103))
+        in_thousands(axis, REPLIES)
+    axes[0, 0].set_ylabel(TRUE)
+    legend_below(figure, axes[0])
+    return figure
 
 
 def draw_series(

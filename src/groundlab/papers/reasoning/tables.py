@@ -25,10 +25,11 @@ from groundlab.papers.reasoning.arms import (
     ReasoningArm,
     Study,
     difference,
-    homes,
     main_arms,
+    mixed_arms,
     reasoning_arms,
     shared_updates,
+    single_tasks,
 )
 from groundlab.report.arms import short
 from groundlab.report.claims import load_claims
@@ -128,7 +129,7 @@ def agents_table(records: Records) -> Table:
     """
     every = reasoning_arms(records)
     rows: list[_Played] = []
-    for home in [each for each in homes(records) if each != MIXTURE] or homes(records):
+    for home in single_tasks(records):
         main = main_arms(records, home)
         final = [arm for arm in every if _is_final(arm, main, home)]
         for count in sorted({arm.distractors for arm in final}):
@@ -233,11 +234,12 @@ class _Mixed:
 )
 def mixture_table(records: Records) -> Table | None:
     """One row a test and number of distractors: both agents, tuned and not, and what thinking makes of it."""
-    played = [arm for arm in reasoning_arms(records) if arm.world == MIXTURE and arm.study in ("", "num_dists")]
-    rows = []
-    for count in sorted({arm.distractors for arm in played if arm.trained}):
-        mine = {arm.kind: arm for arm in played if arm.distractors == count}
-        rows += [_Mixed(count, test, mine) for test in _tests([*mine.values()], MIXTURE) if test != FIRST_FINISHED]
+    rows = [
+        _Mixed(count, test, {arm.kind: arm for arm in mine})
+        for count, mine in mixed_arms(records).items()
+        for test in _tests(mine, MIXTURE)
+        if test != FIRST_FINISHED
+    ]
     columns: list[Column[_Mixed]] = [
         Column("distractors", lambda row: row.distractors),
         Column("test", lambda row: title(row.test, MIXTURE)),
