@@ -10,8 +10,8 @@ Random streams are keyed by method, world and settings (`Arm.key`), never by a l
 """
 
 import json
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ import pandas as pd
 from groundlab.core.seeding import generator
 from groundlab.report.records import (
     Records,
+    Remembering,
     episode_columns,
     holds_training,
     seeds_differ,
@@ -31,11 +32,10 @@ from groundlab.report.statistics import Estimate, bounds_of, difference_interval
 from groundlab.report.style import PlotStyle, with_styles
 
 Settings = dict[str, Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Arm:
+class Arm(Remembering):
     """The runs of one name in one world."""
 
     name: str
@@ -51,8 +51,6 @@ class Arm:
     """Method, world and the settings that all its runs share, as JSON: what its random streams are named by."""
     style: PlotStyle
     """How its agent is called and drawn."""
-    known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was measured of it before, which nobody may change; `where` begins with nothing."""
 
     paper: ClassVar[str]
     styles: ClassVar[Mapping[str, PlotStyle]]
@@ -95,7 +93,7 @@ class Arm:
     @property
     def seeds_differ(self) -> bool:
         """Whether each seed is a policy of its own; those of a rule or an untuned model repeat one."""
-        return self._once("differ", lambda: seeds_differ(self.evaluations, self.curves))
+        return self.once("differ", lambda: seeds_differ(self.evaluations, self.curves))
 
     def generator(self, *purpose: str) -> np.random.Generator:
         """A random stream of this arm."""
@@ -111,7 +109,7 @@ class Arm:
 
     def episodes(self, policy: str, metric: str = "success") -> pd.DataFrame | None:
         """The rows of the final evaluation; None where it was not played or the metric not recorded."""
-        rows = self._once(policy, lambda: self.evaluations.loc[self.evaluations["policy"] == policy])
+        rows = self.once(policy, lambda: self.evaluations.loc[self.evaluations["policy"] == policy])
         return None if rows.empty or metric not in rows or rows[metric].isna().any() else rows
 
     def scores(self, policy: str, metric: str = "success") -> np.ndarray | None:
@@ -121,7 +119,7 @@ class Arm:
             rows = self.episodes(policy, metric)
             return None if rows is None else table(rows, metric, episode_columns(policy))
 
-        return self._once((policy, metric), make)
+        return self.once((policy, metric), make)
 
     def estimate(self, policy: str, metric: str = "success") -> Estimate | None:
         """The mean with its 95 % interval over seeds and layouts."""
@@ -130,12 +128,7 @@ class Arm:
             scores, trained = self.scores(policy, metric), self.seeds_differ
             return None if scores is None else mean_interval(scores, trained=trained, bounds=bounds_of(metric))
 
-        return self._once((policy, metric, "mean"), make)
-
-    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
-        if key not in self.known:
-            self.known[key] = make()
-        return self.known[key]
+        return self.once((policy, metric, "mean"), make)
 
     def training_success(self, frames: float = np.inf) -> np.ndarray:
         """[seeds, 1]: the mean success of training episodes over the first frames, in percent.

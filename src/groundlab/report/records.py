@@ -12,7 +12,7 @@ everywhere above this file (0 or 100 for one episode).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -39,7 +39,20 @@ _SHARES, _OWN = {"success", "test_success"}, {*_KEYS, "settings"}
 
 
 @dataclass(frozen=True)
-class Records:
+class Remembering:
+    """What is made of it once is known; what `replace` makes of it begins with nothing."""
+
+    known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, made at the first call with this key. Nobody may change it."""
+        if key not in self.known:
+            self.known[key] = make()
+        return self.known[key]
+
+
+@dataclass(frozen=True)
+class Records(Remembering):
     """All that a results folder holds; `manifest` is empty while the folder is still being assembled."""
 
     folder: Path
@@ -49,24 +62,14 @@ class Records:
     tests: pd.DataFrame
     manifest: dict[str, Any]
     stored: "tuple[_StoredRun, ...]" = ()
-    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was made of these records before; other records, by `replace` too, begin with nothing."""
-
-    def once(self, key: str, make: Callable[[], T]) -> T:
-        """What `make` returns, made at the first call with this key. Nobody may change it."""
-        if key not in self.known:
-            self.known[key] = make()
-        return self.known[key]
 
     @property
     def scale(self) -> str:
         """The scale, from the manifest or, before there is one, from the folder's name."""
-        scales = [self.manifest["scale"]] if self.manifest.get("scale") else _scales_in(self.folder.name)
-        if not scales:
-            raise GroundlabError(
-                f"{self.folder} has no manifest and no scale in its name; name it like my-quick-results"
-            )
-        return scales[0]
+        named = re.search(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", self.folder.name)
+        if scale := self.manifest.get("scale") or (named and named[1]):
+            return scale
+        raise GroundlabError(f"{self.folder} has no manifest and no scale in its name; name it like my-quick-results")
 
     @property
     def version(self) -> str:
@@ -102,14 +105,9 @@ def load(folder: str | Path, paper: str | None = None) -> Records:
     Raises GroundlabError for a folder without runs, and for files that are missing, broken or not as they were written.
     """
     home = Path(folder)
-    return _read(home, _state(home), paper)
-
-
-def _state(home: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """(path, inode, bytes, time of change) of every file that records are read from."""
     files = sorted(str(file) for file in [home / MANIFEST, *home.glob("*/runs/*/*")])
     facts = [(file, Path(file).stat()) for file in files if Path(file).is_file()]
-    return tuple((file, fact.st_ino, fact.st_size, fact.st_mtime_ns) for file, fact in facts)
+    return _read(home, tuple((file, fact.st_ino, fact.st_size, fact.st_mtime_ns) for file, fact in facts), paper)
 
 
 @lru_cache(maxsize=1)
@@ -405,7 +403,3 @@ def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*_KEYS, "settings", "policy", "iteration", "layout"])
-
-
-def _scales_in(name: str) -> list[str]:
-    return re.findall(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", name)

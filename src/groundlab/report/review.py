@@ -230,7 +230,7 @@ def _table(drawn: Drawn, path: Path) -> dict[str, Any]:
     """A saved Markdown table as rows of cells and its notes."""
     lines = path.read_text().splitlines()
     rows = [tables.cells(line) for line in lines if line.startswith("|")]
-    notes = [tables.plain(line[2:]) for line in lines if line.startswith("- ")]
+    notes = [html.unescape(line[2:]) for line in lines if line.startswith("- ")]
     return {"id": drawn.exhibit.id, "title": drawn.exhibit.title, "head": rows[0], "rows": rows[2:], "notes": notes}
 
 

@@ -23,7 +23,7 @@ KINDS = ("csv", "md")
 _COUNTS = ("mismatches", "episodes", "successes", "replayed_episodes", "replayed_steps", "in_hand", "tried_occupied")
 DECIMALS = dict.fromkeys((*_COUNTS, "drops_occupied", "success", "test_success"), 0) | {"return": 3}  # others two
 PERCENT = ("success", "test_success")
-DASH, POINTS, PERCENTAGE = "–", "{:+.1f}", "{:.1f} %"
+DASH, POINTS = "–", "{:+.1f}"
 Row = TypeVar("Row")
 Form = str | Callable[[Any], str]
 
@@ -127,12 +127,7 @@ def markdown(frame: pd.DataFrame) -> str:
 def cells(line: str) -> list[str]:
     """The cells of a line that `markdown` wrote, as they were."""
     parts = re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
-    return [plain(part.strip().replace("\\|", "|")) for part in parts]
-
-
-def plain(text: str) -> str:
-    """A line of a saved table as it was before its HTML was escaped."""
-    return html.unescape(text)
+    return [html.unescape(part.strip().replace("\\|", "|")) for part in parts]
 
 
 def _escaped(text: str) -> str:
