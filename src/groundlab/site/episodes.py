@@ -3,14 +3,14 @@
     episodes.write(source)      # episodes/*.md, and _static/episodes/: tiles and data
 
 Data comes from seeds and actions: the engine plays every episode once more (papers/playback.py). What trained agents
-did ships as recordings (assets/episodes/README.md); the others play here. assets/site/player.js shows all of them.
+did ships as recordings (assets/episodes/README.md); the others play here. assets/site/player.js shows all of them, on
+pages whose layout is assets/site/episodes.md.j2.
 """
 
 import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from groundlab.papers.worlds.balrog_exhibits import KIND_NAMES, submission_name
 from groundlab.papers.worlds.published import TRAIN, Episodes, load_episodes, observation_text
 from groundlab.papers.worlds.reflex import ReflexPlayer
 from groundlab.site import chosen, links
+from groundlab.site.pages import render
 from groundlab.worlds.codes import ACTIONS
 
 ASSETS = Path(assets.__file__).parent / "episodes"
@@ -166,8 +167,8 @@ def _balrog_page(published: Episodes, submissions: Sequence[int]) -> str:
         for kind in range(len(published.kinds)):
             of_kind = np.flatnonzero(published.kind[mine] == kind)
             said = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
-            cells.append(_link(said, name, int(of_kind[0])))
-        rows.append([escape(_model(published, number)), *cells])
+            cells.append((said, _address(name, int(of_kind[0]))))
+        rows.append([_model(published, number), *cells])
     text = (
         f"{len(published.seed)} episodes of {len(published.submissions)} language models, {len(published.actions):,} "
         "steps, which were sent to [BALROG's leaderboard](../docs/papers/worlds-method.html#balrog). Seeds and actions "
@@ -216,7 +217,7 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
         end = f"{'done' if episode['success'] else 'not done'} in {len(episode['did'])}"
         ends.setdefault(f"{episode['layout']}: {episode['mission']}", {})[episode["by"]] = end
     rows = [
-        [_link(layout, comparison.paper, number), *(mine[agent] for agent in agents)]
+        [(layout, _address(comparison.paper, number)), *(mine[agent] for agent in agents)]
         for number, (layout, mine) in enumerate(ends.items())
     ]
     choice = {"name": comparison.paper, "label": comparison.title, "files": _files(comparison)}
@@ -230,8 +231,7 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
         f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
         f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.html)."
     )
-    head = ["layout", *map(escape, agents)]
-    return _page(comparison.title, [comparison.text, text], [choice], head, rows) + f"\n{notes}\n"
+    return _page(comparison.title, [comparison.text, text], [choice], ["layout", *agents], rows, notes)
 
 
 # --- Pages
@@ -257,30 +257,16 @@ def _page(
     text: Sequence[str],
     choices: Sequence[dict[str, Any]],
     head: Sequence[str] = (),
-    rows: Sequence[Sequence[str]] = (),
+    rows: Sequence[Sequence[str | tuple[str, str]]] = (),
+    notes: str = "",
 ) -> str:
-    """A page of Markdown with a player, and below it a table whose links lead to its episodes."""
+    """A page of Markdown with a player, and below it a table; cells with an `_address` lead to its episodes."""
     config = json.dumps({"root": _DATA, "choices": choices}, ensure_ascii=False).replace("</", "<\\/")
-    names = [name for choice in choices for name in choice["files"]]
-    data = ", ".join(f'<a href="{_DATA}{name}.js">{name}</a>' for name in names) or "a file of yours"
-    player = (
-        f'<div class="episode-player"><script type="application/json">{config}</script>\n'
-        f"<noscript><p>Playing takes JavaScript. What would play: {data}.</p></noscript></div>\n"
-        '<script defer src="../_static/player.js"></script>'
-    )
-    return "\n\n".join([f"# {title}", *text, player, _table(head, rows) if rows else ""]) + "\n"
+    files = [name for choice in choices for name in choice["files"]]
+    about = {"title": title, "text": text, "head": head, "rows": rows, "notes": notes}
+    return render("episodes.md.j2", config=config, root=_DATA, files=files, **about)
 
 
-def _link(words: str, choice: str, episode: int) -> str:
-    """A link to an episode of this page's player, which is where it leads where there are no scripts."""
-    where = f"choice={choice}&amp;episode={episode}"
-    return f'<a id="{where}" href="#{where}">{escape(words)}</a>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f'<th scope="col">{each}</th>' for each in head)
-    lines = [
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{each}</td>" for each in rest)}</tr>' for first, *rest in rows
-    ]
-    body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="table-wrapper container"><table class="docutils episode-table">{body}</table></div>'
+def _address(choice: str, episode: int) -> str:
+    """Of an episode in this page's player; it is a place on the page, too, where there are no scripts."""
+    return f"choice={choice}&episode={episode}"
