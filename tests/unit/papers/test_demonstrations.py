@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from groundlab import cli, worlds
 from groundlab.assets import read_text
+from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Checkpoint, RunSpec
 from groundlab.core.storage import digest_bytes
@@ -21,7 +22,7 @@ from groundlab.papers import registry
 from groundlab.papers.demonstrations import croissant, demonstrations, formats, replay
 from groundlab.papers.worlds import bot
 
-WORLD, FIRST = "BabyAI-GoToLocal-v0", demonstrated.FIRST_LAYOUT
+WORLD, FIRST = "BabyAI-GoToLocal-v0", TRAINING_LAYOUTS[0]
 MIXED = "BabyAI-MixedTrainLocal-v0"
 LAYOUTS = range(FIRST, FIRST + 5)
 

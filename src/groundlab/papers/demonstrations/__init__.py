@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from groundlab import worlds
-from groundlab.core.bounds import TRAINING_LAYOUTS
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint
 from groundlab.core.seeding import generator
@@ -25,7 +24,6 @@ from groundlab.worlds import GridEnv, TextEnv
 from groundlab.worlds.codes import ACTIONS
 
 AGENTS = ("bot", "random", "reflex", "glam")
-FIRST_LAYOUT, _ = TRAINING_LAYOUTS
 _WORDS = 6  # actions that have a word
 _TOGETHER = 256  # episodes that are played before the first is passed on
 

@@ -13,9 +13,9 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
+from unittest.mock import patch
 
 import numpy as np
 
@@ -182,7 +182,7 @@ def _write_minari(folder: Path, played: list[Demonstration]) -> None:
         }
     )
     buffers = [_buffer(minari, number, episode) for number, episode in enumerate(played)]
-    with _minari_folder(folder / "minari"), warnings.catch_warnings():
+    with patch.dict(os.environ, MINARI_DATASETS_PATH=str(folder / "minari")), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # no address of an author, and no environment of its registry
         minari.create_dataset_from_buffers(
             dataset_id=minari_name(played),
@@ -213,16 +213,3 @@ def _buffer(minari: Any, number: int, episode: Demonstration) -> Any:
         terminations=ends & episode.terminated,
         truncations=ends & episode.truncated,
     )
-
-
-@contextmanager
-def _minari_folder(folder: Path) -> Iterator[None]:
-    """Minari reads and writes here meanwhile."""
-    name, before = "MINARI_DATASETS_PATH", os.environ.get("MINARI_DATASETS_PATH")
-    os.environ[name] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
