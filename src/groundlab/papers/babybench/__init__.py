@@ -190,8 +190,7 @@ def _interval(name: str, rows: list[dict[str, Any]]) -> dict[str, float | int | 
         return {"value": None, "low": None, "high": None, "episodes": 0}
     bounds = bounds_of("success") if name == "precision" else None
     found = mean_interval(np.array([values]), trained=False, bounds=bounds)
-    ends = (float(found.low), float(found.high)) if np.isfinite(found.low) else (None, None)
-    return {"value": found.value, "low": ends[0], "high": ends[1], "episodes": len(values)}
+    return {**found.as_json(), "episodes": len(values)}
 
 
 def _record(folder: Path, question: Question, row: dict[str, Any], played: list[int], method: str) -> None:

@@ -58,9 +58,13 @@ class GlamArm(Arm):
         """Whether there is a learning curve: records of training episodes."""
         return "episodes" in self.curves and bool(self.curves["episodes"].notna().any())
 
-    def cost(self, policy: str, control: str) -> Estimate | None:
-        """How many points of success the control costs, on the same layouts."""
-        return arms.difference((self, policy), (self, control))
+    def played_in(self, test: str) -> str:
+        """The policy of the arm under a test's name; of no test that of the arm itself."""
+        return f"{self.policy} {test}".strip()
+
+    def cost(self, test: str) -> Estimate | None:
+        """How many points of success the control of a fixed mission costs in a test, on the same layouts."""
+        return arms.difference((self, self.played_in(test)), (self, self.played_in(f"{test} {CONTROL}".strip())))
 
 
 def glam_arms(records: Records) -> list[GlamArm]:

@@ -247,7 +247,7 @@ def _dose_columns(pairs: list[tuple[GlamArm, dict[str, Any]]]) -> list[Column[Gl
         return lambda agent: found.value if (found := agent.estimate(policy)) else None
 
     def left(test: str) -> Callable[[GlamArm], Estimate | None]:
-        return lambda agent: agent.estimate(f"{agent.policy} {test}".strip())
+        return lambda agent: agent.estimate(agent.played_in(test))
 
     return [
         Column("model", lambda agent: agent.settings["model"], caption=""),
@@ -289,7 +289,7 @@ def doses_figure(records: Records) -> Figure | None:
             point = 100 * facts["probes"][BINDING], each.frames / 1000
             axes[0, 1].plot(*point, marker, color=colour, fillstyle=fill, alpha=0.8)
         for (probe, (test, _)), marker in zip(TESTED.items(), _MARKERS, strict=True):
-            if after := agent.estimate(f"{agent.policy} {test}"):
+            if after := agent.estimate(agent.played_in(test)):
                 look = {"fmt": marker, "color": colour, "markersize": 5, "elinewidth": 0.7}
                 axes[0, 2].errorbar(100 * facts["probes"][probe], after.value, after.bars, **look)
     for agent in glam_arms(records):

@@ -115,11 +115,11 @@ def _draw_recipes(axis: Axes, tuned: list[Cell], every: list[GlamArm], colours: 
 
 def _draw_other_words(axis: Axes, whole: list[Cell], every: list[GlamArm], colours: dict[float, str]) -> None:
     """Success after tuning under other words for the actions, hollow in the usual ones; the line is chance."""
-    shown = [each for each in whole if each.arm.scores(f"{each.arm.policy} {_VERBS}") is not None]
+    shown = [each for each in whole if each.arm.scores(each.arm.played_in(_VERBS)) is not None]
     temperatures = _temperatures(shown)
     for each in shown:
         place = temperatures.index(each.temperature) + _aside(each.seed, _seeds(shown), 0.16)
-        for policy, fill in ((f"{each.arm.policy} {_VERBS}", "full"), (each.arm.policy, "none")):
+        for policy, fill in ((each.arm.played_in(_VERBS), "full"), (each.arm.policy, "none")):
             _draw_mark(axis, place, each.arm.estimate(policy), colours[each.temperature], each.seed, fillstyle=fill)
     chance = [arm for arm in every if arm.kind == "random" and shown and arm.world == shown[0].arm.world]
     for level in filter(None, (arm.estimate(arm.policy) for arm in chance)):

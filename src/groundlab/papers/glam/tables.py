@@ -37,24 +37,20 @@ def agents_table(records: Records) -> Table:
 
     def among_eight(agent: GlamArm) -> Estimate | None:
         own = eight.get(agent.kind) if agent.policy == "random" else None
-        return agent.estimate(f"{agent.policy} {EIGHT}") or (own.estimate("random") if own else None)
+        return agent.estimate(agent.played_in(EIGHT)) or (own.estimate("random") if own else None)
 
     columns: list[Column[GlamArm]] = [
         Column("agent", lambda agent: agent.label),
         Column("world", lambda agent: short(agent.world)),
         Column("sampled", lambda agent: agent.estimate(agent.policy), "success"),
         Column("as they finish", lambda agent: agent.estimate(FIRST_FINISHED), "success"),
-        Column("one mission", lambda agent: agent.estimate(f"{agent.policy} {CONTROL}"), "success"),
-        Column("lost", lambda agent: agent.cost(agent.policy, f"{agent.policy} {CONTROL}"), "success"),
+        Column("one mission", lambda agent: agent.estimate(agent.played_in(CONTROL)), "success"),
+        Column("lost", lambda agent: agent.cost(""), "success"),
         Column("greedy", lambda agent: agent.estimate("greedy"), "success"),
         Column("steps", lambda agent: agent.estimate(agent.policy, "steps"), "steps"),
         Column("8 objects", among_eight, "success"),
-        Column("8, one mission", lambda agent: agent.estimate(f"{agent.policy} {EIGHT} {CONTROL}"), "success"),
-        Column(
-            "8, lost",
-            lambda agent: agent.cost(f"{agent.policy} {EIGHT}", f"{agent.policy} {EIGHT} {CONTROL}"),
-            "success",
-        ),
+        Column("8, one mission", lambda agent: agent.estimate(agent.played_in(f"{EIGHT} {CONTROL}")), "success"),
+        Column("8, lost", lambda agent: agent.cost(EIGHT), "success"),
     ]
     return Table.of(shown, columns, _AGENT_NOTES, data=[line for each in shown for line in _agent_lines(each)])
 
@@ -92,9 +88,15 @@ def efficiency_table(records: Records) -> Table:
     learners = [each for each in glam_arms(records) if each.learns]
 
     def ratio(agent: GlamArm) -> tuple[Estimate | None, str | None]:
+        """(frames that it needs, as a multiple of the usual agent's; the sign of what that bounds, if it does)."""
         rivals = [each for each in learners if each.kind == "glam" and each.world == agent.world]
         usual = min(rivals, key=lambda each: not each.usual, default=agent)
-        return (None, None) if usual is agent else _frames_ratio(agent, usual)
+        if usual is agent:
+            return None, None
+        at_least, at_most = _unfinished(agent) or _earlier(usual), _earlier(agent) or _unfinished(usual)
+        sign = "≶" if at_least and at_most else "≥" if at_least else "≤" if at_most else ""
+        theirs, ours = (np.array([each.frames for each in reached_by_seed(side)]) for side in (agent, usual))
+        return ratio_interval(theirs, ours), sign
 
     def times(agent: GlamArm) -> str:
         found, sign = ratio(agent)
@@ -156,10 +158,6 @@ def reached_by_seed(agent: GlamArm) -> list[Reached]:
     return [reached(curve) for _, curve in agent.curves.groupby("seed")]
 
 
-def _mean_frames(agent: GlamArm) -> float:
-    return float(np.mean([each.frames for each in reached_by_seed(agent)]))
-
-
 def _unfinished(agent: GlamArm) -> bool:
     return any(each.unfinished for each in reached_by_seed(agent))
 
@@ -168,18 +166,10 @@ def _earlier(agent: GlamArm) -> bool:
     return any(each.earlier for each in reached_by_seed(agent))
 
 
-def _frames_ratio(agent: GlamArm, usual: GlamArm) -> tuple[Estimate, str]:
-    """(frames that an agent needs, as a multiple of the usual one's; the sign of what that bounds, if it does)."""
-    at_least, at_most = _unfinished(agent) or _earlier(usual), _earlier(agent) or _unfinished(usual)
-    sign = "≶" if at_least and at_most else "≥" if at_least else "≤" if at_most else ""
-    theirs, ours = (np.array([each.frames for each in reached_by_seed(side)]) for side in (agent, usual))
-    return ratio_interval(theirs, ours), sign
-
-
 FRAMES: list[Column[GlamArm]] = [
     Column(
         f"frames_to_{LEVEL}",
-        _mean_frames,
+        lambda agent: float(np.mean([each.frames for each in reached_by_seed(agent)])),
         caption=f"frames to {LEVEL} %",
         text=lambda agent: ", ".join(map(str, reached_by_seed(agent))),
     ),
@@ -234,17 +224,17 @@ def generalization(records: Records) -> Table:
     tested = [
         each
         for each in every
-        if each.study != "model" and any(each.scores(f"{each.policy} {test}") is not None for test in others)
+        if each.study != "model" and any(each.scores(each.played_in(test)) is not None for test in others)
     ]
     chance = {each.world: each for each in every if each.kind == "random"}
     own_world = next((each.world for each in tested if each.kind == "glam"), "")
     rows, lines = [], []
     for test, title in TESTS.items():
-        if all(agent.scores(f"{agent.policy} {test}".strip()) is None for agent in tested):
+        if all(agent.scores(agent.played_in(test)) is None for agent in tested):
             continue
         row = {"test": title}
         for agent in tested:
-            estimate = agent.estimate(f"{agent.policy} {test}".strip())
+            estimate = agent.estimate(agent.played_in(test))
             where = f" ({short(agent.world)})" if agent.world != own_world else ""
             row[agent.label + where] = written(estimate, "success") + _change(agent, estimate, test)
             if estimate is not None:

@@ -118,13 +118,15 @@ def tests_figure(records: Records) -> Figure | None:
 def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None:
     """The bars of one world; `every`: all agents, for chance in the worlds that are tests."""
     learners = [each for each in agents if each.kind != "random"]
-    tests = {name: test for name, test in TESTS.items() if any(_played(each, test) for each in learners)}
+    tests = {
+        name: test for name, test in TESTS.items() if any(each.estimate(each.played_in(test)) for each in learners)
+    }
     chance = {each.world: each for each in every if each.kind == "random"}
     paper, width = published_levels(), _WIDTH / len(learners)
     for index, agent in enumerate(learners):
         for at, (name, test) in enumerate(tests.items()):
             x = at + width * (index - (len(learners) - 1) / 2)
-            if (mean := _played(agent, test)) is None:
+            if (mean := agent.estimate(agent.played_in(test))) is None:
                 continue
             _draw_bar(axis, agent, test, mean, x, width)
             if (level := paper.get(agent.kind, {}).get(name)) is not None:
@@ -138,18 +140,10 @@ def _draw_tests(axis: Axes, agents: list[GlamArm], every: list[GlamArm]) -> None
     axis.set_xticks(range(len(tests)), [name.replace(" for ", "\nfor ") for name in tests])
 
 
-def _policy(agent: GlamArm, test: str) -> str:
-    return f"{agent.policy} {test}".strip()
-
-
-def _played(agent: GlamArm, test: str) -> Estimate | None:
-    return agent.estimate(_policy(agent, test))
-
-
 def _draw_bar(axis: Axes, agent: GlamArm, test: str, mean: Estimate, x: float, width: float) -> None:
     """The mean of all seeds, its interval, and each seed as a point."""
     axis.bar(x, mean.value, 0.9 * width, color=agent.style.colour, alpha=0.75, label=agent.label)
-    scores = agent.scores(_policy(agent, test))
+    scores = agent.scores(agent.played_in(test))
     if scores is not None:
         axis.plot(np.full(len(scores), x), scores.mean(1), ".", color="black", markersize=3, alpha=0.5)
     if mean.known:
