@@ -5,11 +5,9 @@ from itertools import groupby
 from matplotlib.figure import Figure
 
 from groundlab.papers.knowledge.arms import KnowledgeArm, knowledge_arms
-from groundlab.papers.knowledge.figures import draw_panel
-from groundlab.report.curves import FILLING, RUNNING_SUCCESS, WINDOW, seeds_in_words
+from groundlab.papers.knowledge.figures import draw_panels
 from groundlab.report.exhibits import exhibit
 from groundlab.report.records import Records
-from groundlab.report.style import legend_below, new_figure
 from groundlab.report.tables import Column, Table
 
 TASKS = "Crafter-Text-"
@@ -24,18 +22,9 @@ def crafter_tasks(records: Records) -> dict[str, list[KnowledgeArm]]:
 
 @exhibit("knowledge-crafter", "Success while agents learn Crafter's tasks", methods=("knowledge",))
 def curves(records: Records) -> Figure | None:
-    """Success while learning, a panel a task. None where no run finished as many episodes as a point needs."""
+    """Success while learning, a panel a task."""
     tasks = crafter_tasks(records)
-    every = [arm for arms in tasks.values() for arm in arms]
-    if not any(arm.curves["episodes"].sum() >= WINDOW for arm in every):
-        return None
-    figure, axes = new_figure(1.2 + 2.9 * len(tasks), 4.4, 1, len(tasks), sharey=True)
-    for axis, (task, arms) in zip(axes[0], tasks.items(), strict=True):
-        draw_panel(axis, task, arms)
-    axes[0, 0].set_ylabel(RUNNING_SUCCESS)
-    figure.suptitle(f"Crafter's text variant, {seeds_in_words(every)} an arm; {FILLING}", fontsize=9.5)
-    legend_below(figure, axes[0], 3)
-    return figure
+    return draw_panels(tasks, "Crafter's text variant", [arm for arms in tasks.values() for arm in arms], 2.9, 3)
 
 
 @exhibit("knowledge-achievements", "What trained agents achieve in Crafter", methods=("knowledge",))

@@ -54,33 +54,37 @@ from groundlab.report.style import PlotStyle, legend_below, new_figure
 def curves(records: Records) -> Figure | None:
     """Success while learning: the potentials of knowledge, the controls and other rewards, phi = 0 and the random
     potential in every panel.
-
-    None where no run finished as many episodes as a point needs.
     """
     shown = usual_arms(knowledge_arms(records))
-    if not any(arm.curves["episodes"].sum() >= WINDOW for arm in shown):
-        return None
     panels = {"background knowledge": FORMS, "controls": CONTROLS, "curiosity": ("rnd", "curious")}
     if any(arm.kind in REWARDS for arm in shown):
         panels["curiosity and other rewards"] = (*panels.pop("curiosity"), *REWARDS)
     panels["others"] = tuple({arm.kind for arm in shown} - STYLES.keys())
     panels = {title: kinds for title, kinds in panels.items() if any(arm.kind in kinds for arm in shown)}
     panels = panels or {"": ()}  # phi = 0 alone
-    figure, axes = new_figure(1.2 + 3.6 * len(panels), 4.4, 1, len(panels), sharey=True)
-    for axis, (title, kinds) in zip(axes[0], panels.items(), strict=True):
-        draw_panel(axis, title, [arm for arm in shown if arm.kind in ("none", "random", *kinds)])
+    arms = {title: [arm for arm in shown if arm.kind in ("none", "random", *kinds)] for title, kinds in panels.items()}
+    return draw_panels(arms, main_world(shown), shown, 3.6, min(3, len(panels)))
+
+
+def draw_panels(
+    panels: dict[str, list[KnowledgeArm]], title: str, shown: list[KnowledgeArm], width: float, columns: int
+) -> Figure | None:
+    """Running success over environment steps, a panel of some width for each title; `columns` are the legend's.
+
+    None where no run of those that are shown finished as many episodes as a point needs.
+    """
+    if not any(arm.curves["episodes"].sum() >= WINDOW for arm in shown):
+        return None
+    figure, axes = new_figure(1.2 + width * len(panels), 4.4, 1, len(panels), sharey=True)
+    for axis, (name, arms) in zip(axes[0], panels.items(), strict=True):
+        for arm in arms:
+            draw_running_success(axis, arm, arm.style.colour, linestyle=arm.dashes)
+        axis.set(title=name, ylim=(0, 103))
+        in_thousands(axis, "environment steps")
     axes[0, 0].set_ylabel(RUNNING_SUCCESS)
-    figure.suptitle(f"{main_world(shown)}, {seeds_in_words(shown)} an arm; {FILLING}", fontsize=9.5)
-    legend_below(figure, axes[0], min(3, len(panels)))
+    figure.suptitle(f"{title}, {seeds_in_words(shown)} an arm; {FILLING}", fontsize=9.5)
+    legend_below(figure, axes[0], columns)
     return figure
-
-
-def draw_panel(axis: Axes, title: str, shown: list[KnowledgeArm]) -> None:
-    """One panel of learning curves: running success over environment steps."""
-    for arm in shown:
-        draw_running_success(axis, arm, arm.style.colour, linestyle=arm.dashes)
-    axis.set(title=title, ylim=(0, 103))
-    in_thousands(axis, "environment steps")
 
 
 def in_two_lines(title: str, source: str) -> str:
@@ -100,7 +104,8 @@ def tests(records: Records) -> Figure | None:
 
     None where no run was tested while it learned.
     """
-    found = [(arm, records.tests.loc[records.tests["run"].isin(arm.curves["run"])]) for arm in _tested(records)]
+    by_arm = ((arm, records.tests["run"].isin(arm.curves["run"])) for arm in usual_arms(knowledge_arms(records)))
+    found = [(arm, records.tests.loc[mine]) for arm, mine in by_arm if mine.any()]
     if not found:
         return None
     figure, axes = new_figure(9.6, 4.4, 1, len(POLICIES), sharey=True)
@@ -121,13 +126,6 @@ def tests(records: Records) -> Figure | None:
 
 
 _POLICY_TITLES = {"sampled": "drawn actions", "argmax": "the likeliest action"}
-
-
-def _tested(records: Records) -> list[KnowledgeArm]:
-    if records.tests.empty:
-        return []
-    tested = set(records.tests["run"])
-    return [arm for arm in usual_arms(knowledge_arms(records)) if tested & set(arm.curves["run"])]
 
 
 # --- Areas under the curves

@@ -123,15 +123,6 @@ _FINAL_NOTES = (
 # --- The original's quirks
 
 
-def quirk_pairs(records: Records) -> list[tuple[KnowledgeArm, KnowledgeArm]]:
-    """(arm with some of the original's quirks, the same without), in the main world."""
-    every = knowledge_arms(records)
-    home = main_world(every)
-    mine = [each for each in every if each.world == home]
-    pairs = [(arm, _without_quirks(arm, mine)) for arm in mine if arm.quirks]
-    return [(arm, usual) for arm, usual in pairs if usual is not None]
-
-
 def _without_quirks(arm: KnowledgeArm, every: list[KnowledgeArm]) -> KnowledgeArm | None:
     """The arm of the same kind without quirks: that of the same study, if it has one, else the usual one."""
     clean = [each for each in every if each.kind == arm.kind and not each.quirks]
@@ -140,12 +131,13 @@ def _without_quirks(arm: KnowledgeArm, every: list[KnowledgeArm]) -> KnowledgeAr
 
 @exhibit("knowledge-quirks", "What each of the original's quirks does to learning", methods=("knowledge",), beside=())
 def quirks_table(records: Records) -> Table | None:
-    """Quirk by quirk: areas under the curve with it and without, for the same seeds and frames."""
-    pairs = quirk_pairs(records)
-    if not pairs:
-        return None
-    base = plain_ppo(knowledge_arms(records))
-    return Table.of([(*pair, base) for pair in pairs], _QUIRK_COLUMNS, _QUIRK_NOTES)
+    """Quirk by quirk, in the main world: areas under the curve with it and without, for the same seeds and frames."""
+    every = knowledge_arms(records)
+    home, base = main_world(every), plain_ppo(every)
+    mine = [each for each in every if each.world == home]
+    pairs = [(arm, _without_quirks(arm, mine)) for arm in mine if arm.quirks]
+    rows = [(arm, usual, base) for arm, usual in pairs if usual is not None]
+    return Table.of(rows, _QUIRK_COLUMNS, _QUIRK_NOTES) if rows else None
 
 
 _QUIRK_NOTES = (
