@@ -18,8 +18,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.filters import do_mark_safe
 
+from groundlab.assets import read_text
 from groundlab.core import git, plugins, storage
 from groundlab.core.manifests import find_published, seal_pages
+from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
 from groundlab.report.judging import judge, runs_behind
@@ -71,48 +73,25 @@ def review(folder: str | Path) -> Review:
 def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
     """What a version declares of its scores, as rollout cards do (arXiv 2605.12131): views, rules and drops.
 
-    Every count is there where it is 0, too.
+    The words are in assets/reporting.yaml. Every count is there where it is 0, too.
     """
+    declared = parse_yaml(read_text("reporting.yaml"), "reporting.yaml")
+    rules = {
+        name: rule.format(confidence=CONFIDENCE, seeds=SEEDS_FOR_A_VERDICT) for name, rule in declared["rules"].items()
+    }
     listed = records.manifest.get("runs", [])
     dropped = [run for run in listed if run["status"] != "finished"]
-    return {
-        "about": "Declares how the scores of this version are made from its records: where a score may look (views), "
-        "how it is counted and judged (rules), what is not in it (drops). claims.json has the scores with their "
-        "verdicts and numbers of runs; configs/<paper>/claims.yaml says which view a claim takes.",
-        "views": {
-            "end": "the final evaluation, by the weights after the last update: every layout of the run's list, played "
-            "to its end or its time limit. No checkpoint is chosen by its score",
-            "first-finished": "episodes as they finish, until so many have: short ones are over-counted",
-            "training": "the episodes of a training, averaged over all of its frames",
-            "worst test": "each seed's test during training with the least success",
-            "tenths": "the first and the last tenth of a training's updates",
-            "at": "the last 100 episodes of a training before so many frames",
-            "fall": "each seed's best test during training, minus its last",
-        },
-        "rules": {
-            "success": "in percent of episodes; an episode cut off by its time limit is none",
-            "means": "over all seeds that were run and all layouts that they played, each alike; no seed is left out. "
-            "The levels of a comparison are of the layouts that both sides played",
-            "intervals": f"{CONFIDENCE:.0%}, over seeds, and over layouts where these stand for all (docs/artifact.md)",
-            "seeds": f"trained agents of fewer than {SEEDS_FOR_A_VERDICT} seeds get no verdict, only orderings seen",
-            "families": "of several comparisons one is primary, the others share its level (Bonferroni)",
-            "kinds": "a paper's claims about its method, its rows of other agents (baseline), our own and those of "
-            "later work are counted apart",
-            "verdicts": MEANINGS,
-        },
-        "drops": {
-            "about": "failed: the run ended with an error, which is told; missing: it was planned and not made when "
-            "the version was put together. manifest.json has the settings of each run under its hash",
-            "runs planned": len(listed),
-            "runs failed": sum(run["status"] == "failed" for run in dropped),
-            "runs missing": sum(run["status"] == "missing" for run in dropped),
-            "runs left out with their paper": records.left_out,
-            "runs of uncommitted code": _of_uncommitted_code(records),
-            "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
-            "claims not run": sum(not each.judged for each in verdicts),
-            "judged claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
-        },
+    drops = {
+        "runs planned": len(listed),
+        "runs failed": sum(run["status"] == "failed" for run in dropped),
+        "runs missing": sum(run["status"] == "missing" for run in dropped),
+        "runs left out with their paper": records.left_out,
+        "runs of uncommitted code": _of_uncommitted_code(records),
+        "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
+        "claims not run": sum(not each.judged for each in verdicts),
+        "judged claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
     }
+    return declared | {"rules": {**rules, "verdicts": MEANINGS}, "drops": declared["drops"] | drops}
 
 
 def left_out_lines(papers: dict[str, int]) -> list[str]:
@@ -169,11 +148,12 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
     ours = Verdicts(each for each in verdicts if each.claim.paper == paper)
     drawn = {each.exhibit.id for each in mine if not each.skipped}
     own, offered = records.of_paper(paper), plugins.load(plugins.PAPERS)[paper]
+    notebooks = sorted(records.folder.glob(f"{paper}/**/*.ipynb"))  # in `executed`, or of early versions executed.ipynb
     return {
         "name": paper,
         "title": offered.title,
         "url": offered.url,
-        "pages": _pages(records.folder, paper),
+        "pages": [(file.relative_to(records.folder).as_posix(), file.name) for file in notebooks],
         "counts": ours.counts(),
         "claims": [_claim(each, own, drawn) for each in sorted(ours, key=lambda each: not each.judged)],
         "reference_note": note,
@@ -181,12 +161,6 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
         "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
         "skipped": [(each.exhibit.title, each.skipped) for each in mine if each.skipped],
     }
-
-
-def _pages(folder: Path, paper: str) -> list[tuple[str, str]]:
-    """(link, name) of a paper's executed notebooks in their order; early versions have a single `executed.ipynb`."""
-    files = [*folder.glob(f"{paper}/executed.ipynb"), *sorted(folder.glob(f"{paper}/executed/*.ipynb"))]
-    return [(file.relative_to(folder).as_posix(), file.name) for file in files]
 
 
 def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
