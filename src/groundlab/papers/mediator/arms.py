@@ -59,7 +59,7 @@ def all_selectors(records: Records, world: str) -> list[Selector]:
     rules += [rule("random", world, probability=probability) for probability in COINS]
     learners = (("mediator", _ANNEALED), ("mediator", CONSTANT), ("mediator", _PROTOCOL), ("never", CONSTANT))
     learned = [trained(world, policy, *learner) for learner in learners for policy in ("sampled", "argmax")]
-    unknown = [row for arm in others(records) for row in of_other(records, arm, world)]
+    unknown = [row for row, _ in of_others(records, world)]
     return [rule("hard-coded", world, "first-commit"), *rules, *learned, *unknown]
 
 
@@ -70,14 +70,16 @@ def others(records: Records) -> dict[str, PlotStyle]:
     return {arm: style for arm, style in with_styles(STYLES, unknown).items() if arm in unknown}
 
 
-def of_other(records: Records, arm: str, world: str) -> list[Selector]:
-    """The rows of such an agent in a world: of the policy that its evaluation begins with, if it was played there."""
-    runs = records.runs.loc[(records.runs["arm"] == arm) & (records.runs["world"] == world)]
-    rows = records.evaluations.loc[records.evaluations["run"].isin(runs["run"])]
-    if rows.empty:
-        return []
-    method, policy, settings = rows[["method", "policy", "settings"]].iloc[0]
-    return [Selector(method=method, world=world, policy=policy, settings=settings)]
+def of_others(records: Records, world: str) -> list[tuple[Selector, PlotStyle]]:
+    """The rows of such agents in a world, each with its style: of the policy that its evaluation there begins with."""
+    found = []
+    for arm, style in others(records).items():
+        runs = records.runs.loc[(records.runs["arm"] == arm) & (records.runs["world"] == world)]
+        rows = records.evaluations.loc[records.evaluations["run"].isin(runs["run"])]
+        if not rows.empty:
+            method, policy, settings = rows[["method", "policy", "settings"]].iloc[0]
+            found.append((Selector(method=method, world=world, policy=policy, settings=settings), style))
+    return found
 
 
 def usual(records: Records) -> dict:

@@ -5,6 +5,8 @@ is the paper's argument in one figure. The planner of all of our rows is a scrip
 """
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,7 @@ from groundlab.papers.mediator.arms import (
     RULES,
     STYLES,
     all_selectors,
-    of_other,
+    of_others,
     others,
     rule,
     trained,
@@ -58,8 +60,12 @@ def table1(records: Records) -> Table:
     """World by method: interactions, steps, success and return with 95 % intervals, beside the published row."""
     rows = [each for world in WORLDS for each in all_selectors(records, world)]
     chosen = [each for each in rows if not select_rows(records, each).empty]
-    claims = [claim for claim in load_claims("mediator") if claim.locus.startswith("Table 1") and claim.select]
-    solvable = _without_unsolvable(records)
+    every = load_claims("mediator")
+    claims = [claim for claim in every if claim.locus.startswith("Table 1") and claim.select]
+    failing = {layout for claim in every for layout in claim.failed_layouts or ()}  # whatever is asked there
+    played = records.evaluations
+    there = (played["world"] == _BOXES) & ~played["layout"].isin(list(failing))
+    solvable = replace(records, evaluations=played.loc[there])
     parts = [(each, _measurements(records, each, claims)) for each in chosen]
     parts += [
         (each, _measurements(solvable, each, [], note=_SOLVABLE))
@@ -67,22 +73,12 @@ def table1(records: Records) -> Table:
         if each.world == _BOXES and not select_rows(solvable, each).empty
     ]
     data = pd.DataFrame([row for _, rows in parts for row in rows])
-    unknown = [
-        (style.label, of_other(records, arm, world)) for arm, style in others(records).items() for world in WORLDS
-    ]
-    names = {row.key: label for label, found in unknown for row in found}
+    names = {row.key: style.label for world in WORLDS for row, style in of_others(records, world)}
     return Table(data, pd.DataFrame([_readable(each, rows, names) for each, rows in parts]), _NOTES)
 
 
 _BOXES = "RandomBoxKey"
 _SOLVABLE = "layouts that can be solved"
-
-
-def _without_unsolvable(records: Records) -> Records:
-    """The records of RandomBoxKey without the layouts on which asking always fails, which its claim lists."""
-    failing = {layout for claim in load_claims("mediator") for layout in claim.failed_layouts or ()}
-    rows = records.evaluations
-    return replace(records, evaluations=rows.loc[(rows["world"] == _BOXES) & ~rows["layout"].isin(list(failing))])
 
 
 _NOTES = (
@@ -184,9 +180,18 @@ def _paper_cell(measurement: dict | None, metric: str) -> str:
 # --- Learning curves
 
 
-def _width(worlds: list[str]) -> float:
-    """Inches for a column a world, and never fewer than the legend needs."""
-    return max(7.6, 1.0 + 2.45 * len(worlds))
+def _panels(worlds: list[str], metrics: tuple[str, ...], height: float, xlabel: str, sharex: str | bool) -> Any:
+    """(figure, axes, [(axis, world, metric)]): a column a world, a row a metric, wide enough for the legend."""
+    width = max(7.6, 1.0 + 2.45 * len(worlds))
+    figure, axes = new_figure(width, height, len(metrics), len(worlds), sharex=sharex, sharey="row")
+    for column, world in enumerate(worlds):
+        axes[0, column].set_title(_title(world))
+        axes[-1, column].set_xlabel(xlabel)
+    return figure, axes, [(axis, *each) for axis, each in zip(axes.T.flat, product(worlds, metrics), strict=True)]
+
+
+def _legend(figure: Figure, worlds: list[str], handles: list[Line2D]) -> None:
+    figure.legend(handles=handles, loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
 
 
 @exhibit(
@@ -197,17 +202,14 @@ def _width(worlds: list[str]) -> float:
 def curves(records: Records) -> Figure:
     """Questions, steps and success over training: seeds thin, their mean thick, tests as points."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(_width(worlds), 7.4, 3, len(worlds), sharex="col", sharey="row")
-    for column, world in enumerate(worlds):
-        for axis, metric in zip(axes[:, column], ("interactions", "steps", "success"), strict=True):
-            _reference_lines(axis, records, world, metric)
-            _training_curve(axis, records, world, metric)
-            _test_points(axis, records, world, metric)
-        axes[0, column].set_title(_title(world))
-        axes[-1, column].set_xlabel(ITERATIONS)
+    figure, axes, panels = _panels(worlds, ("interactions", "steps", "success"), 7.4, ITERATIONS, sharex="col")
+    for panel in panels:
+        _reference_lines(records, *panel)
+        _training_curve(records, *panel)
+        _test_points(records, *panel)
     axes[1, 0].set_ylabel(AXIS_LABELS["steps"])
     _finish_rows(axes)
-    figure.legend(handles=_curve_legend(records, worlds), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    _legend(figure, worlds, _curve_legend(records, worlds))
     return figure
 
 
@@ -216,7 +218,7 @@ def _constant(records: Records, world: str) -> pd.DataFrame:
     return select(records.curves, method="mediator", world=world, settings=CONSTANT)
 
 
-def _training_curve(axis: Axes, records: Records, world: str, metric: str) -> None:
+def _training_curve(records: Records, axis: Axes, world: str, metric: str) -> None:
     rows = select(records.curves, method="mediator", world=world, settings=usual(records))
     smooth = _running_mean(table(rows, metric, columns="iteration"))
     constant = _constant(records, world)
@@ -239,7 +241,7 @@ def _running_mean(seeds: np.ndarray) -> np.ndarray:
     return totals / np.minimum(np.arange(1, seeds.shape[1] + 1), _WINDOW)
 
 
-def _test_points(axis: Axes, records: Records, world: str, metric: str) -> None:
+def _test_points(records: Records, axis: Axes, world: str, metric: str) -> None:
     for policy, points in _TEST_POINTS.items():
         rows = select(records.tests, method="mediator", world=world, policy=policy, settings=usual(records))
         means = table(rows, metric, columns="iteration").mean(axis=0)
@@ -252,16 +254,15 @@ _TEST_POINTS = {
 }
 
 
-def _reference_lines(axis: Axes, records: Records, world: str, metric: str) -> None:
+def _reference_lines(records: Records, axis: Axes, world: str, metric: str) -> None:
     for method in RULES:
         selector = rule(method, world)
         if not select_rows(records, selector).empty:
             level = estimate(selector, metric, records).value
             axis.axhline(level, color=STYLES[method].colour, linewidth=1.1, linestyle=_DASHES[method])
-    for arm, style in others(records).items():
-        for selector in of_other(records, arm, world):
-            level = estimate(selector, metric, records).value
-            axis.axhline(level, color=style.colour, linewidth=1.1, linestyle=_OTHERS)
+    for selector, style in of_others(records, world):
+        level = estimate(selector, metric, records).value
+        axis.axhline(level, color=style.colour, linewidth=1.1, linestyle=_OTHERS)
     _published_line(axis, world, metric)
 
 
@@ -336,31 +337,23 @@ def tradeoff(records: Records) -> Figure:
     others are in Table 1 and in the learning curves.
     """
     worlds = [world for world in trained_worlds(records) if world != OWN_WORLD]
-    figure, axes = new_figure(_width(worlds), 5.6, 2, len(worlds), sharex=True, sharey="row")
-    for column, world in enumerate(worlds):
-        for axis, metric in zip(axes[:, column], ("success", "steps"), strict=True):
-            _coin_line(axis, records, world, metric)
-            for method, style in STYLES.items():
-                if method != "never":
-                    _tradeoff_point(axis, records, _as_published(records, world, method), metric, style)
-            for arm, style in others(records).items():
-                for selector in of_other(records, arm, world):
-                    _tradeoff_point(axis, records, selector, metric, style)
-        axes[0, column].set_title(_title(world))
-        axes[1, column].set_xlabel(AXIS_LABELS["interactions"])
+    figure, axes, panels = _panels(worlds, ("success", "steps"), 5.6, AXIS_LABELS["interactions"], sharex=True)
+    asking = {method: style for method, style in STYLES.items() if method != "never"}
+    for axis, world, metric in panels:
+        _coin_line(records, axis, world, metric)
+        rows = [(_as_published(records, world, method), style) for method, style in asking.items()]
+        for selector, style in (*rows, *of_others(records, world)):
+            _tradeoff_point(axis, records, selector, metric, style)
     plain_log(axes[0, 0], "x")
     axes[0, 0].set(ylabel=AXIS_LABELS["success"], ylim=(20, 104), xlim=(1, 100))
     axes[1, 0].set(ylabel=AXIS_LABELS["steps"], ylim=(20, 90))
-    known = {
-        each: style for each, style in STYLES.items() if each not in CONTROLS or each in records.methods("mediator")
-    }
-    figure.legend(
-        handles=_tradeoff_legend(known | others(records)), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2
-    )
+    absent = set(CONTROLS) - records.methods("mediator")
+    known = {method: style for method, style in asking.items() if method not in absent}
+    _legend(figure, worlds, _tradeoff_legend(known | others(records)))
     return figure
 
 
-def _coin_line(axis: Axes, records: Records, world: str, metric: str) -> None:
+def _coin_line(records: Records, axis: Axes, world: str, metric: str) -> None:
     """What asking at random buys, from rare coins to the paper's coin of one half."""
     coins = [rule("random", world, probability=probability) for probability in (*COINS, 0.5)]
     played = [each for each in coins if not select_rows(records, each).empty]
@@ -396,7 +389,6 @@ def _tradeoff_legend(shown: dict[str, PlotStyle]) -> list[Line2D]:
     filled = [
         Line2D([], [], color=style.colour, marker=style.marker, label=labels.get(method, style.label))
         for method, style in shown.items()
-        if method != "never"
     ]
     hollow = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "markeredgecolor": PUBLISHED_COLOUR}
     bars = Line2D([], [], color=PUBLISHED_COLOUR, marker="|", markersize=9, label="95 % interval (planner: a script)")
@@ -416,18 +408,15 @@ def _tradeoff_legend(shown: dict[str, PlotStyle]) -> list[Line2D]:
 def argmax(records: Records) -> Figure:
     """Tests during training on layouts 0-99: the argmax of the policy drifts towards the hard-coded rule."""
     worlds = trained_worlds(records)
-    figure, axes = new_figure(_width(worlds), 5.0, 2, len(worlds), sharex="col", sharey="row")
-    for column, world in enumerate(worlds):
-        for axis, metric in zip(axes[:, column], ("interactions", "success"), strict=True):
-            level = estimate(rule("hard-coded", world), metric, records).value
-            axis.axhline(level, color=STYLES["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
-            _published_line(axis, world, metric)
-            for policy, style in _POLICY_STYLES.items():
-                _test_curve(axis, records, world, metric, policy, style)
-        axes[0, column].set_title(_title(world))
-        axes[1, column].set_xlabel(ITERATIONS)
+    figure, axes, panels = _panels(worlds, ("interactions", "success"), 5.0, ITERATIONS, sharex="col")
+    for axis, world, metric in panels:
+        level = estimate(rule("hard-coded", world), metric, records).value
+        axis.axhline(level, color=STYLES["hard-coded"].colour, linewidth=1.1, linestyle=_DASHES["hard-coded"])
+        _published_line(axis, world, metric)
+        for policy, style in _POLICY_STYLES.items():
+            _test_curve(axis, records, world, metric, policy, style)
     _finish_rows(axes)
-    figure.legend(handles=_argmax_legend(records), loc="outside lower center", ncols=3 if len(worlds) > 3 else 2)
+    _legend(figure, worlds, _argmax_legend(records))
     return figure
 
 
