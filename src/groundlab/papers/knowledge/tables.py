@@ -171,20 +171,13 @@ def _mean_gap(arm: KnowledgeArm, other: KnowledgeArm) -> float:
 # --- Other tasks, rooms and settings
 
 
-def elsewhere(records: Records) -> list[KnowledgeArm]:
-    """Arms in other worlds than the main one, world by world, phi = 0 first."""
-    every = knowledge_arms(records)
-    home = main_world(every)
-    return sorted((each for each in every if each.world != home), key=lambda each: each.world)
-
-
 @exhibit("knowledge-worlds", "Other tasks and rooms", methods=("knowledge",))
 def worlds_table(records: Records) -> Table | None:
     """World by world and arm by arm: the area under the curve and final success, beside phi = 0 of that world."""
-    shown = elsewhere(records)
-    if not shown:
-        return None
-    return Table.of([(arm, _base_of(arm, shown)) for arm in shown], _WORLD_COLUMNS, _WORLD_NOTES)
+    every = knowledge_arms(records)
+    home = main_world(every)
+    shown = sorted((each for each in every if each.world != home), key=lambda each: each.world)  # phi = 0 first
+    return Table.of([(arm, _base_of(arm, shown)) for arm in shown], _WORLD_COLUMNS, _WORLD_NOTES) if shown else None
 
 
 _WORLD_NOTES = (
