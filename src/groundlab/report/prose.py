@@ -151,7 +151,8 @@ def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list
     """(its numbers, its verdict) of a claim or a table that is published at a scale, or is in a version; or None."""
     for paper, scales in read_reference(results).items():
         folder = results / scales.get(scale, scale)
-        claims = {claim["id"]: claim for claim in _claims(folder)}
+        file = folder / "claims.json"
+        claims = {claim["id"]: claim for claim in storage.read_json(file)} if file.is_file() else {}
         if name in claims:
             return list(_numbers_in(claims[name])), claims[name]["verdict"]
         table = folder / paper / "tables" / f"{name}.md"
@@ -160,11 +161,6 @@ def _source(results: Path, scale: str, name: str, row: str | None) -> tuple[list
             rows = [line for line in lines if all(word in line for word in (row or "").split())]
             return [float(each) for line in rows for each in re.findall(r"\d+(?:\.\d+)?", line.replace(",", ""))], ""
     return None
-
-
-def _claims(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "claims.json"
-    return storage.read_json(file) if file.is_file() else []
 
 
 def _numbers_in(value: Any) -> Iterator[float]:

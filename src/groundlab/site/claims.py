@@ -17,8 +17,8 @@ from groundlab.papers import registry
 from groundlab.report.judging import Level
 from groundlab.report.review import CLASSES, duration
 from groundlab.report.tables import PERCENT, number, written
-from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, VERDICTS, WORST_FIRST
-from groundlab.site.evidence import Evidence, Judged, StoredRun, collect
+from groundlab.report.verdicts import MISSED, SIGNS, VERDICTS, WORST_FIRST
+from groundlab.site.evidence import Evidence, Judged, collect
 from groundlab.site.pages import render
 
 SCALES = ("full", "quick", "paper")
@@ -68,8 +68,6 @@ def board(evidence: Evidence) -> str:
         papers=list(dict.fromkeys(sorted(row["claim"].paper for row in rows))),
         kinds=[kind for kind in KINDS if any(row["claim"].kind == kind for row in rows)],
         counts=[(SIGNS[word], CLASSES[word], word, words[word]) for word in _ORDER if words[word]],
-        signs=SIGNS,
-        classes=CLASSES,
     )
 
 
@@ -91,9 +89,6 @@ def claim_page(judged: list[Judged], evidence: Evidence, source: Path) -> str:
         figure=_figure(first, source),
         table=_table(first),
         code=code_behind(first, evidence),
-        signs=SIGNS,
-        classes=CLASSES,
-        meanings=MEANINGS,
     )
 
 
@@ -121,7 +116,8 @@ def caption(name: str, sides: list[Level]) -> str:
 
 def strip(sides: list[Level], evidence: Evidence) -> dict[str, Any]:
     """A row of dots for each side on one axis, as percentages of its width."""
-    metric, printed = sides[0].metric, [float(side.published) for side in sides if side.published is not None]
+    metric, runs = sides[0].metric, evidence.runs
+    printed = [float(side.published) for side in sides if side.published is not None]
     values = [*printed, *(value for side in sides for value in (side.mean.value, *side.by_run.values()))]
     values += [end for side in sides if side.mean.known for end in (side.mean.low, side.mean.high)]
     low, high = min(values), max(values)
@@ -138,19 +134,16 @@ def strip(sides: list[Level], evidence: Evidence) -> dict[str, Any]:
             "ends": (at(side.mean.low), at(side.mean.high)) if side.mean.known else None,
             "paper": None if side.published is None else (at(float(side.published)), f"paper: {side.published}"),
             "dots": [
-                (at(value), (12, 8, 16)[place % 3], run.page, f"{side.name}, {_seed(run)}: {number(value, metric)}")
-                for place, (run, value) in enumerate(
-                    (evidence.runs[name], value) for name, value in side.by_run.items()
+                (
+                    *(at(value), (12, 8, 16)[place % 3], runs[name].page),
+                    f"{side.name}, seed {runs[name].facts['seed']}: {number(value, metric)}",
                 )
+                for place, (name, value) in enumerate(side.by_run.items())
             ],
         }
         for side in sides
     ]
     return {"rows": rows, "low": number(low, metric), "high": number(high, metric)}
-
-
-def _seed(run: StoredRun) -> str:
-    return f"seed {run.facts['seed']}"
 
 
 def _figure(judged: Judged, source: Path) -> str:

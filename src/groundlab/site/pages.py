@@ -7,7 +7,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from groundlab import assets
-from groundlab.report.review import linked
+from groundlab.report.review import CLASSES, linked
+from groundlab.report.verdicts import MEANINGS, SIGNS
 
 LAYOUTS = Path(assets.__file__).parent / "site"
 PAPERS = "../docs/papers"
@@ -19,7 +20,7 @@ def _home() -> Environment:
     options = {"undefined": StrictUndefined, "autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     home = Environment(loader=FileSystemLoader(LAYOUTS), **options)
     home.filters["linked"] = lambda text: linked(text, PAPERS, "html")
-    home.globals["papers_at"] = PAPERS
+    home.globals |= {"papers_at": PAPERS, "signs": SIGNS, "classes": CLASSES, "meanings": MEANINGS}
     return home
 
 

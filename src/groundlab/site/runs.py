@@ -16,9 +16,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.papers import registry
 from groundlab.report.records import FIRST_FINISHED
-from groundlab.report.review import CLASSES, duration
+from groundlab.report.review import duration
 from groundlab.report.tables import number
-from groundlab.report.verdicts import SIGNS
 from groundlab.site.evidence import Judged, StoredRun, collect
 from groundlab.site.pages import render
 
@@ -58,8 +57,6 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
         manifest=manifest,
         seeds=seeds,
         claims=claims,
-        signs=SIGNS,
-        classes=CLASSES,
         metrics=metrics,
         means={
             policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]

@@ -91,7 +91,9 @@ def export_agent(run: Path, out: Path) -> dict[str, Any]:
     if spec.settings["quantization"]:
         raise GroundlabError(f"{clip(str(run))} was tuned on quantized weights, which adapters cannot be merged with")
     facts = {"method": spec.method, "world": spec.world, "seed": spec.seed, "updates": checkpoint.step}
-    facts |= {"base": _shown(spec.settings["model"]), "sha256": digest_bytes(checkpoint.files["network.safetensors"])}
+    model = spec.settings["model"]
+    facts["base"] = Path(model).name if Path(model).exists() else model  # names no folder of this machine
+    facts["sha256"] = digest_bytes(checkpoint.files["network.safetensors"])
     facts["plays"] = "aflan" if VARIANTS[spec.method].use_action_heads else "glam"
     usual = ModelSettings.model_validate({}).model_dump()
     facts["settings"] = {name: spec.settings[name] for name in _PLAYED if spec.settings[name] != usual[name]}
@@ -110,11 +112,6 @@ def export_agent(run: Path, out: Path) -> dict[str, Any]:
     }
     _write(out, model, scorer.tokenizer, heads, facts, [recipe] if recipe.is_file() else [])
     return facts
-
-
-def _shown(model: str) -> str:
-    """The name of a model; of a folder on this machine its last part."""
-    return Path(model).name if Path(model).exists() else model
 
 
 def _is_there(out: Path, facts: dict[str, Any]) -> bool:
