@@ -33,7 +33,6 @@ from groundlab.papers.babybench.follower import Follower
 from groundlab.papers.babybench.questions import Question
 from groundlab.papers.worlds.settings import ChatAgentSettings
 from groundlab.report.statistics import bounds_of, mean_interval, success_of
-from groundlab.worlds.adapters.minigrid_bot import NO_PLAN
 from groundlab.worlds.codes import ACTIONS
 
 _LEVELS = (
@@ -157,15 +156,8 @@ def _judge_subgoals(question: Question, env: worlds.GridEnv, reply: str) -> Judg
     """
     plan = questions.read_subgoals(reply)
     env.reset(seed=question.layout)
-    bot, played, success, ended = Follower(env, plan), [], False, False
-    try:
-        while not ended and (action := bot.act()) is not None:
-            _, reward, terminated, truncated, _ = env.step(action)
-            bot.observe(action)
-            played.append(action)
-            success, ended = reward > 0, terminated or truncated
-    except NO_PLAN:
-        success = False
+    bot = Follower(env, plan)
+    played, success = questions.follow(bot, env, [])
     spared = max(0.0, 1 - bot.added / question.added) if success else 0.0
     precision = 100.0 * (success and bot.added == 0)
     return {"success": success, "precision": precision, "assistance": spared, "added": bot.added}, played

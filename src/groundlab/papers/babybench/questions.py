@@ -57,21 +57,30 @@ def ask(task: str, env: worlds.GridEnv, layout: int) -> Question | None:
     """The question of a layout; None where the bot does not accomplish the mission."""
     observation, _ = env.reset(seed=layout)
     level = f"{read_text(f'{_HOME}/world.txt').strip()}\n\n{describe(env, observation['mission'])}"
-    bot, trace, actions = Follower(env), [], []
-    reward, ended = 0.0, False
+    bot, trace = Follower(env), []
+    actions, success = follow(bot, env, trace)
+    if not success:
+        return None
+    x, y, heading = env.grids.agents[0].tolist()
+    wanted = read_text(f"{_HOME}/{task}.txt").strip()
+    prompt = f"{level}\n\n{wanted.replace('{actions}', ', '.join(ACTIONS[each] for each in actions))}"
+    return Question(task, env.world.name, layout, prompt, actions, trace, ((x, y), heading), bot.state, bot.added)
+
+
+def follow(bot: Follower, env: worlds.GridEnv, trace: list[Step]) -> tuple[list[int], bool]:
+    """(actions, success) of a bot until the episode ends or nothing of its plan is left; its subgoals enter the trace.
+
+    Without a plan it fails.
+    """
+    actions, reward, ended = list[int](), 0.0, False
     try:
         while not ended and (action := bot.act()) is not None:
             reward, ended = _take(env, action, trace)
             bot.observe(action)
             actions.append(action)
     except NO_PLAN:
-        return None
-    if reward == 0:
-        return None
-    x, y, heading = env.grids.agents[0].tolist()
-    wanted = read_text(f"{_HOME}/{task}.txt").strip()
-    prompt = f"{level}\n\n{wanted.replace('{actions}', ', '.join(ACTIONS[each] for each in actions))}"
-    return Question(task, env.world.name, layout, prompt, actions, trace, ((x, y), heading), bot.state, bot.added)
+        reward = 0.0
+    return actions, reward > 0
 
 
 def _take(env: worlds.GridEnv, action: int, trace: list[Step]) -> tuple[float, bool]:
