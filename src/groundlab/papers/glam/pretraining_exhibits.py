@@ -9,7 +9,6 @@ needed. The doses hold what a model knew beside how it was tuned by PPO, and do 
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -38,43 +37,15 @@ _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
 _UNTAUGHT = {"facecolor": "none", "edgecolor": COLOURS["orange"], "linewidth": 1.6}
 
 
-@dataclass(frozen=True)
-class Model:
-    """A shipped model by the name of its folder, and what its `recipe.json` says."""
-
-    name: str
-    facts: dict[str, Any]
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """The recipe that it was pretrained by."""
-        return self.facts["recipe"]
-
-    @property
-    def probes(self) -> dict[str, float]:
-        """Probe -> percent of right answers."""
-        return {probe: 100.0 * share for probe, share in self.facts["probes"].items()}
-
-    @property
-    def variant(self) -> str:
-        """What its recipe leaves out or changes: "no affordances", "25% of the steps"; "" when nothing."""
-        return recipe_name(self.facts).removeprefix(WHOLE)
-
-    @property
-    def command(self) -> str:
-        """What pretrains it again."""
-        return f"groundlab pretrain {self.recipe['name']} --seed {self.recipe['seed']} --out out/{self.name}"
-
-
 def taught(recipe: dict[str, Any]) -> set[str]:
     """The topics that some stage of a recipe teaches."""
     return {topic for stage in recipe["stages"] for topic in stage["topics"]} - set(recipe["leave_out"])
 
 
-def shipped(home: Path = MODELS) -> list[Model]:
-    """The models in a folder of models: those that were taught everything first, then by name."""
-    models = [Model(file.parent.name, storage.read_json(file)) for file in home.glob("*/recipe.json")]
-    return sorted(models, key=lambda model: (bool(model.variant), model.name))
+def shipped(home: Path = MODELS) -> dict[str, dict[str, Any]]:
+    """The `recipe.json` of each model in a folder of models: of those taught everything first, then by their names."""
+    found = {file.parent.name: storage.read_json(file) for file in sorted(home.glob("*/recipe.json"))}
+    return dict(sorted(found.items(), key=lambda model: recipe_name(model[1]) != WHOLE))
 
 
 # --- What ships
@@ -85,22 +56,23 @@ def models_table(home: Path = MODELS) -> Table:
     """One row a model; the CSV has one row a model and probe."""
     models = shipped(home)
     lines = [
-        {"model": model.name, "probe": probe, "success": value, "questions": model.recipe["probe_samples"]}
-        for model in models
-        for probe, value in model.probes.items()
+        {"model": name, "probe": probe, "success": 100.0 * share, "questions": facts["recipe"]["probe_samples"]}
+        for name, facts in models.items()
+        for probe, share in facts["probes"].items()
     ]
-    return Table.of(models, _MODEL_COLUMNS, _MODEL_NOTES, data=lines)
+    return Table.of(models.items(), _MODEL_COLUMNS, _MODEL_NOTES, data=lines)
 
 
-_MODEL_COLUMNS: list[Column[Model]] = [
-    Column("model", lambda model: model.name),
-    Column("recipe", lambda model: model.variant or "everything"),
-    Column("architecture", lambda model: _shape(model.recipe["architecture"])),
-    Column("parameters", lambda model: model.facts["parameters"], "{:,}"),
-    Column("temperature", lambda model: model.facts["temperature"], "{:.2f}"),
-    Column("CPU", lambda model: model.facts["cpu_seconds"], "{:,} s"),
-    Column("pretrained", lambda model: f"{model.facts['date']}, {model.facts['hardware']}"),
-    Column("again", lambda model: model.command),
+_AGAIN = "groundlab pretrain {name} --seed {seed}"
+_MODEL_COLUMNS: list[Column[tuple[str, dict[str, Any]]]] = [
+    Column("model", lambda model: model[0]),
+    Column("recipe", lambda model: recipe_name(model[1]), lambda recipe: "everything" if recipe == WHOLE else recipe),
+    Column("architecture", lambda model: _shape(model[1]["recipe"]["architecture"])),
+    Column("parameters", lambda model: model[1]["parameters"], "{:,}"),
+    Column("temperature", lambda model: model[1]["temperature"], "{:.2f}"),
+    Column("CPU", lambda model: model[1]["cpu_seconds"], "{:,} s"),
+    Column("pretrained", lambda model: "{date}, {hardware}".format(**model[1])),
+    Column("again", lambda model: f"{_AGAIN.format(**model[1]['recipe'])} --out out/{model[0]}"),
 ]
 
 
@@ -120,19 +92,20 @@ _MODEL_NOTES = (
 def probe_figure(home: Path = MODELS) -> Figure:
     """Two panels of cells, models by probes: topics of the corpus, and the binding probes."""
     models = shipped(home)
-    asked = list(dict.fromkeys(probe for model in models for probe in model.probes))
+    asked = list(dict.fromkeys(probe for facts in models.values() for probe in facts["probes"]))
     panels = [
         ("questions by topic", [probe for probe in asked if not probe.startswith(_BINDING_PREFIX)]),
         ("binding", [probe for probe in asked if probe.startswith(_BINDING_PREFIX)]),
     ]
     panels = [(title, chosen) for title, chosen in panels if chosen]
     widths = [len(chosen) for _, chosen in panels]
-    labels = [f"{model.name}\n{model.variant}".rstrip() for model in models]
+    recipes = {name: recipe_name(facts) for name, facts in models.items()}
+    labels = [name if recipe == WHOLE else f"{name}\n{recipe}" for name, recipe in recipes.items()]
     longest = max(len(line) for label in labels for line in label.split("\n"))
     width, height = 0.3 + 0.07 * longest + 0.68 * sum(widths), 2.4 + 0.42 * len(models)
     figure, axes = new_figure(width, height, 1, len(panels), sharey=True, width_ratios=widths)
     for axis, (title, chosen) in zip(axes[0], panels, strict=True):
-        _cells(axis, models, chosen)
+        _cells(axis, list(models.values()), chosen)
         axis.set_title(title)
     axes[0, 0].set_yticks(range(len(models)), labels)
     figure.legend(
@@ -143,16 +116,16 @@ def probe_figure(home: Path = MODELS) -> Figure:
     return figure
 
 
-def _cells(axis: Axes, models: list[Model], chosen: list[str]) -> None:
+def _cells(axis: Axes, models: list[dict[str, Any]], chosen: list[str]) -> None:
     """A coloured cell with its number for each model and probe; blank where the probe was not asked."""
-    values = np.array([[model.probes.get(probe, np.nan) for probe in chosen] for model in models])
+    values = np.array([[100.0 * facts["probes"].get(probe, np.nan) for probe in chosen] for facts in models])
     axis.imshow(values, cmap=_COLOURS, vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
             continue
         colour = "white" if value > 100 * _DARK else "black"
         axis.text(column, row, f"{np.floor(value + 0.5):.0f}", ha="center", va="center", color=colour)
-        if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in taught(models[row].recipe):
+        if not chosen[column].startswith(_BINDING_PREFIX) and chosen[column] not in taught(models[row]["recipe"]):
             axis.add_patch(Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, **_UNTAUGHT))
     names = [probe.removeprefix(_BINDING_PREFIX).replace("_", " ") for probe in chosen]
     axis.set_xticks(range(len(chosen)), names, rotation=45, ha="right", rotation_mode="anchor")
