@@ -125,8 +125,8 @@ def _settings(run: PlannedRun) -> agent.Settings:
 # --- Potentials over a room
 
 
-def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: str | None = None) -> Page:
-    """Each potential of the plan over one room, for every cell and heading; without a world, in that of the runs.
+def potentials(plan: Plan, folder: Path | None = None, layout: int = 0) -> Page:
+    """Each potential of the plan over one room of its runs' world, for every cell and heading.
 
     BK-Pref's is left out where its network was too large to be kept.
     """
@@ -136,22 +136,22 @@ def potentials(plan: Plan, folder: Path | None = None, layout: int = 0, world: s
             run = run_of(plan, form)
             if form != "preference" or (home_of(plan, run, folder) / "network.safetensors").is_file():
                 shown.append(run)
-    place = world or shown[0].spec.world
-    cells, ringed = room(place, layout), targets(place)
+    world = shown[0].spec.world
+    cells, ringed = room(world, layout), targets(world)
     with house_style():
         figure, axes = new_figure(11, 7.4, 2, 3)
         panels = list(axes.flat)
         draw_room(panels[0], cells, ringed)
-        panels[0].set_title(f"{place}\nlayout {layout}; ringed: what the mission asks for", fontsize=8.5)
+        panels[0].set_title(f"{world}\nlayout {layout}; ringed: what the mission asks for", fontsize=8.5)
         for axis, run in zip(panels[1:], shown, strict=False):
-            with closing(_potential(plan, run, place, folder)) as potential:
+            with closing(_potential(plan, run, world, folder)) as potential:
                 phi = potential_map(potential, cells)
             drawn = draw_map(axis, phi, cells, ringed)
             axis.set_title(_named(plan, run, folder), fontsize=8.5)
             figure.colorbar(drawn, ax=axis, label="φ, as it is before scaling", shrink=0.85)
         for axis in panels[1 + len(shown) :]:
             axis.set_axis_off()
-        caption = f"potentials over layout {layout} of {place}"
+        caption = f"potentials over layout {layout} of {world}"
         address = data_uri(small_png(figure, dpi=150))
         return Page(f'<img style="max-width:100%" alt="{html.escape(caption)}" src="{address}">', caption)
 
@@ -210,19 +210,17 @@ def stuck(folder: str | Path, layouts: int = 100) -> Page:
     kept = load_agent("knowledge", folder)
     rows = []
     for temperature in _SHARPNESS:
-        success, cells, turning = _endings(kept, layouts, temperature)
-        failed = int((~success).sum())
-        shares = ("–", "–")
-        if failed:
-            shares = (f"{np.median(cells[~success]):.0f}", f"{100 * (turning & ~success).sum() / failed:.0f} %")
+        success, cells = _endings(kept, layouts, temperature)
+        lost = cells[~success]
+        shares = (f"{np.median(lost):.0f}", f"{100 * (lost == 1).sum() / len(lost):.0f} %") if len(lost) else ("–", "–")
         rows.append((f"{temperature:g}" if temperature else "0 (likeliest)", f"{100 * success.mean():.0f} %", *shares))
     page = table(("temperature", "success", "cells at the end of a failure", "failures that only turn"), rows)
     end = "the end is the last quarter of the steps that the world allows"
     return page.with_note(f"{kept.spec.label}, layouts 0-{layouts - 1}; {end}")
 
 
-def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of one episode a layout: (bool, whether it succeeded; cells in its last quarter; bool, whether it was in one)."""
+def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of one episode a layout: (bool, whether it succeeded; on how many cells it stood in its last quarter)."""
     adapter, rng = adapter_for(kept.spec.world), generator(0, "stuck", int(100 * temperature))
     envs = worlds.GridVectorEnv(worlds.find(kept.spec.world), layouts, autoreset="disabled")
     observations, _ = envs.reset(seed=list(range(layouts)))
@@ -235,8 +233,7 @@ def _endings(kept: Agent, layouts: int, temperature: float) -> tuple[np.ndarray,
         alive &= ~(terminated | truncated)
         walked.append(envs.grids.agents[:, :2].copy())
     end = np.stack(walked[-(len(walked) // 4) :], axis=1)
-    cells = np.array([len(np.unique(path, axis=0)) for path in end])
-    return success, cells, cells == 1
+    return success, np.array([len(np.unique(path, axis=0)) for path in end])
 
 
 # --- The sandbox

@@ -232,9 +232,9 @@ def training_means(curves: pd.DataFrame, metric: str = "success") -> np.ndarray:
     return np.array(means)
 
 
-def seeds_without_episodes(curves: pd.DataFrame, metric: str = "success") -> list[int]:
+def seeds_without_episodes(curves: pd.DataFrame) -> list[int]:
     """The seeds of which no training episode ever ended."""
-    ended = np.isfinite(curves[metric].astype(float))
+    ended = np.isfinite(curves["success"].astype(float))
     return sorted({*curves["seed"]} - {*curves.loc[ended, "seed"]})
 
 

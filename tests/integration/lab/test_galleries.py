@@ -204,5 +204,5 @@ def test_an_agent_that_prefers_to_turn_is_stuck_the_more_the_less_random_it_is(m
     assert [line[0] for line in told] == ["1", "0.5", "0.25", "0.1", "0 (likeliest)"]
     assert turning == sorted(turning) and turning[0] < 20 and turning[-1] == 100
     assert told[-1][2] == "1", "at the end of a failure it stands in one cell"
-    success, cells, still = knowledge._endings(kept, 40, 1.0)
-    assert success.any() and (cells[~still] > 1).all()
+    success, cells = knowledge._endings(kept, 40, 1.0)
+    assert success.any() and cells.min() >= 1 and cells.max() > 1

@@ -76,8 +76,8 @@ def _draw_curves(every: list[GlamArm], panels: list[tuple[str, str, list[GlamArm
         axis.set_ylabel(RUNNING_SUCCESS)
     if len(panels) == 1:
         label_ends(axes[0, 0])
-        return figure
-    legend_below(figure, axes.flat)
+    else:
+        legend_below(figure, axes.flat)
     return figure
 
 
