@@ -12,9 +12,10 @@ for each step, the cells that changed: [cell, tile, cell, tile, ...]. Texts repe
     words               names of actions, and of what is carried
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
+from itertools import count, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,14 +48,6 @@ WORDS: dict[str, str] = dict(zip(codes.ACTIONS, text_actions(6), strict=False))
 """What actions of grid worlds are called, by their names in the engine."""
 
 
-class Table(dict[Any, int]):
-    """Things by number, each once, in the order of their first use."""
-
-    def number(self, thing: Any) -> int:
-        """The number of a thing, a new one where it is new."""
-        return self.setdefault(thing, len(self))
-
-
 class Playback:
     """Episodes of one family of worlds, and the tables that they share.
 
@@ -63,7 +56,9 @@ class Playback:
 
     def __init__(self, view: Callable[[str], str] = str):
         self._view = view
-        self._sentences, self._texts, self._lights, self._words = Table(), Table(), Table(), Table()
+        # things by number, each once, in the order of their first use
+        tables = (defaultdict[Any, int](count().__next__) for _ in range(4))
+        self._sentences, self._texts, self._lights, self._words = tables
         self._episodes: list[dict[str, Any]] = []
         self._sheet = ""
 
@@ -83,14 +78,14 @@ class Playback:
                 changed = np.flatnonzero(shown.ravel() != before)
                 steps["changes"].append(np.stack([changed, shown.ravel()[changed]], axis=1).ravel().tolist())
             before = shown.ravel()
-            sentences = tuple(self._sentences.number(self._view(sentence)) for sentence in stage.sentences)
-            steps["read"].append(self._texts.number(sentences))
+            sentences = tuple(self._sentences[self._view(sentence)] for sentence in stage.sentences)
+            steps["read"].append(self._texts[sentences])
             is_level = stage.family.name == "grid"  # whose cells that the agent sees are lit, row by row
             lit = np.packbits(render.lit_cells(stage.env.grids).T).tobytes().hex() if is_level else ""
-            steps["lit"].append(self._lights.number(lit))
-            steps["hand"].append(self._words.number(_hand(stage)))
+            steps["lit"].append(self._lights[lit])
+            steps["hand"].append(self._words[_hand(stage)])
             if action:
-                steps["did"].append(self._words.number(WORDS.get(action, action)))
+                steps["did"].append(self._words[WORDS.get(action, action)])
                 if agent is not None:
                     steps["shares"].append(_shares(agent, stage, action, reply))
         assert stage is not None

@@ -428,11 +428,9 @@ def _splits(claim: Claim, records: Records, selector: Selector) -> bool:
 
 def _silent(claim: Claim, records: Records) -> dict[str, None]:
     """The seeds, by agent, whose mean over training is 0 because no episode ended."""
-    names, found = short_names(claim.paper), {}
-    for each in (side for side in claim.selectors if side.when == "training"):
-        seeds = seeds_without_episodes(select_rows(records, each))
-        found |= dict.fromkeys(f"seed {seed} of {each.short(names)}" for seed in seeds)
-    return found
+    names, trainings = short_names(claim.paper), [side for side in claim.selectors if side.when == "training"]
+    seeds = ((each, seed) for each in trainings for seed in seeds_without_episodes(select_rows(records, each)))
+    return dict.fromkeys(f"seed {seed} of {each.short(names)}" for each, seed in seeds)
 
 
 def runs_behind(claim: Claim, records: Records) -> dict[str, float]:

@@ -37,11 +37,9 @@ def by_kind(agent: GlamArm, policy: str) -> dict[str, Estimate]:
     rows = agent.episodes(policy)
     if rows is None or "kind" not in rows:
         return {}
-    found = {}
-    for kind in (kind for kind in MISSIONS if kind in set(rows["kind"])):
-        scores = table(rows.loc[rows["kind"] == kind], "success", "layout")
-        found[kind] = mean_interval(scores, trained=agent.trained, bounds=bounds_of("success"))
-    return found
+    scores = {kind: table(rows.loc[rows["kind"] == kind], "success") for kind in MISSIONS if kind in set(rows["kind"])}
+    bounds = bounds_of("success")
+    return {kind: mean_interval(each, trained=agent.trained, bounds=bounds) for kind, each in scores.items()}
 
 
 @exhibit("glam-kinds", "Success on the mixed task by kind of mission", methods=("glam",))
