@@ -54,11 +54,6 @@ class Surroundings(NamedTuple):
     canary: Path
     listener: socket.socket
 
-    @property
-    def port(self) -> int:
-        """Where the listener listens."""
-        return self.listener.getsockname()[1]
-
 
 def adversaries() -> list[Adversary]:
     """All programs, in the order of the file."""
@@ -84,7 +79,8 @@ def surroundings() -> Iterator[Surroundings]:
 
 def attack(adversary: Adversary, sandbox: Sandbox, around: Surroundings) -> Attack:
     """Run one program, then look for harm, then put an honest batch to the same sandbox."""
-    names = {"CANARY": str(around.canary), "PORT": str(around.port), "PARENT": str(os.getpid())}
+    port = around.listener.getsockname()[1]
+    names = {"CANARY": str(around.canary), "PORT": str(port), "PARENT": str(os.getpid())}
     names |= {"ROWS": str(WINDOWS + min(REPEATS, WINDOWS)), "NESTED": "(" * 20_000 + "1" + ")" * 20_000}
     names |= {"HALF": str(WINDOWS // 2)}
     source = adversary.source
