@@ -4,6 +4,7 @@ groundlab methods
 groundlab methods mediator        its worlds; its settings with type, default, the value at scale `paper`, meaning
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,11 +57,11 @@ def _paper_values(paper: str, method: str) -> dict[str, str]:
     """The settings of the method's first runs at scale `paper`; none where the paper has no such config."""
     from groundlab.lab import config
 
-    try:
-        entries = [entry for entry in config.load(paper, "paper").runs if entry.method == method]
-    except GroundlabError:
-        return {}
-    return dict(_flat(entries[0].settings)) if entries else {}
+    with suppress(GroundlabError):
+        for entry in config.load(paper, "paper").runs:
+            if entry.method == method:
+                return dict(_flat(entry.settings))
+    return {}
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -25,13 +25,11 @@ from groundlab.cli.options import BaseUrl, Budget, Model, Only, Prices, Seed, Se
 from groundlab.cli.printing import console, print_text
 from groundlab.core.errors import GroundlabError, unknown_name
 
-app = typer.Typer(no_args_is_help=True, help="Language models: memory, uploads, released weights.")
-
-
-@app.callback()
-def _group() -> None:
-    """Language models: memory, uploads, released weights."""
-    laboratory.require("groundlab model")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Language models: memory, uploads, released weights.",
+    callback=lambda: laboratory.require("groundlab model"),
+)
 
 
 def pretrain(

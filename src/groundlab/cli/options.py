@@ -11,6 +11,7 @@ import typer
 
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError, clip, shown_value
+from groundlab.core.numerics import ask_for_portable
 from groundlab.core.yaml_files import parse_yaml
 
 if TYPE_CHECKING:
@@ -149,9 +150,11 @@ def connect(base_url: str | None, prices: str | None, budget: str | None) -> Non
     os.environ.update({name: value for name, value in variables.items() if value is not None})
 
 
-def ask_for_determinism(asked: bool) -> None:
-    """Hand `--deterministic` to this process and its workers, by the environment; what is set there stays."""
-    from groundlab.lab import machine
+def ask_for(track: str | None, deterministic: bool, portable: bool) -> None:
+    """Hand how runs are made to this process and its workers, by the environment; what is set there stays."""
+    from groundlab.lab import machine, tracking
 
-    if asked:
+    tracking.ask_for(track)
+    if deterministic:
         os.environ[machine.DETERMINISTIC_VARIABLE] = "1"
+    ask_for_portable(portable)

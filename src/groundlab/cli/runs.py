@@ -25,7 +25,7 @@ from groundlab.cli.options import (
     Track,
     Workers,
     World,
-    ask_for_determinism,
+    ask_for,
     load_agent,
     overlay,
     takes_method_settings,
@@ -76,11 +76,8 @@ def reproduce(
     else:
         laboratory.require("groundlab reproduce")
     from groundlab import lab
-    from groundlab.lab import tracking
 
-    tracking.ask_for(track)
-    ask_for_determinism(deterministic)
-    ask_for_portable(portable)
+    ask_for(track, deterministic, portable)
     if claim:
         if only or figure or experiment or executor != "local" or hours or continue_from:
             raise GroundlabError(
@@ -129,12 +126,9 @@ def run(
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
-    from groundlab.lab import tracking
     from groundlab.papers import registry
 
-    tracking.ask_for(track)
-    ask_for_determinism(deterministic)
-    ask_for_portable(portable)
+    ask_for(track, deterministic, portable)
     spec = registry.resolve(method, world, seed, settings)
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
