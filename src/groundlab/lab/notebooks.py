@@ -29,6 +29,7 @@ from groundlab.core.errors import GroundlabError, first_line, unknown_name
 from groundlab.lab.plan import duration
 from groundlab.lab.progress import say
 
+_LOOK_SECONDS = 0.1  # how often an end is looked for
 _KERNEL_START_SECONDS = 600  # a full machine or a cold network disk takes longer than Jupyter's minute
 
 
@@ -47,8 +48,8 @@ class PageProcess:
         """variables: what the notebooks find in their environment besides ours."""
         self._variables = variables or {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers = SimpleQueue[str]()
         self._begun, self._made = 0, 0  # how often `begin` was called, and how much of that is done
+        self._failure = ""
 
     def __enter__(self) -> "PageProcess":
         return self
@@ -69,7 +70,8 @@ class PageProcess:
             self._listener = threading.Thread(target=self._listen, daemon=True)
             self._listener.start()
         self._begun += 1
-        self._send((prepare, pages))
+        with suppress(OSError):  # it died: the listener has noted it
+            self._pipe.send((prepare, pages))
 
     def is_busy(self) -> bool:
         """Whether it makes pages at this moment."""
@@ -77,14 +79,10 @@ class PageProcess:
 
     def finish(self) -> None:
         """Wait for all pages. Raises GroundlabError where one failed: a cell, a kernel, a full disk."""
-        if self._process:
-            self._send(None)
-            if failure := self._answers.get():
-                raise GroundlabError(failure)
-
-    def _send(self, content: object) -> None:
-        with suppress(OSError):  # it died: the listener has noted it
-            self._pipe.send(content)
+        while self.is_busy():
+            time.sleep(_LOOK_SECONDS)
+        if self._failure:
+            raise GroundlabError(self._failure)
 
     def _listen(self) -> None:
         """Say what the process tells, so that it does not break a progress view; keep how it ended."""
@@ -93,34 +91,30 @@ class PageProcess:
                 word, line = self._pipe.recv()
                 if word == "say":
                     say(line)
-                elif word == "made":
-                    self._made += 1
                 else:
-                    self._answers.put(line)
+                    self._failure = line
+                    self._made += 1
         except (EOFError, OSError):
+            self._failure = "the process that makes pages died; the same command makes them again"
             self._made = sys.maxsize
-            self._answers.put("the process that makes pages died; the same command makes them again")
 
 
 def serve(descriptor: int) -> None:
     """The life of a page process: take pages from the pipe and make them, until one fails; end with its parent.
 
-    In: a call that comes first and a list of `Page`, or None. Out: `("say", line)` now and then, `("made", "")` for
-    each list, and once all before a None are done `("done", "" or the first error's line)`.
+    In: a call that comes first, and a list of `Page`. Out: `("say", line)` now and then, and for each list
+    `("made", "" or the first error's line)`.
     """
     pipe, waiting = Connection(descriptor), SimpleQueue[Any]()
     threading.Thread(target=_receive, args=(pipe, waiting), daemon=True).start()
     failure = ""
     while True:
-        match waiting.get():
-            case None:
-                pipe.send(("done", failure))
-            case prepare, pages:
-                if not failure:
-                    failure = _failure_of(prepare, pages, tell=lambda line: pipe.send(("say", line)))
-                    if failure:  # runs may go on for hours
-                        pipe.send(("say", failure))
-                pipe.send(("made", ""))
+        prepare, pages = waiting.get()
+        if not failure:
+            failure = _failure_of(prepare, pages, tell=lambda line: pipe.send(("say", line)))
+            if failure:  # runs may go on for hours
+                pipe.send(("say", failure))
+        pipe.send(("made", failure))
 
 
 def _receive(pipe: Connection, waiting: SimpleQueue[Any]) -> None:
