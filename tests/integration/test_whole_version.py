@@ -226,7 +226,7 @@ def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
 
 def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setenv("GROUNDLAB_EXECUTED", "1")  # as `reproduce` tells its notebooks: nothing is left to train
+    monkeypatch.setenv("GROUNDLAB_EXECUTED", "{}")  # as `reproduce` tells its notebooks: nothing is left to train
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))

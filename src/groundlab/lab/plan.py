@@ -8,6 +8,7 @@ Each run is named by its hash and knows whether the store already holds it.
 
 import html
 import io
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -32,11 +33,9 @@ from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
 from groundlab.papers import registry
 
-# Set by `reproduce` for its notebooks: their plan is the one it executed, and their run cell starts nothing.
-METHODS_VARIABLE = "GROUNDLAB_METHODS"
-EXPERIMENTS_VARIABLE = "GROUNDLAB_EXPERIMENTS"
-DEVICE_VARIABLE = "GROUNDLAB_DEVICE"
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
+"""Set by `reproduce` for its notebooks: the choice of its plan (`plan`) as JSON, which is theirs, too; their run cell
+starts nothing."""
 
 
 @dataclass(frozen=True)
@@ -229,9 +228,11 @@ def plan(
     """
     checked, folder = config.check_scale(scale), results_folder(results)
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
-    methods, experiments = _asked(methods, METHODS_VARIABLE), _asked(experiments, EXPERIMENTS_VARIABLE)
+    executed = json.loads(os.environ.get(EXECUTED_VARIABLE) or "{}")
+    methods = list(methods or executed.get("methods") or ())
+    experiments = list(experiments or executed.get("experiments") or ())
+    device = device or executed.get("device")
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
-    device = device or os.environ.get(DEVICE_VARIABLE) or None
     measured, rehearsed, code = run_folder.measured_costs(folder), costs.load(folder), cache(digest_of_modules)
     planned = [
         _planned_run(file, entry, spec, folder, measured, rehearsed, code(modules_of(spec.method, spec.world)))
@@ -266,11 +267,6 @@ def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
         if machine.gpu_number(each) is not None and each != "cuda":
             raise GroundlabError(f"{entry.method} names {each}; write device: cuda, and choose by --device {each}")
     return settings
-
-
-def _asked(given: Sequence[str] | None, variable: str) -> list[str]:
-    """The names as given, else those that `reproduce` passed to its notebooks; empty for all."""
-    return list(given or (name for name in os.environ.get(variable, "").split(",") if name))
 
 
 def _chosen(
@@ -360,18 +356,18 @@ def _rows(the_plan: Plan) -> list[list[str]]:
 
 def _totals(the_plan: Plan) -> list[str]:
     """The last line; its time is wall time on all cores."""
-    left = [run.estimate for run in the_plan.runs if run.status != "finished"]
     count, gpus = len(machine.gpu_names()), ""
     if any(run.needs_gpu for run in the_plan.runs):
         gpus = f", {count or 'no'} GPU{'s' * (count > 1)}"
-    return [
-        "total",
-        f"{machine.core_count()} cores{gpus}",
-        str(len(the_plan.runs)),
-        str(len(the_plan.runs) - len(left)),
-        duration(the_plan.estimated_seconds()),
-        _size(sum(cost.megabytes for cost in left)),
-    ]
+    amounts = _amounts(the_plan.runs, the_plan.estimated_seconds())
+    return ["total", f"{machine.core_count()} cores{gpus}", *amounts]
+
+
+def _amounts(runs: Sequence[PlannedRun], seconds: float | None = None) -> list[str]:
+    """How many runs, how many of them finished, time (by default that of one core) and disk of the others."""
+    left = [run.estimate for run in runs if run.status != "finished"]
+    time = sum(cost.seconds for cost in left) if seconds is None else seconds
+    return [str(len(runs)), str(len(runs) - len(left)), duration(time), _size(sum(cost.megabytes for cost in left))]
 
 
 def _notes_on_estimates(the_plan: Plan) -> list[str]:
@@ -410,25 +406,17 @@ def _summary(the_plan: Plan) -> Table:
     for paper, group in groupby(the_plan.runs, key=lambda run: run.paper):
         runs = list(group)
         for name in dict.fromkeys(run.spec.method for run in runs):
-            table.add_row("", name, *_row([run for run in runs if run.spec.method == name])[2:])
-        table.add_row(paper, "", *_row(runs)[2:], end_section=True, style="bold")
+            table.add_row("", name, *_amounts([run for run in runs if run.spec.method == name]))
+        table.add_row(paper, "", *_amounts(runs), end_section=True, style="bold")
     return table
 
 
 def _row(group: list[PlannedRun]) -> list[str]:
-    """One method with one choice of settings; its time is that of one core."""
-    left = [run.estimate for run in group if run.status != "finished"]
+    """One method with one choice of settings."""
     worlds = list(dict.fromkeys(run.spec.world for run in group))
     notes = [text for text in (group[0].given, group[0].note) if text]
     named = f"{' '.join(group[0].experiments)}: " if group[0].experiments else ""
-    return [
-        group[0].spec.method,
-        named + "; ".join([", ".join(worlds), *notes]),
-        str(len(group)),
-        str(len(group) - len(left)),
-        duration(sum(cost.seconds for cost in left)),
-        _size(sum(cost.megabytes for cost in left)),
-    ]
+    return [group[0].spec.method, named + "; ".join([", ".join(worlds), *notes]), *_amounts(group)]
 
 
 def _size(megabytes: float) -> str:

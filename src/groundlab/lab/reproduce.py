@@ -7,10 +7,11 @@ is reused. What executes runs is imported after the plan, which is then quick.
 A paper's records are collected, and its notebooks become pages, while the next paper's runs go on (notebooks.py).
 """
 
+import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,17 +24,7 @@ from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_
 from groundlab.lab import comparison, machine, versions
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
-from groundlab.lab.plan import (
-    DEVICE_VARIABLE,
-    EXECUTED_VARIABLE,
-    EXPERIMENTS_VARIABLE,
-    METHODS_VARIABLE,
-    Outcome,
-    Plan,
-    outcome_of,
-    plan,
-    results_folder,
-)
+from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, outcome_of, plan, results_folder
 from groundlab.lab.run_folder import RESULTS_VARIABLE
 from groundlab.lab.stops import is_over
 
@@ -41,6 +32,7 @@ if TYPE_CHECKING:
     from groundlab.lab.slurm.settings import SlurmSettings
     from groundlab.report.verdicts import Verdicts
 
+Execute = Callable[..., Outcome]  # what an executor's `run` does with a plan
 EXECUTORS = ("local", "slurm", "none")
 _console = Console(markup=False)  # paths and errors may hold brackets
 
@@ -70,40 +62,8 @@ class _Request:
 
     def variables(self, results: Path) -> dict[str, str]:
         """What its notebooks find in their environment: the same plan, of which their `lab.run` starts nothing."""
-        return {
-            RESULTS_VARIABLE: str(results),
-            METHODS_VARIABLE: ",".join(self.methods or ()),
-            EXPERIMENTS_VARIABLE: ",".join(self.experiments or ()),
-            DEVICE_VARIABLE: self.device or "",
-            EXECUTED_VARIABLE: "1",
-        }
-
-
-@dataclass(frozen=True)
-class _Execution:
-    """Where pending runs are executed, and until when (a reading of `time.monotonic()`)."""
-
-    executor: str
-    workers: int | None
-    gpus: list[str] | None
-    until: float | None
-    cluster: "SlurmSettings | None"
-    wait: bool
-
-    def run(self, the_plan: Plan, **beside: Any) -> Outcome:
-        """Run what is pending, here or on a cluster; imported now, because workers' code loads torch.
-
-        beside: what the local executor gets to know of the pages that are made meanwhile.
-        """
-        if self.cluster:
-            from groundlab.lab.slurm.executor import run as run_on_cluster
-
-            return run_on_cluster(the_plan, self.cluster, self.wait)
-        if self.executor == "none":
-            return outcome_of(the_plan, {})
-        from groundlab.lab.executor import run
-
-        return run(the_plan, self.workers, self.until, self.gpus, **beside)
+        choice = {"methods": self.methods, "experiments": self.experiments, "device": self.device}
+        return {RESULTS_VARIABLE: str(results), EXECUTED_VARIABLE: json.dumps(choice)}
 
 
 def reproduce(
@@ -165,10 +125,23 @@ def reproduce(
         _console.print(again, soft_wrap=True)
         return verdict
     _check_before_hours_of_training(the_plan, executor)
-    execution = _Execution(executor, workers, gpus, until, cluster, wait)
+    if cluster:
+        from groundlab.lab.slurm.executor import run as run_on_cluster
+
+        execute = partial(run_on_cluster, settings=cluster, wait=wait)
+    elif executor == "none":
+        execute = _run_nothing
+    else:
+        from groundlab.lab.executor import run  # now, because workers' code loads torch
+
+        execute = partial(run, workers=workers, until=until, gpus=gpus)
     if cluster or not pages:
-        return _run_all(the_plan, execution, request, pages)
-    return _run_papers(the_plan, execution, request)
+        return _run_all(the_plan, execute, request, cluster if pages else None, wait)
+    return _run_papers(the_plan, execute, request, until)
+
+
+def _run_nothing(the_plan: Plan, **_: Any) -> Outcome:
+    return outcome_of(the_plan, {})
 
 
 def _what_would_be_done(the_plan: Plan, ready: Path | None) -> str:
@@ -221,7 +194,9 @@ def reproduce_claims(
     if dry_run:
         _console.print(_what_would_be_done(the_plan, None), soft_wrap=True)
         return 0
-    outcome = _Execution("local", workers, gpus, None, None, wait=True).run(the_plan)
+    from groundlab.lab.executor import run  # now, because workers' code loads torch
+
+    outcome = run(the_plan, workers, gpus=gpus)
     _print_outcome(" + ".join(the_plan.papers), outcome)
     if outcome.unfinished:
         _console.print("unfinished: the same command continues here")
@@ -293,26 +268,26 @@ def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
         check_devices(each.spec for each in the_plan.pending())
 
 
-def _run_all(the_plan: Plan, execution: _Execution, request: _Request, pages: bool) -> int:
+def _run_all(the_plan: Plan, execute: Execute, request: _Request, cluster: "SlurmSettings | None", wait: bool) -> int:
     """All runs, then the pages as a job of a cluster, or none; returns the exit code.
 
     Pages cost minutes of CPU and start hostile programs in a sandbox: nothing for a login node.
     """
-    outcome = execution.run(the_plan)
+    outcome = execute(the_plan)
     _print_outcome(" + ".join(the_plan.papers), outcome)
     if outcome.unfinished:
         _console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    if not execution.cluster or not pages:
+    if not cluster:
         _console.print("the runs are done; without --no-pages the same command makes tables, figures and pages")
         return outcome.exit_code
     from groundlab.lab.slurm.executor import make_pages
 
     make = partial(reproduce, **vars(request), results=str(the_plan.results), executor="none")
-    return make_pages(the_plan, execution.cluster, make, execution.wait)
+    return make_pages(the_plan, cluster, make, wait)
 
 
-def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int:
+def _run_papers(the_plan: Plan, execute: Execute, request: _Request, until: float | None) -> int:
     """Runs and pages paper by paper, then the review and the rename; returns the exit code.
 
     What is unfinished when the hours are over is missing from the version; what a person stopped makes none.
@@ -332,8 +307,8 @@ def _run_papers(the_plan: Plan, execution: _Execution, request: _Request) -> int
                 print(f"pages of {paper}, here until all is done: {folder / paper / 'executed'}", flush=True)
             pages.begin(_pages(part, folder, request.seeds), partial(_collect, part, folder, outcome.failed, command))
 
-        outcome = execution.run(the_plan, on_end=begin_pages, makes_pages=pages.is_busy)
-        if outcome.unfinished and not is_over(execution.until):
+        outcome = execute(the_plan, on_end=begin_pages, makes_pages=pages.is_busy)
+        if outcome.unfinished and not is_over(until):
             _print_outcome(" + ".join(the_plan.papers), outcome)
             _console.print("unfinished: the same command continues here")
             return outcome.exit_code
