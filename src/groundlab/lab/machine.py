@@ -62,9 +62,7 @@ def hardware() -> dict[str, Any]:
     gpu = None without one, else `gpu_driver` and `cuda` are beside it: NVIDIA's driver, and what torch was built for.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    listing = Path("/proc/cpuinfo")  # Linux has one, whose first part is of the first core
-    lines = listing.read_text().split("\n\n")[0].splitlines() if listing.is_file() else []
-    entries = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    entries = proc("cpuinfo")
     cpu = entries.get("model name") or platform.processor() or platform.machine()
     cpu += f" (family {entries['cpu family']}, model {entries['model']})" if "cpu family" in entries else ""
     return {
@@ -79,12 +77,27 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def proc(name: str) -> dict[str, str]:
+    """The first part of a file of Linux's /proc (of `cpuinfo` the first core's), by entry; empty elsewhere."""
+    file = Path("/proc") / name
+    lines = file.read_text().partition("\n\n")[0].splitlines() if file.is_file() else []
+    return {entry.strip(): value.strip() for entry, _, value in (line.partition(":") for line in lines)}
+
+
 def _gpu_facts() -> dict[str, Any]:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    drivers = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
+    drivers = _ask_driver("driver_version")
     import torch  # plans on machines without a GPU are made without it
 
-    return {"gpu_driver": drivers[0] if drivers else None, "cuda": torch.version.cuda}
+    return {"gpu_driver": drivers[0].strip() if drivers else None, "cuda": torch.version.cuda}
+
+
+def _ask_driver(fields: str) -> list[str]:
+    """What nvidia-smi says of each GPU, a line each; nothing where there is none."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    return answer.stdout.splitlines() if answer.returncode == 0 else []
 
 
 @contextmanager
@@ -134,13 +147,8 @@ class Gpu:
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs that this process may use, as nvidia-smi lists them: those of CUDA_VISIBLE_DEVICES where it is set."""
-    if not shutil.which("nvidia-smi"):
-        return ()
-    query = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
-    answer = subprocess.run(query, capture_output=True, text=True, check=False)
-    rows = [[word.strip() for word in line.split(",", 2)] for line in answer.stdout.splitlines() if line.count(",") > 1]
-    if answer.returncode != 0:
-        return ()
+    lines = _ask_driver("index,uuid,name")
+    rows = [[word.strip() for word in line.split(",", 2)] for line in lines if line.count(",") > 1]
     if VISIBLE not in os.environ:
         return tuple(Gpu(name, index) for index, _, name in rows)
     visible = []
@@ -224,11 +232,8 @@ def _reset_peak_memory() -> None:
 
 
 def _peak_memory_mib() -> float:
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.is_file() else []
-    peaks = [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
-    if peaks:
-        return peaks[0]
+    if peak := proc("self/status").get("VmHWM"):
+        return int(peak.removesuffix(" kB")) / 1024
     unit = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss: bytes on macOS, KiB elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 

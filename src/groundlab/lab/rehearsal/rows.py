@@ -10,7 +10,6 @@ same units, so that what was measured of the small run tells of the whole one.
 import math
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from groundlab.assets import read_text, resolve_model
@@ -236,7 +235,5 @@ def room(settings: dict[str, Any]) -> tuple[int | None, str]:
         if not torch.cuda.is_available():
             raise GroundlabError("no GPU here; give --device cpu")
         return torch.cuda.mem_get_info()[0], "the GPU"
-    file = Path("/proc/meminfo")
-    lines = file.read_text().splitlines() if file.is_file() else []
-    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-    return (free[0] if free else None), "memory"
+    free = machine.proc("meminfo").get("MemAvailable")
+    return (int(free.removesuffix(" kB")) * 1024 if free else None), "memory"
