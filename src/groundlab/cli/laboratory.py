@@ -18,12 +18,6 @@ def require(command: str) -> None:
         raise GroundlabError(f'{command} needs the laboratory; pip install "groundlab[lab]"')
 
 
-def require_to_submit(command: str) -> None:
-    """Raises GroundlabError where not even what sends runs to a cluster is installed."""
-    if not extras.can_submit():
-        raise GroundlabError(f'{command} --executor slurm needs submitit; pip install "groundlab[slurm]"')
-
-
 def with_laboratory(command: Callable[..., None]) -> Callable[..., None]:
     """A command that says in one line what to install where the laboratory is missing; its options stay."""
 

@@ -32,7 +32,7 @@ from groundlab.cli.options import (
 )
 from groundlab.cli.printing import console, print_text
 from groundlab.cli.protocol import play_protocol
-from groundlab.core import storage
+from groundlab.core import extras, storage
 from groundlab.core.bounds import LAST_SEED, MOST_SEEDS
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.numerics import ask_for_portable
@@ -72,7 +72,8 @@ def reproduce(
 ) -> None:
     """Run the experiments of the papers and regenerate their tables, figures and the review page."""
     if executor == "slurm" and not (figure or claim):
-        laboratory.require_to_submit("groundlab reproduce")
+        if not extras.can_submit():
+            raise GroundlabError('groundlab reproduce --executor slurm needs submitit; pip install "groundlab[slurm]"')
     else:
         laboratory.require("groundlab reproduce")
     from groundlab import lab

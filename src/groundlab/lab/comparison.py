@@ -155,24 +155,23 @@ def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
 
 def _key(folder: Path) -> str:
     """What was run: method, world, seed and settings with their defaults, as a digest."""
-    config = _config(folder)
+    spec = _spec(folder)
     with suppress(GroundlabError):  # a setting that this code does not know: comparable with its like only
-        config |= registry.resolve(*config.values()).model_dump()
-    return digest_json([config["method"], config["world"], config["seed"], config["settings"]])
+        spec = registry.resolve(spec.method, spec.world, spec.seed, spec.settings)
+    return digest_json(list(spec.model_dump().values()))
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _spec(folder: Path) -> RunSpec:
     fix = f"delete {folder} and make it again, or git checkout it"
     content = read_yaml(folder / "config.yaml", fix=fix)
     try:
-        return RunSpec(**content).model_dump()
+        return RunSpec(**content)
     except (ValueError, TypeError):
         raise GroundlabError(f"{folder / 'config.yaml'} is not what a run writes; {fix}") from None
 
 
 def _label(folder: Path) -> str:
-    config = _config(folder)
-    return f"{config['method']}-{config['world']}-s{config['seed']} ({folder.name})"
+    return f"{_spec(folder).label} ({folder.name})"
 
 
 def _difference(ours: Path, theirs: Path, record: str) -> Difference:

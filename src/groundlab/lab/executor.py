@@ -143,7 +143,7 @@ class Worker:
     def __init__(self, visible: str | None = None) -> None:
         environment = KEPT_MEMORY | os.environ | ONE_THREAD
         environment |= {} if visible is None else machine.only_visible(visible)
-        self._process, self.pipe = start_child("groundlab.lab.worker", environment)
+        self.process, self.pipe = start_child("groundlab.lab.worker", environment)
         self.visible = visible
         self.run: PlannedRun | None = None
 
@@ -151,13 +151,9 @@ class Worker:
         self.run = run
         self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named))
 
-    def ask_to_stop(self) -> None:
-        """SIGTERM: save a checkpoint and leave the run."""
-        self._process.terminate()
-
     def exit_reason(self) -> str:
         """Why a process whose pipe broke is gone, and what to do."""
-        code = self._process.wait()
+        code = self.process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"worker died ({how}); run the same command again, with fewer --workers if memory was short"
 
@@ -165,10 +161,10 @@ class Worker:
         """Close the pipe, which ends the process; kill it when it does not leave."""
         self.pipe.close()
         try:
-            self._process.wait(SHUTDOWN_TIMEOUT)
+            self.process.wait(SHUTDOWN_TIMEOUT)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
 
 
 class Pool:
@@ -204,7 +200,7 @@ class Pool:
                     self._stop_sent = True
                     self._view.stopping()
                     for worker in self._busy.values():
-                        worker.ask_to_stop()
+                        worker.process.terminate()  # it saves a checkpoint and leaves the run
                 while parts and not self._stop_sent and self._has_ended(parts[0]):
                     on_end(parts.pop(0), self.failed)
         finally:

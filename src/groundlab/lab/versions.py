@@ -182,7 +182,7 @@ def _claim(home: Path, name: str) -> Path | None:
     folder = home / f"{ASSEMBLING}{name}"
     if folder not in _claims and not (home / name).exists():
         with storage.clear_disk_errors(folder):
-            lock = _lock_of(folder).open("w")
+            lock = folder.with_name(f"{folder.name}.lock").open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _claims[folder] = lock
@@ -194,12 +194,8 @@ def _claim(home: Path, name: str) -> Path | None:
 
 
 def _release(folder: Path) -> None:
-    _lock_of(folder).unlink(missing_ok=True)
-    _claims.pop(folder).close()
-
-
-def _lock_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lock")
+    with _claims.pop(folder) as lock:
+        Path(lock.name).unlink(missing_ok=True)
 
 
 def describe_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> None:

@@ -127,16 +127,15 @@ def _check_space(weights: Weights, found: Listing, cache: Path) -> None:
 
 
 def _check(path: Path, file: File, say: Callable[[str], None]) -> None:
-    sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {file.bytes}\0".encode())
     with path.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            sha256.update(block)
-            git.update(block)
-    if file.digest not in (sha256.hexdigest(), git.hexdigest()):
+        sha256 = found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if len(file.digest) != len(sha256):  # git's, of a small file
+        found = hashlib.sha1(b"blob %d\0%b" % (file.bytes, path.read_bytes())).hexdigest()
+    if file.digest != found:
         path.resolve().unlink()
         path.unlink(missing_ok=True)
         raise GroundlabError(f"{path} arrived damaged and was deleted; the same command fetches it again")
-    say(f"{sha256.hexdigest()}  {path}")
+    say(f"{sha256}  {path}")
 
 
 @contextmanager

@@ -104,12 +104,12 @@ def _told_to_its_view(work):
 def test_workers_number_gpus_as_nvidia_smi_does(three_gpus):
     worker = executor.Worker(machine.gpus()[2].handle)
     try:
-        environ = Path("/proc") / str(worker._process.pid) / "environ"
-        while not (told := environ.read_bytes()) and worker._process.poll() is None:
+        environ = Path("/proc") / str(worker.process.pid) / "environ"
+        while not (told := environ.read_bytes()) and worker.process.poll() is None:
             time.sleep(0.01)  # empty while the program is being loaded
         words = told.decode().split("\0")
     finally:
-        worker._process.kill()
+        worker.process.kill()
         worker.shutdown()
     assert {"CUDA_VISIBLE_DEVICES=2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"} <= set(words), "by default the fastest is first"
 

@@ -5,7 +5,6 @@ It is started as a worker is (lab/executor.py). Killed means SIGKILL, between an
 
 import os
 import signal
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -59,24 +58,30 @@ def serve(descriptor: int) -> None:
     """
     with Connection(descriptor) as pipe, suppress(OSError):  # who started this may be gone
         spec, folder, last = pipe.recv()
+        line = ""
         try:
             _rehearse(RunSpec(**spec), Path(folder), last, pipe)
         except GroundlabError as error:
-            pipe.send(("end", str(error)))
-        else:
-            pipe.send(("end", ""))
+            line = str(error)
+        pipe.send(("end", line))
 
 
 def _rehearse(spec: RunSpec, folder: Path, last: int, pipe: Connection) -> None:
-    counter = Counter() if last else None
-    killing = _killing(counter, folder, last) if counter else lambda news: None
+    """The run; in its update `last` it writes down what that took, and ends the process."""
+    counter, before = Counter() if last else None, (0, 0)
 
     def report(news: Progress) -> None:
+        nonlocal before
         try:
             pipe.send(("step", news.step, news.total))
         except OSError:
             os._exit(1)  # who started this is gone
-        killing(news)
+        if counter and news.step == last:
+            counts = {"flop": counter.flop - before[0], "tokens": counter.tokens - before[1]}
+            storage.write_json(folder / COUNTS, counts)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if counter:
+            before = (counter.flop, counter.tokens)
 
     with counter or nullcontext():
         execute_run(spec, folder, named=MARK, report=report)
@@ -85,18 +90,3 @@ def _rehearse(spec: RunSpec, folder: Path, last: int, pipe: Connection) -> None:
         if (folder / MODEL).is_dir():
             hub.card(folder)
             hub.model_files(folder)
-
-
-def _killing(counter: Counter, folder: Path, last: int) -> Callable[[Progress], None]:
-    """What reports progress: in its update `last` it writes down what that took, and ends the process."""
-    before = (0, 0)
-
-    def report(news: Progress) -> None:
-        nonlocal before
-        if news.step == last:
-            counts = {"flop": counter.flop - before[0], "tokens": counter.tokens - before[1]}
-            storage.write_json(folder / COUNTS, counts)
-            os.kill(os.getpid(), signal.SIGKILL)
-        before = (counter.flop, counter.tokens)
-
-    return report

@@ -10,13 +10,12 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
-from groundlab.core.run import Progress, RunSpec
+from groundlab.core.run import RunSpec
 from groundlab.lab.progress import at_most_every
 from groundlab.lab.slurm.queue import JOB_FILE
 
@@ -47,7 +46,8 @@ class Task:
             if stop.is_set():
                 _leave(time_limit)
             folder = Path(place)
-            report = at_most_every(_PROGRESS_SECONDS, partial(_write_progress, folder / PROGRESS_FILE))
+            file = folder / PROGRESS_FILE
+            report = at_most_every(_PROGRESS_SECONDS, lambda news, file=file: storage.write_json(file, vars(news)))
             try:
                 _note_saved(folder, False)
                 execute_run(
@@ -68,10 +68,6 @@ class Task:
 
 def _leave(time_limit: threading.Event) -> None:
     sys.exit(UNFINISHED_EXIT_CODE if time_limit.is_set() else _TERMINATED_EXIT_CODE)
-
-
-def _write_progress(file: Path, progress: Progress) -> None:
-    storage.write_json(file, vars(progress))
 
 
 def _note_saved(folder: Path, saved: bool) -> None:
