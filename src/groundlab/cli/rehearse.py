@@ -42,15 +42,13 @@ def rehearse(
     size, rows = Size(prompts=prompts, toy=int(toy)), rehearsal.chosen(plan, arm)
     if dry_run:
         return _list(rows, size)
-    failed, known = 0, costs.load(plan.results)
+    failed = 0
     for number, row in enumerate(rows, 1):
         try:
             _say(row.name)
             if not rehearsal.is_known(row, plan.results, size):
-                measured = rehearsal.rehearse(row, plan.results, size, _say)
-                costs.add(plan.results, row.key, measured)
-            known = costs.load(plan.results)
-            print_text(f"{number} of {len(rows)}: {_told(known[row.key])}")
+                costs.add(plan.results, row.key, rehearsal.rehearse(row, plan.results, size, _say))
+            print_text(f"{number} of {len(rows)}: {_told(costs.load(plan.results)[row.key])}")
         except GroundlabError as error:
             failed += 1
             print_text(f"{number} of {len(rows)}: {row.name}: {error}", style="red")

@@ -3,9 +3,10 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 def is_over(until: float | None) -> bool:
@@ -14,21 +15,35 @@ def is_over(until: float | None) -> bool:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Whether a SIGTERM or SIGINT has come, as a question; a second signal acts at once, as without this."""
-    asked, before = threading.Event(), {}
+def at_first_signal(numbers: Iterable[int], act: Callable[[int, FrameType | None, Any], None]) -> Iterator[None]:
+    """Inside, the first of these signals calls `act(number, frame, usual handler)`; a second one is handled as usual.
+
+    Outside the main thread nothing changes.
+    """
+    usual: dict[int, Any] = {}
 
     def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, handler in usual.items():
+            if signal.getsignal(number) is once:
+                signal.signal(number, handler)
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
+    def once(number: int, frame: FrameType | None) -> None:
         restore()
+        act(number, frame, usual[number])
 
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        for number in numbers:
+            usual[number] = signal.getsignal(number)
+            signal.signal(number, once)
     try:
-        yield asked.is_set
+        yield
     finally:
         restore()
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Whether a SIGTERM or SIGINT has come, as a question; a second signal acts at once, as without this."""
+    asked = threading.Event()
+    with at_first_signal((signal.SIGTERM, signal.SIGINT), lambda *_: asked.set()):
+        yield asked.is_set

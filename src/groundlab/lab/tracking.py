@@ -47,14 +47,24 @@ def ask_for(tracker: str | None) -> None:
 
 
 class Mirror:
-    """One run's mirror. It never raises: the first failure is printed and ends it."""
+    """One run's mirror."""
 
-    def __init__(self, folder: Path, spec: RunSpec, run_hash: str):
+    def __init__(self, folder: Path):
         self._folder, self._bytes_read, self._rows = folder, 0, 0
         self._wandb_run: Any = None
-        self._try(lambda: self._open(spec, run_hash))
+        self._is_lost = False
 
-    def _open(self, spec: RunSpec, run_hash: str) -> None:
+    def attempt(self, act: Callable[..., None], *arguments: Any) -> None:
+        """Never raises: the first failure is printed, and nothing is attempted after it."""
+        if self._is_lost:
+            return
+        try:
+            act(*arguments)
+        except Exception as error:
+            self._is_lost = True
+            print(f"warning: wandb mirrors this run no longer ({first_line(error)})", file=sys.stderr, flush=True)
+
+    def open(self, spec: RunSpec, run_hash: str) -> None:
         wandb = importlib.import_module("wandb")
         mode = os.environ.get("WANDB_MODE", "online")
         if mode == "online" and not wandb.login(prompt=False):  # it would ask, where nobody sees the question
@@ -72,19 +82,8 @@ class Mirror:
         )
         self._rows_sent_before = self._wandb_run.starting_step
 
-    def _try(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Exception as error:
-            self._wandb_run = None
-            print(f"warning: wandb mirrors this run no longer ({first_line(error)})", file=sys.stderr, flush=True)
-
     def send(self) -> None:
         """Send the rows that were written since the last call."""
-        if self._wandb_run is not None:
-            self._try(self._send_new_rows)
-
-    def _send_new_rows(self) -> None:
         file = self._folder / "metrics.jsonl"
         if not file.is_file():
             return
@@ -101,10 +100,6 @@ class Mirror:
     def close(self, finished: bool) -> None:
         """Send what is left, the evaluation with it, and that the run is over or has stopped."""
         self.send()
-        if self._wandb_run is not None:
-            self._try(lambda: self._close(finished))
-
-    def _close(self, finished: bool) -> None:
         if finished and (self._folder / "evaluation.json").is_file():
             for result in storage.read_json(self._folder / "evaluation.json"):
                 means = _numbers(result["mean"])
@@ -118,13 +113,13 @@ def mirrored(folder: Path, spec: RunSpec, run_hash: str) -> Iterator[Callable[[]
     if not os.environ.get(TRACKER_VARIABLE):
         yield lambda: None
         return
-    mirror = Mirror(folder, spec, run_hash)
+    mirror, finished = Mirror(folder), False
+    mirror.attempt(mirror.open, spec, run_hash)
     try:
-        yield mirror.send
-    except BaseException:
-        mirror.close(finished=False)
-        raise
-    mirror.close(finished=True)
+        yield lambda: mirror.attempt(mirror.send)
+        finished = True
+    finally:
+        mirror.attempt(mirror.close, finished)
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, float]:

@@ -35,7 +35,7 @@ from groundlab.lab import large_batches, machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.progress import at_most_every
 from groundlab.lab.run_hash import code_digest, hash_run
-from groundlab.lab.stops import stop_on_signals
+from groundlab.lab.stops import at_first_signal, stop_on_signals
 from groundlab.learning import distributed
 from groundlab.learning.devices import arithmetic
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
@@ -162,28 +162,18 @@ def _raised_by_signals(error: Unfinished, enabled: bool) -> Iterator[None]:
 
     Not in a group of processes, which must stop at the same place.
     """
-    usual: dict[int, Callable[[int, FrameType | None], Any]] = {}
 
-    def restore() -> None:
-        for number, handler in usual.items():
-            if signal.getsignal(number) is stop_at_once:
-                signal.signal(number, handler)
-
-    def stop_at_once(number: int, frame: FrameType | None) -> None:
-        restore()  # another signal must not cut the way out short
-        usual[number](number, frame)
+    def stop_at_once(number: int, frame: FrameType | None, usual: Any) -> None:
+        usual(number, frame)
         raise error
 
-    if enabled and threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
-            handler = signal.getsignal(number)
-            if callable(handler) and handler is not signal.default_int_handler:
-                usual[number] = handler
-                signal.signal(number, stop_at_once)
-    try:
+    taken = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2) if enabled else ():
+        handler = signal.getsignal(number)
+        if callable(handler) and handler is not signal.default_int_handler:
+            taken.append(number)
+    with at_first_signal(taken, stop_at_once):
         yield
-    finally:
-        restore()
 
 
 @contextmanager
