@@ -129,17 +129,24 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def load_agent(folder: Path, method: str, world: str | None = None) -> "Checkpoint":
-    """The agent that `--checkpoint` names. Raises GroundlabError where it is of another method, or of another world."""
+def load_agent(
+    folder: Path | None, method: str, settings: dict[str, Any], seed: int | None, world: str | None = None
+) -> tuple["Checkpoint | None", dict[str, Any], int]:
+    """(the agent that `--checkpoint` names, its settings under those given, and its seed where none is given).
+
+    Raises GroundlabError where it is of another method, or of another world.
+    """
     from groundlab.core.run import load_checkpoint
 
+    if folder is None:
+        return None, settings, seed or 0
     trained = load_checkpoint(folder)
     for name, wanted in (("method", method), ("world", world)):
         actual = getattr(trained.spec, name)
         if wanted not in (None, actual):
             fix = f"name that {name}, or another --checkpoint"
             raise GroundlabError(f"{folder} is a checkpoint of {name} {actual}, not {wanted}; {fix}")
-    return trained
+    return trained, overlay(trained.spec.settings, settings), trained.spec.seed if seed is None else seed
 
 
 def connect(base_url: str | None, prices: str | None, budget: str | None) -> None:

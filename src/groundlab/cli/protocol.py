@@ -8,7 +8,7 @@ groundlab evaluate glam --protocol balrog --checkpoint out/glam --json balrog.js
 from pathlib import Path
 from typing import Any
 
-from groundlab.cli.options import load_agent, overlay
+from groundlab.cli.options import load_agent
 from groundlab.cli.printing import print_text
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
@@ -49,11 +49,8 @@ def play_protocol(
         fix = "give --checkpoint FOLDER of a run" if learns else "leave out --checkpoint"
         raise GroundlabError(f"{method} {'needs a trained agent' if learns else 'has no checkpoint'}; {fix}")
     layouts = layouts or settings.get("layouts")
-    trained = load_agent(checkpoint, method) if checkpoint else None
-    if trained is not None:
-        settings = overlay(trained.spec.settings, settings)
-        seed = trained.spec.seed if seed is None else seed
-    outcome = protocols.play(protocol, method, settings, layouts, seed or 0, trained, world, record)
+    trained, settings, seed = load_agent(checkpoint, method, settings, seed)
+    outcome = protocols.play(protocol, method, settings, layouts, seed, trained, world, record)
     for policy in outcome["policies"]:
         for each in (*policy["kinds"], policy["in_all"]):
             interval = f"{each['success']:.1f} % [{each['low']:.1f}, {each['high']:.1f}]"

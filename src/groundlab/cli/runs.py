@@ -27,7 +27,6 @@ from groundlab.cli.options import (
     World,
     ask_for,
     load_agent,
-    overlay,
     takes_method_settings,
 )
 from groundlab.cli.printing import console, print_text
@@ -176,10 +175,8 @@ def evaluate(
     settings = {"layouts": "0-99", **settings, **({} if layouts is None else {"layouts": layouts})}
     if checkpoint and not registry.get(method, world).learns:
         raise GroundlabError(f"{method} follows a rule and has no checkpoint; leave out --checkpoint")
-    trained = load_agent(checkpoint, method, world) if checkpoint else None
-    if trained is not None:
-        settings = overlay(trained.spec.settings, settings)
-    spec = registry.resolve(method, world, seed if seed is not None else trained.spec.seed if trained else 0, settings)
+    trained, settings, seed = load_agent(checkpoint, method, settings, seed, world)
+    spec = registry.resolve(method, world, seed, settings)
     check_devices([spec])
     results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record, checkpoint)
     for row in results[0]["rows"]:

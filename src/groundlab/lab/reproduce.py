@@ -128,7 +128,7 @@ def reproduce(
     if cluster:
         from groundlab.lab.slurm.executor import run as run_on_cluster
 
-        execute = partial(run_on_cluster, settings=cluster, wait=wait)
+        execute: Execute = partial(run_on_cluster, settings=cluster, wait=wait)
     elif executor == "none":
         execute = _run_nothing
     else:

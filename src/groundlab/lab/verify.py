@@ -67,14 +67,10 @@ class Verification:
         The largest number of differing runs of which a sample of this size shows so few with a chance above 5 %
         (hypergeometric, one-sided).
         """
-        total, count = self.sample.candidates, len(self.equal) + len(self.differing)
-        misses = len(self.differing)
-        possible = range(misses, total - len(self.equal) + 1)
-        return max(
-            number
-            for number in possible
-            if number == misses or hypergeom.cdf(misses, total, number, count) > 1 - CONFIDENCE
-        )
+        total, misses = self.sample.candidates, len(self.differing)
+        numbers = np.arange(misses, total - len(self.equal) + 1)
+        chances = hypergeom.cdf(misses, total, numbers, len(self.equal) + misses)
+        return int(numbers[(chances > 1 - CONFIDENCE) | (numbers == misses)].max())
 
     def lines(self) -> list[str]:
         total = self.sample.candidates
