@@ -151,12 +151,6 @@ class Worker:
         self.run = run
         self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named))
 
-    def exit_reason(self) -> str:
-        """Why a process whose pipe broke is gone, and what to do."""
-        code = self.process.wait()
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"worker died ({how}); run the same command again, with fewer --workers if memory was short"
-
     def shutdown(self) -> None:
         """Close the pipe, which ends the process; kill it when it does not leave."""
         self.pipe.close()
@@ -253,10 +247,12 @@ class Pool:
         """A worker is gone without an answer; when we asked it to stop, that is how it stopped."""
         del self._busy[worker.pipe]
         worker.pipe.close()
-        cause = worker.exit_reason()
+        code = worker.process.wait()
         if self._stop_sent:
             return self._end(run, "unfinished", "")
-        self._end(run, "failed", f"{run.label} failed: {cause}")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        fix = "run the same command again, with fewer --workers if memory was short"
+        self._end(run, "failed", f"{run.label} failed: worker died ({how}); {fix}")
         run_folder.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
 
     def _end(self, run: PlannedRun, status: run_folder.Status, line: str) -> None:

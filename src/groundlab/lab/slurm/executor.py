@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -273,6 +273,9 @@ def sbatch_parameters(settings: SlurmSettings) -> dict[str, Any]:
     given = {"partition": settings.partition, "account": settings.account, "qos": settings.qos}
     fixed = {"signal": f"USR2@{settings.save_seconds}", "requeue": True}
     memory = {"mem": f"{round(settings.memory_gb * 1024)}M"} if settings.memory_gb else {}
+    setup = [f"export {name}={value}" for name, value in ONE_THREAD.items()]  # as the local executor's workers have
+    setup.append("export PYTHONSAFEPATH=1")  # the folder that a job starts in must not shadow a module
+    setup += ["unset PYTHONPATH"] if settings.image else []  # no Python code of the host in a container
     return {
         **{name: value for name, value in given.items() if value is not None},
         **memory,
@@ -284,15 +287,7 @@ def sbatch_parameters(settings: SlurmSettings) -> dict[str, Any]:
         "srun_args": [f"--cpus-per-task={settings.cpus}", "--open-mode=append"],
         "array_parallelism": settings.at_once,
         "stderr_to_stdout": True,
-        "setup": [*_environment(settings), *settings.setup],
+        "setup": [*setup, *settings.setup],
         "teardown": _REQUEUE,
         "additional_parameters": fixed | settings.sbatch,
     }
-
-
-def _environment(settings: SlurmSettings) -> Iterable[str]:
-    """One thread, as the local executor's workers have; and no Python code of the host in a container."""
-    yield from (f"export {name}={value}" for name, value in ONE_THREAD.items())
-    yield "export PYTHONSAFEPATH=1"  # the folder that a job starts in must not shadow a module
-    if settings.image:
-        yield "unset PYTHONPATH"
