@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 _MARK = "HASHED_BY_ROW"
 _TABLES = {"WORLDS", "PAPER", _MARK}
+_DUNDER = re.compile("__(?!getattr__$).*__")  # `__getattr__` imports what a module offers late
 _NO_CONTENT = {"ctx", "kind", "type_comment"}  # fields of syntax nodes that change nothing
 _MODULE = re.compile(r"(\w+(?:\.\w+)+)(?::\w+)?")  # `package.module` or `package.module:name`
 
@@ -148,7 +149,8 @@ def _without_tables(body: list[ast.stmt]) -> list[ast.stmt]:
     """Statements but for tables, dunder names, and private definitions that only tables use."""
     marked = (ast.literal_eval(node.value) for node in body if isinstance(node, ast.Assign) and _MARK in _defined(node))
     tables = _TABLES.union(*marked)
-    out = [node for node in body if _defined(node) and all(_is_table(name, tables) for name in _defined(node))]
+    is_table = {name: name in tables or bool(_DUNDER.fullmatch(name)) for node in body for name in _defined(node)}
+    out = [node for node in body if _defined(node) and all(is_table[name] for name in _defined(node))]
     kept = [node for node in body if node not in out]
     while True:
         helpers = {name for name in _names(out) if name.startswith("_")} - _names(kept)
@@ -162,11 +164,6 @@ def _names(statements: list[ast.stmt]) -> set[str]:
     """The names that statements read."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-
-
-def _is_table(name: str, tables: set[str]) -> bool:
-    """Whether a name is that of a table, or a dunder; `__getattr__` imports what a module offers late."""
-    return name in tables or (re.fullmatch("__.*__", name) is not None and name != "__getattr__")
 
 
 def _imports(node: ast.AST, package: str) -> Iterator[Import]:
@@ -191,8 +188,7 @@ def _named_modules(text: str, package: str) -> Iterator[str]:
 
 @cache
 def _digest(sources: tuple[tuple[str, Source], ...]) -> str:
-    modules = frozenset(name for name, _ in sources)
-    names = _Names(dict(sources), modules)
+    names = _Names(dict(sources))
     hashes = {names.hash_of(module, each) for module, own in names.statements.items() for each in own}
     return _sha(*sorted(hashes))
 
@@ -200,12 +196,12 @@ def _digest(sources: tuple[tuple[str, Source], ...]) -> str:
 class _Names:
     """What names mean in each module of a closure."""
 
-    def __init__(self, sources: dict[str, Source], modules: frozenset[str]):
+    def __init__(self, sources: dict[str, Source]):
         self.statements: dict[str, list[Statement]] = {}
         self._defined: dict[str, dict[str, list[str]]] = {}
         self._imported: dict[str, dict[str, list[Import]]] = {}
         for module, source in sources.items():
-            aliases = frozenset(each.alias for each in source.imports if each.path in modules)
+            aliases = frozenset(each.alias for each in source.imports if each.path in sources)
             self.statements[module] = own = [_statement(node, aliases) for node in source.statements]
             self._defined[module] = _grouped((name, each.plain) for each in own for name in each.defines)
             self._imported[module] = _grouped((each.alias, each) for each in source.imports)
