@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from stories import story
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -59,11 +58,6 @@ def test_renderings_show_only_what_was_seen():
 
 
 GOTO, MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
-
-
-@pytest.mark.parametrize("world", [GOTO, MIXED])
-def test_an_episode_does_not_depend_on_the_batch_it_is_played_in(world):
-    assert len({story(world, count, 300) for count in (1, 2, 63, 64, 150)}) == 1
 
 
 @pytest.mark.parametrize("mode", ["next-step", "same-step"])

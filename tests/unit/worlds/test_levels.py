@@ -41,13 +41,6 @@ def test_training_missions_name_nothing_held_out_though_it_lies_there_and_test_m
         assert things(cells) - HELD_OUT and {"yellow box", "red key", "green ball"} <= things(cells)
 
 
-def test_half_of_the_doors_to_open_have_no_colour():
-    """0.46 of 400 episodes of the original with seed 7; the standard error of 1,000 is 0.016."""
-    missions, _ = episodes(f"{TRAIN}/open", 1000)
-    assert np.mean([mission == "open the door" for mission in missions]) == pytest.approx(0.48, abs=0.06)
-    assert all(mission.startswith("open the ") for mission in missions)
-
-
 def kind_of(mission: str) -> str:
     if " after you " in mission or ", then " in mission:
         return "pick_up_seq_go_to"
@@ -96,13 +89,6 @@ def test_num_dists_counts_the_objects_besides_the_missions_own(level, own, num_d
     kinds = env.grids.cells[..., 0]
     objects = ((kinds > DOOR) & (kinds <= BOX)).sum((1, 2))
     assert (objects == own + num_dists).all()
-
-
-def test_eight_is_the_default_number_of_distractors():
-    for name in ("Reasoning-GoTo-v0", TRAIN):
-        default, eight = worlds.make(name, 20), worlds.make(name, 20, num_dists=8)
-        images = [env.reset(seed=3)[0]["image"] for env in (default, eight)]
-        np.testing.assert_array_equal(*images)
 
 
 @pytest.mark.parametrize("part", ["Train", "Test"])

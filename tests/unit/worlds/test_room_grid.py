@@ -11,13 +11,11 @@ from reference import reference
 
 from groundlab import worlds
 from groundlab.worlds import codes
-from groundlab.worlds.adapters.minigrid_bot import Bot
 from groundlab.worlds.missions import PARTS
 from groundlab.worlds.pcg64 import double, seed_row
 from groundlab.worlds.room_grid import blueprint as steps
 from groundlab.worlds.room_grid.catalogue import CATALOGUE
 from groundlab.worlds.rules import ANY, GO_TO, ROOM_GRID, Rules
-from groundlab.worlds.text import describe_batch
 
 LEVELS = [entry.name for entry in CATALOGUE]
 STATES, STATES_A_KIND, STATES_A_LEVEL = 40, 320, 2000
@@ -127,14 +125,6 @@ def test_the_blue_ball_ends_an_obstructed_maze_and_the_green_one_does_not(seed):
     assert reward > 0.9 and ended
 
 
-def test_the_planner_is_given_what_the_mission_says():
-    for world in ("BabyAI-BossLevel-v0", "BabyAI-OpenDoorsOrderN2Debug-v0", "BabyAI-PickupDist-v0"):
-        env = worlds.GridEnv(world)
-        for seed in range(20):
-            mission = env.reset(seed=seed)[0]["mission"]
-            assert Bot(env)._mirror.mission == mission
-
-
 def test_the_wrong_door_ends_a_strict_level_without_reward():
     pair = Pair("BabyAI-OpenDoorDebug-v0", seed=0)
     cells, meant = pair.ours.grids.cells[0], pair.ours.grids.tracked[0, :, :, 0] > 0
@@ -164,14 +154,6 @@ def test_an_object_on_your_left_stays_the_one_that_was_on_the_left():
     assert tried > 10
 
 
-def test_what_is_in_the_hand_at_first_is_not_yet_seen_there():
-    """minigrid draws the first view before it puts the object into the hand."""
-    env = worlds.make("BabyAI-PutNextS6N3Carrying-v0", 50, seed=0)
-    first = env.reset()[0]["image"]
-    assert (first[:, 3, 6, 0] == codes.EMPTY).all() and (env.grids.carried[:, 0] >= codes.KEY).all()
-    assert (env.step(np.full(50, codes.RIGHT))[0]["image"][:, 3, 6, 0] == env.grids.carried[:, 0]).all()
-
-
 def test_the_grammar_has_every_order_and_joins_up_to_four_parts():
     env = worlds.make("BabyAI-BossLevel-v0", 1500, seed=0)
     missions = env.reset()[0]["mission"]
@@ -182,18 +164,6 @@ def test_the_grammar_has_every_order_and_joins_up_to_four_parts():
     assert max(map(len, missions)) <= 400 and env.observation_space.contains(env.reset()[0])
     limits = {int(limit) // (8 * 8 * 9) for limit in env.grids.max_steps}
     assert limits <= set(range(1, 2 * PARTS + 1)) and max(limits) >= 6
-
-
-def test_captions_name_doors_their_state_and_walls_between_rooms():
-    env, rng = worlds.make("BabyAI-BossLevel-v0", 32, seed=0), np.random.default_rng(0)
-    views, said = env.reset()[0]["image"], set()
-    for _ in range(60):
-        for view, sentences in zip(views, describe_batch(views), strict=True):
-            doors = int((view[:, :, 0] == codes.DOOR).sum())
-            assert sum(" door " in sentence for sentence in sentences) == doors
-            said |= {sentence.split()[3] for sentence in sentences if " door " in sentence}
-        views = env.step(rng.choice([codes.RIGHT, codes.FORWARD, codes.TOGGLE], 32))[0]["image"]
-    assert said == {"open", "closed", "locked"}
 
 
 def test_a_row_says_how_large_a_level_is_and_how_long():
