@@ -97,13 +97,6 @@ def test_a_line_that_is_none_is_named_and_deleting_it_is_the_way_back(name, file
     assert file.read_bytes() == b"\n".join([first, third, second, end])
 
 
-@pytest.mark.parametrize("name", ["tokens z", "100,000 brackets"])
-def test_the_account_of_a_damaged_ledger_is_one_line(name, file, groundlab):
-    file.write_bytes(NO_LINES[name] + b"\n" + file.read_bytes())
-    code, _, error = groundlab("ledger", file)
-    assert code == 2 and error.count("\n") == 1 and "ledger.jsonl:1 is no line" in error and len(error) < 500
-
-
 def test_a_line_of_the_least_that_a_replay_needs_is_enough(file):
     file.write_bytes(b'{"key": "k", "model": "M", "reply": "r"}\n' + file.read_bytes())
     assert Ledger(file).account().replies == 4 and fill(file) == 0
@@ -122,13 +115,16 @@ def test_bytes_put_anywhere_are_read_or_told(tmp_path_factory, junk, at, gone):
         assert account.cost >= 0 and account.tokens >= 0 and account.replies == 1
 
 
-def test_a_ledger_cut_at_any_byte_is_continued_to_equal_bytes(file):
+def test_a_ledger_cut_at_any_byte_is_continued_to_equal_bytes_and_each_reading_warns_once(file, caplog):
     whole = file.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1
     for end in range(start, len(whole)):
         file.write_bytes(whole[:end])
+        caplog.clear()
         assert fill(file) == 1
         assert file.read_bytes() == whole
+        cut = f"{file}: the last line was cut short (by a kill?) and is ignored"
+        assert [record.message for record in caplog.records] == [cut] * (len(QUESTIONS) if end > start else 0)
 
 
 @contextmanager
