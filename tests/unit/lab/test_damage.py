@@ -104,7 +104,7 @@ FATAL = {
 }
 HARMLESS = {
     "half a line after the checkpoint": lambda folder: storage.append_line(folder / "metrics.jsonl", {"iteration": 6}),
-    "half a checkpoint": lambda folder: (folder / "checkpoint" / "partial").mkdir(),
+    "half a checkpoint": lambda folder: storage.write_atomic(folder / "checkpoint" / "partial" / "state.json", b"{"),
     "a folder that is no number": lambda folder: (folder / "checkpoint" / "²").mkdir(),
     "manifest missing": of("manifest.json", Path.unlink),
 }
@@ -141,7 +141,7 @@ def test_what_a_kill_may_leave_is_passed_over(damage, laboratory, stopped, finis
     shutil.copytree(stopped, folder)
     HARMLESS[damage](folder)
     laboratory.run(folder)
-    assert records(folder) == records(finished)
+    assert records(folder) == records(finished) and not (folder / "checkpoint" / "partial").exists()
 
 
 @pytest.mark.parametrize("name", seals.RECORDS)

@@ -77,7 +77,7 @@ def test_a_training_begins_steps_evaluates_finishes_and_closes(tmp_path):
 
 def test_a_stopped_training_goes_on_after_its_checkpoint_and_does_not_begin_again(tmp_path):
     first = Adder()
-    with pytest.raises(Unfinished, match="stopped at iteration 2 of 4"):
+    with pytest.raises(Unfinished, match="stopped at iteration 2 of 4; the same command continues"):
         train(a_run(tmp_path, stop=lambda: len(first.calls) >= 5)[0], first)
     assert first.calls == ["begin", *STEPS[:4], "close"]
     second = Adder()
