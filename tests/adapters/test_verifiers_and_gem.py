@@ -9,31 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from scripted_agent import Interaction
 
 from groundlab.worlds import TextEnv, adapters
 
 WORLD = "BabyAI-GoToLocal-v0"
-
-
-class Script:
-    """An agent of verifiers that says what it was given."""
-
-    def __init__(self, replies):
-        self._replies, self.recorded = list(replies), {}
-        self.trace = SimpleNamespace(
-            record_reward=lambda name, value, weight: self.recorded.update({name: value}),
-            record_metric=lambda name, value: self.recorded.update({name: value}),
-        )
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *_):
-        return None
-
-    async def turn(self, message=None):
-        reply = self._replies.pop(0) if self._replies else None
-        return SimpleNamespace(terminated=reply is None, last_reply=reply or "")
 
 
 def test_verifiers_finds_the_taskset_and_a_level_is_played(tmp_path, monkeypatch):
@@ -49,10 +29,10 @@ def test_verifiers_finds_the_taskset_and_a_level_is_played(tmp_path, monkeypatch
     tasks = list(loaders.load_taskset(adapter.GridConfig(id="groundlab_worlds", world=WORLD)).take(2))
     assert [task.data.info["seed"] for task in tasks] == [0, 1]
     assert tasks[1].data.prompt == TextEnv(WORLD, prompt="plain").reset(seed=1)[0]
-    talk = Script(["<action>go forward</action>", "go forward"])
+    talk = Interaction(["<action>go forward</action>", "go forward"])
     agents = SimpleNamespace(player=SimpleNamespace(interaction=lambda _: talk))
     asyncio.run(adapter.GridPlay.run(object.__new__(adapter.GridPlay), tasks[0], agents))
-    assert talk.recorded == {"return": pytest.approx(1 - 0.9 * 2 / 64), "success": 1.0}
+    assert (talk.rewards, talk.metrics) == ({"return": pytest.approx(1 - 0.9 * 2 / 64)}, {"success": 1.0})
     sys.modules.pop("groundlab_worlds", None)
 
 

@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from scripted_agent import Interaction
 
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import TextEnv, adapters
@@ -162,28 +163,6 @@ def verifiers_package(monkeypatch):
     monkeypatch.delitem(sys.modules, "groundlab.worlds.adapters.verifiers", raising=False)
     yield adapters.load("verifiers")
     sys.modules.pop("groundlab.worlds.adapters.verifiers", None)
-
-
-class Interaction:
-    """An agent with a script of replies: what verifiers hands to an environment."""
-
-    def __init__(self, replies):
-        self._replies, self.heard, self.rewards, self.metrics = list(replies), [], {}, {}
-        self.trace = SimpleNamespace(
-            record_reward=lambda name, value, weight: self.rewards.update({name: value}),
-            record_metric=lambda name, value: self.metrics.update({name: value}),
-        )
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *_):
-        return None
-
-    async def turn(self, message=None):
-        self.heard.append(message)
-        reply = self._replies.pop(0) if self._replies else None
-        return SimpleNamespace(terminated=reply is None, last_reply=reply or "")
 
 
 @pytest.mark.parametrize(
