@@ -28,12 +28,6 @@ from groundlab.report.judging import judge_claim
 from groundlab.report.records import Records
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return knowledge_data.write_data(tmp_path / "data")
-
-
 def test_a_planner_without_an_answer_is_counted_where_the_run_goes_on_without_it(tmp_path, monkeypatch):
     settings = {"planner": "openai", "layouts": "0-2", "ledger": str(tmp_path / "l")}
     chat = {"model": "m", "unanswered": "fallback"}

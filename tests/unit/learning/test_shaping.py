@@ -1,20 +1,19 @@
 """Shaping leaves optimal policies alone, and the original's deviations are what its code did."""
 
 import math
-from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from knowledge_data import recorded
 
-from groundlab.core import storage
 from groundlab.learning.options import ORIGINAL, Quirks
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper, scale_of, shaping
 
-GOLDEN = storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")["train"]
+GOLDEN = recorded()["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])
 FLOATS = st.floats(-100, 100, allow_nan=False)
 

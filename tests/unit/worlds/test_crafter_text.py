@@ -1,12 +1,10 @@
 """The knowledge paper's text variant of Crafter: its episodes and captions as recorded, its own rules, its tasks."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from knowledge_data import recorded
 
 from groundlab import worlds
-from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.crafter import rules, state, view
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, CRAFTER_WORLDS, ITEMS, NAMES
@@ -19,8 +17,7 @@ TASKS |= {"Crafter-Text-CollectDrink": "collect_drink", "Crafter-Text-EatCow": "
 
 @pytest.fixture(scope="module")
 def golden() -> dict:
-    """Recorded by running the original; see tests/golden/README.md."""
-    return storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")["crafter"]
+    return recorded()["crafter"]
 
 
 def started(world: str = "Crafter-Text-Reward", count: int = 1, **options):
