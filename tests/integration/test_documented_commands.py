@@ -13,7 +13,6 @@ import typer
 
 from groundlab import cli, lab
 from groundlab.cli import options
-from groundlab.core.storage import digest_json
 from groundlab.lab import config
 from groundlab.language.chat import connection
 from groundlab.papers import protocols, registry
@@ -68,11 +67,8 @@ COMMANDS = _commands()
 
 
 @pytest.fixture(autouse=True)
-def quick_plans(monkeypatch):
-    """Plans without the hashes of their runs, of configs that are read once, and no trace in the environment."""
-    module = import_module("groundlab.lab.plan")
-    monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
-    monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump()))
+def quick_commands(quick_plans, monkeypatch):
+    """Plans of configs that are read once, without the hashes of their runs, and no trace in the environment."""
     monkeypatch.setattr(config, "load", cache(config.load))
     monkeypatch.setattr(registry, "worlds_of", cache(registry.worlds_of))
     for name in (connection.ADDRESS, connection.PRICES, connection.BUDGET, "GROUNDLAB_TRACK", "MKL_CBWR"):

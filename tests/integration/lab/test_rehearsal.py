@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-from importlib import import_module
 from multiprocessing import Pipe
 
 import pytest
@@ -18,7 +17,7 @@ from groundlab import cli, lab
 from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
-from groundlab.core.storage import digest_json, read_json
+from groundlab.core.storage import read_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import executor
 from groundlab.lab.config import Estimate
@@ -31,6 +30,7 @@ from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.language import models
 from groundlab.worlds.text_env.prompts import text_actions
 
+pytestmark = pytest.mark.usefixtures("quick_plans")
 TOY = Size(envs=2, prompts=4, episodes=1, toy=1)
 SAMPLE = {
     "glam": ("glam/model/flan-t5-small", "BabyAI-GoToLocal-v0"),
@@ -84,14 +84,6 @@ def forking():
     yield start_child
     server.close()
     assert process.wait() == 0
-
-
-@pytest.fixture(autouse=True)
-def quick_plans(monkeypatch):
-    """Plans without the digests of code."""
-    module = import_module("groundlab.lab.plan")
-    monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
-    monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump())[:16])
 
 
 @pytest.fixture(scope="module")
