@@ -114,16 +114,10 @@ def test_zero_shot_is_the_pretrained_model_at_both_temperatures(resolved, tmp_pa
     assert results[:2] == untrained[:2]
 
 
-def test_a_misspelt_test_is_told_before_anything_is_trained(resolved, tmp_path):
-    with pytest.raises(GroundlabError, match="unknown word in tests 'adj_synonims'; did you mean 'adj_synonym'"):
-        registry.execute(Run(tmp_path, spec(resolved, tests=["adj_synonims"])))
-
-
 @pytest.mark.parametrize(
     ("given", "line"),
     [
         ({"action_space": 5}, "action_space must be one of 3, 6, 9, older"),
-        ({"learning_rate": 1}, "unknown key 'learning_rate'"),
         ({"rule": "logprobs"}, "unknown value of rule 'logprobs'; did you mean 'logprob'"),
         ({"temperature": 0}, "temperature"),
     ],
