@@ -99,18 +99,14 @@ def _answers_of_three_starts(names):
     return answers
 
 
-def test_sets_of_words_are_walked_in_the_same_order_at_every_start():
-    first, second, third = _answers_of_three_starts({"set-of-words", "sum-over-a-set", "set-of-tuples"})
-    assert first == second == third
-
-
 @pytest.mark.parametrize("fixed", [True, False], ids=["addresses as they can be", "a kernel that refuses to fix them"])
-def test_no_address_of_the_interpreter_decides_anything(fixed, monkeypatch):
+def test_neither_an_address_nor_the_order_of_a_set_of_words_decides_anything(fixed, monkeypatch):
     if not fixed:
         monkeypatch.setitem(sandboxes._ENVIRONMENT, child._STARTED_AGAIN, "1")
     names = {"set-with-nothing", "set-of-tuples-with-nothing", "set-with-no-number"}
+    names |= {"set-of-words", "sum-over-a-set", "set-of-tuples"}
     first, second, third = _answers_of_three_starts(names)
-    assert first == second == third and len(first) == 3
+    assert first == second == third and len(first) == len(names)
 
 
 def _addresses_can_be_fixed():
@@ -338,7 +334,7 @@ RUN = RunSpec(
     world="BabyAI-Text-GoToLocal-RedBall-S10",
     seed=0,
     settings=KnowledgeSettings(
-        form="code", maker="recorded", network="small", num_envs=8, frames_per_env=16, iterations=20, layouts="0-1"
+        form="code", maker="recorded", network="small", num_envs=8, frames_per_env=16, iterations=12, layouts="0-1"
     ).model_dump(mode="json"),
 )
 
@@ -374,7 +370,7 @@ def test_a_run_that_loses_a_batch_has_the_records_of_one_that_loses_none_and_say
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes(), name
     assert killed and disturbed["notes"]["sandbox"]["batches_put_again"] >= 1
-    assert quiet["notes"]["sandbox"]["windows"] == disturbed["notes"]["sandbox"]["windows"] > 20 * 8 * 17
+    assert quiet["notes"]["sandbox"]["windows"] == disturbed["notes"]["sandbox"]["windows"] > 12 * 8 * 17
     assert quiet["notes"]["sandbox"]["failed"] == {}
     assert quiet["notes"]["labels"].startswith("4 working programs in 4 rounds, 0 faulty ones")
     assert "killed from outside by SIGKILL" in (tmp_path / "killed" / "log.txt").read_text()
