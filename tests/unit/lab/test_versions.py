@@ -77,13 +77,6 @@ def hurt(version: Path) -> Path:
     return file
 
 
-def test_an_assembled_version_is_whole_and_found_again(plan):
-    version = assemble(plan)
-    assert len(manifests.check_runs(version)) == SEEDS
-    assert seals.seal_holds(manifests.read_version(version))
-    assert versions.find_version(plan) == version
-
-
 def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
     """As a clone brings the published version: of the same plan, and without the runs that it was made from."""
     version = assemble(plan)
