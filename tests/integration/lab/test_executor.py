@@ -21,14 +21,6 @@ from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.worlds import levels
 
 
-@pytest.fixture
-def long_plan(laboratory, training_entry):
-    """Two training runs that take long enough to be interrupted."""
-    settings = {"iterations": 20, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
-    laboratory.write_config([{**training_entry, "settings": settings}])
-    return lab.plan("mediator", scale="smoke")
-
-
 def _children() -> list[int]:
     return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
@@ -111,48 +103,35 @@ def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkey
         assert len(compiled) == calls
 
 
-def test_a_worker_killed_by_the_system_fails_its_run_only_and_the_same_call_continues_it(long_plan, laboratory):
-    first = long_plan.folder_of(long_plan.runs[0])
-    laboratory.once(lambda: (first / "timing.jsonl").is_file(), lambda: os.kill(_children()[0], signal.SIGKILL))
-    outcome = lab.run(long_plan, workers=1)
-    (error,) = outcome.failed.values()
-    assert "failed: worker died (signal 9); run the same command again" in error
-    assert outcome.finished == 1
-    again = lab.run(long_plan, workers=1)
-    assert (again.finished, again.exit_code) == (2, 0)
-
-
-def _steps(folder: Path) -> int:
-    file = folder / "timing.jsonl"
-    return sum(b'"seconds"' in line for line in file.read_bytes().split(b"\n")) if file.is_file() else 0
-
-
 def _interrupted_here(plan, laboratory, step: int, number: int) -> None:
-    """One process that executes the plan's only run by a plain call, until a signal at that step."""
+    """One process that executes the plan's first run by a plain call, until a signal at that step."""
     process = laboratory.start_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
-    while _steps(plan.folder_of(plan.runs[0])) < step and process.poll() is None:
+    while laboratory.steps(plan) < step and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(number)
     assert laboratory.finish(process)[0] == (75 if number == signal.SIGTERM else -number)
 
 
 def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
-    """The local executor: its worker is killed at that step, or it is itself told to stop."""
+    """The local executor: its worker is killed at that step, which fails this run only, or it is told to stop."""
 
     def interrupt() -> None:
         os.kill(os.getpid() if number == signal.SIGTERM else _children()[0], number)
 
-    laboratory.once(lambda: _steps(plan.folder_of(plan.runs[0])) >= step, interrupt)
-    assert lab.run(plan, workers=1).exit_code == (75 if number == signal.SIGTERM else 1)
+    laboratory.once(lambda: laboratory.steps(plan) >= step, interrupt)
+    outcome = lab.run(plan, workers=1)
+    assert (outcome.finished, outcome.exit_code) == (1, 75 if number == signal.SIGTERM else 1)
+    died = "failed: worker died (signal 9); run the same command again"
+    assert all(died in error for error in outcome.failed.values()) and bool(outcome.failed) == (number == 9)
 
 
 # Slurm's side of this is in test_slurm.py: there, too, the bytes are those of the local executor.
 @pytest.mark.parametrize("interrupted", [_interrupted_here, _interrupted_on_workers])
 def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
-    interrupted, laboratory, training_entry
+    interrupted, laboratory, training_entry, rule_entry
 ):
     settings = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
-    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}])
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}, rule_entry])
     plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("often", "calm"))
     for step, number in ((5, signal.SIGKILL), (20, signal.SIGKILL), (35, signal.SIGTERM)):
         interrupted(plan, laboratory, step, number)
@@ -161,7 +140,7 @@ def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
     assert [each["status"] for each in manifest["history"]] == ["unfinished"] * 3 + ["finished"]
     seconds = sum(each["wall_seconds"] for each in manifest["history"])
     assert manifest["wall_seconds"] == pytest.approx(seconds, abs=0.04) and manifest["peak_memory_mib"] > 50
-    assert _steps(folder) <= 72, "at most 10 % of 60 steps are done twice for each of two kills"
+    assert laboratory.steps(plan) <= 72, "at most 10 % of 60 steps are done twice for each of two kills"
     lab.execute_run(calm.runs[0].spec, undisturbed)
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()

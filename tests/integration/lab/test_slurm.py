@@ -113,11 +113,6 @@ def _without_slurm(plan, laboratory):
     return _records(there)
 
 
-def _steps(plan) -> int:
-    file = plan.folder_of(plan.runs[0]) / "timing.jsonl"
-    return sum(b'"seconds"' in line for line in file.read_bytes().split(b"\n")) if file.is_file() else 0
-
-
 def _job(plan) -> str:
     job = queue.job_of(plan.folder_of(plan.runs[0]))
     assert job
@@ -383,7 +378,7 @@ def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(nu
     ended = []
     for told in (number, 0):
         task = subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words, str(int(told))])
-        ended.append((task.returncode, _steps(plan)))
+        ended.append((task.returncode, laboratory.steps(plan)))
     assert ended == [(code, 2), (0, 4)], "nothing is done twice"
     lab.execute_run(calm.runs[0].spec, calm.folder_of(calm.runs[0]))
     assert _records(plan) == _records(calm)
@@ -429,7 +424,7 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
         else:
             _slurm("scancel", "--signal=USR2", job)
 
-    laboratory.once(lambda: _steps(long_plan) >= 4, interrupt)
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, interrupt)
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
     folder = long_plan.folder_of(long_plan.runs[0])
     manifest = run_folder.read_manifest(folder)
@@ -439,7 +434,7 @@ def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how,
 
 @on_slurm
 def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_plan, laboratory):
-    laboratory.once(lambda: _steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
     first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert (first.failed, first.exit_code) == ({}, 75)
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
@@ -448,7 +443,8 @@ def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_
 
 @on_slurm
 def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
-    laboratory.once(lambda: _steps(long_plan) >= 4, lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL))
+    killed = lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL)  # noqa: E731
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, killed)
     first = executor.run(long_plan, SlurmSettings(minutes=10))
     assert first.exit_code == 1
     assert re.search(r"job \d+ ended as FAILED", next(iter(first.failed.values())))
