@@ -1,29 +1,92 @@
-"""A reviewer's sample: drawn by a number, run again from nothing, compared with what is stored."""
+"""Versions of the results, and a reviewer's sample of one: drawn by a number, run again from nothing, compared."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from scipy.stats import hypergeom
 
+import groundlab
 from groundlab import lab
-from groundlab.core import seals, storage
+from groundlab.core import git, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import verify, versions
+
+from .conftest import ONE_RULE, Laboratory
 
 RULES = ("always", "hard-coded", "on-change", "nothing-changed", "new-object", "random")
 
 
-@pytest.fixture
-def version(laboratory, rule_entry):
-    """A version of six short runs."""
-    laboratory.write_config([{**rule_entry, "method": method} for method in RULES], scale="quick")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, forget_root):
+    """A plan of six short runs in a clean clone, and the version of them."""
+    laboratory = Laboratory(tmp_path_factory.mktemp("laboratory") / "clone", forget_root)
+    laboratory.write_config([{**ONE_RULE, "method": method} for method in RULES], scale="quick")
     laboratory.commit()
-    plan = lab.plan("mediator", scale="quick", results=laboratory.results)
-    for run in plan.runs:
-        lab.execute_run(run.spec, plan.folder_of(run))
-    folder = versions.begin_version(plan)
-    versions.collect(plan, folder)
-    return versions.finish_version(plan, folder, {}, "groundlab reproduce")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GROUNDLAB_ROOT", str(laboratory.root))
+        forget_root()
+        plan = lab.plan("mediator", scale="quick", results=laboratory.results)
+        for run in plan.runs:
+            lab.execute_run(run.spec, plan.folder_of(run))
+        folder = versions.begin_version(plan)
+        versions.collect(plan, folder)
+        yield plan, versions.finish_version(plan, folder, {}, "groundlab reproduce")
+    forget_root()
+
+
+@pytest.fixture
+def version(made, tmp_path) -> Path:
+    """A copy of the version to change."""
+    return shutil.copytree(made[1], tmp_path / made[1].name)
+
+
+def test_collecting_copies_records_never_checkpoints_and_twice_is_once(made, tmp_path):
+    folder = lab.collect(made[0], tmp_path / "pages")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    assert {file.name for file in files} == {"config.yaml", "metrics.jsonl", "evaluation.json", "manifest.json"}
+    stamps = [file.stat().st_mtime_ns for file in files]
+    lab.collect(made[0], tmp_path / "pages")
+    assert [file.stat().st_mtime_ns for file in files] == stamps
+
+
+def test_a_version_is_named_by_package_scale_date_and_commit_and_by_changes_since(made):
+    package, scale, date, commit = made[1].name.split("-")
+    assert (package, scale, len(date)) == (groundlab.__version__, "quick", 8)
+    assert git.facts()["commit"].startswith(commit)
+    note = made[0].results.parent / "configs" / "note.yaml"
+    note.write_text("a: 1\n")
+    git.facts.cache_clear()
+    assert next(versions.version_names(made[0])).endswith(f"{commit}-dirty")
+    note.unlink()
+    git.facts.cache_clear()
+
+
+def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_again(made, tmp_path, monkeypatch):
+    recipe = tmp_path / "groundlab" / "assets" / "models" / "quick-t5-s0" / "recipe.json"
+    recipe.parent.mkdir(parents=True)
+    for part in Path(groundlab.__file__).parent.iterdir():  # the package as it is, but for what ships with it
+        if part.name != "assets":
+            (tmp_path / "groundlab" / part.name).symlink_to(part)
+    monkeypatch.setattr(versions, "package_folder", lambda name: tmp_path / name)
+    digests = set()
+    for accuracy in (0.5, 0.6):
+        recipe.write_text(json.dumps({"probes": {"places": accuracy}}))
+        digests.add(versions.version_digest(made[0]))
+    assert len(digests) == 2
+
+
+def test_the_manifest_says_where_every_number_came_from(made):
+    manifest = storage.read_json(made[1] / "manifest.json")
+    assert manifest["git"]["dirty"] is False
+    assert manifest["totals"]["runs"] == 6 and manifest["totals"]["failed"] == 0
+    assert "configs/mediator/quick.yaml" in manifest["inputs"]
+    assert {"numpy", "groundlab"} <= manifest["packages"].keys()
+    assert {"cpu", "vector_flags", "blas", "held_to", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
+    run = manifest["runs"][0]
+    assert (run["label"], run["status"], run["error"]) == ("always-SimpleDoorKey-s0", "finished", None)
+    assert run["cpu_seconds"] > 0 and run["peak_memory_mib"] > 0
 
 
 def _falsified(folder):
