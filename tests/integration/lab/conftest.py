@@ -142,8 +142,8 @@ def laboratory(tmp_path, monkeypatch, forget_root):
 
 @pytest.fixture
 def training_spec(laboratory) -> RunSpec:
-    """A run of the real asking policy that takes some seconds."""
-    settings = {"iterations": 40, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
+    """A run of the real asking policy, of a few updates."""
+    settings = {"iterations": 8, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
     return registry.resolve("mediator", "SimpleDoorKey", 0, settings)
 
 
