@@ -1,13 +1,14 @@
 """Published language-model agents, played again: all of them, and every kind of difference is noticed."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from groundlab.papers import registry
 from groundlab.papers.method import Request
-from groundlab.papers.worlds.balrog_replay import EFFECTS, replay
+from groundlab.papers.worlds.balrog_replay import EFFECTS, Replay, replay
 from groundlab.papers.worlds.published import TRAIN, Episodes, load_episodes
 
 PUBLISHED = load_episodes()
@@ -20,9 +21,18 @@ def first_of(submission: int, count: int = 5) -> np.ndarray:
     return mine[np.unique(PUBLISHED.kind[mine], return_index=True)[1]][:count]
 
 
-def differences(published: Episodes, chosen: np.ndarray, num_dists: int = 0) -> dict[str, int]:
-    counts = replay(published, chosen, num_dists)
+@cache
+def replayed(submission: int) -> Replay:
+    """All episodes of a submission, once for all tests."""
+    return replay(PUBLISHED, PUBLISHED.of(submission), int(PUBLISHED.num_dists[submission]))
+
+
+def differing(counts: Replay) -> dict[str, int]:
     return {name: int(getattr(counts, name).sum()) for name in EQUAL}
+
+
+def differences(published: Episodes, chosen: np.ndarray, num_dists: int = 0) -> dict[str, int]:
+    return differing(replay(published, chosen, num_dists))
 
 
 def changed(name: str, place: int, value: object) -> Episodes:
@@ -42,8 +52,8 @@ def test_all_published_episodes_are_there():
 
 @pytest.mark.parametrize("submission", range(17))
 def test_every_published_step_is_this_engines(submission):
-    mine = PUBLISHED.of(submission)
-    assert len(mine) == 50 and differences(PUBLISHED, mine, int(PUBLISHED.num_dists[submission])) == EQUAL
+    counts = replayed(submission)
+    assert len(counts.chosen) == 50 and differing(counts) == EQUAL
 
 
 def test_the_crowded_submission_replays_among_eight_distractors_only():
@@ -83,10 +93,10 @@ def test_putnext_fails_at_occupied_cells():
     """The figures that the claim worlds-later-balrog-putnext quotes, over all submissions without distractors."""
     totals = np.zeros(6, int)
     for number in np.flatnonzero(PUBLISHED.num_dists == 0):
-        mine = PUBLISHED.of(int(number))
-        counts = replay(PUBLISHED, mine[PUBLISHED.kind[mine] == PUBLISHED.kinds.index("putnext")], 0)
-        won = counts.success.sum(), counts.held.sum(), counts.held_and_blocked.sum()
-        totals += np.array([len(counts.chosen), *won, *counts.drops.sum(axis=0)])
+        counts = replayed(int(number))
+        own = PUBLISHED.kind[counts.chosen] == PUBLISHED.kinds.index("putnext")
+        won = counts.success[own].sum(), counts.held[own].sum(), counts.held_and_blocked[own].sum()
+        totals += np.array([own.sum(), *won, *counts.drops[own].sum(axis=0)])
     assert totals.tolist() == [160, 7, 104, 89, 3377, 123]
 
 
