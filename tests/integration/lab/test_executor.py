@@ -20,11 +20,6 @@ from groundlab.lab import executor
 from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.worlds import levels
 
-
-def _children() -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
 CHANGING_BLOCKS = """
 import numpy as np
 rng, blocks, between = np.random.default_rng(0), [], []
@@ -116,7 +111,8 @@ def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
     """The local executor: its worker is killed at that step, which fails this run only, or it is told to stop."""
 
     def interrupt() -> None:
-        os.kill(os.getpid() if number == signal.SIGTERM else _children()[0], number)
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        os.kill(os.getpid() if number == signal.SIGTERM else int(children[0]), number)
 
     laboratory.once(lambda: laboratory.steps(plan) >= step, interrupt)
     outcome = lab.run(plan, workers=1)

@@ -267,10 +267,6 @@ def _meddling(sandbox, meddle, times=1):
         thread.join()
 
 
-def _kill(server, batch):
-    os.kill(batch, signal.SIGKILL)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_batch_that_something_outside_killed_is_put_again(number, capfd):
     with Sandbox(PATIENT) as sandbox:
@@ -285,7 +281,8 @@ def test_a_batch_that_something_outside_killed_is_put_again(number, capfd):
 def test_a_batch_that_is_killed_each_time_ends_the_run_with_its_true_cause():
     cause = "lost a batch of 48 windows 3 times: killed from outside by SIGKILL, as when memory"
     lost = pytest.raises(GroundlabError, match=cause)
-    with Sandbox(PATIENT) as sandbox, _meddling(sandbox, _kill, times=3), lost:
+    kills = {"meddle": lambda server, batch: os.kill(batch, signal.SIGKILL), "times": 3}
+    with Sandbox(PATIENT) as sandbox, _meddling(sandbox, **kills), lost:
         sandbox.evaluate(SLOW, WINDOWS, ACTIONS)
 
 

@@ -125,16 +125,12 @@ def _of_a_failed_run(plan: Plan) -> Path:
     return version
 
 
-def _damaged(plan: Plan) -> Path:
-    return hurt(clean(assemble(plan))).parents[3]
-
-
 def _changed(**facts):
     return lambda plan: clean(assemble(dataclasses.replace(plan, **facts)))
 
 
 REFUSED = {
-    "damaged": (_damaged, r"evaluation\.json has changed"),
+    "damaged": (lambda plan: hurt(clean(assemble(plan))).parents[3], r"evaluation\.json has changed"),
     "with a failed run": (_of_a_failed_run, "1 failed runs"),
     "a smoke result": (_changed(scale="smoke"), "never published"),
     "of an experiment alone": (_changed(alone=("row",)), "holds the experiment row alone"),

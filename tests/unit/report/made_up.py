@@ -191,10 +191,6 @@ def _random(spec: Record, rng: Random) -> Made:
     return played_once(evaluations)
 
 
-def _bot(spec: Record, rng: Random) -> Made:
-    return played_once([evaluation("bot", episodes(rng, spec["world"], 1.0))])
-
-
 def _facts(spec: Record, rng: Random) -> Made:
     row = {"layout": 0, "states": spec["settings"]["states"], "episodes": 90, "mismatches": 0}
     return played_once([evaluation("facts", [{**row, **{f"{field}_mismatches": 0 for field in FIELDS}}])])
@@ -210,10 +206,6 @@ def _replayed() -> list[Record]:
     """One episode a cell of the real method: its policies are the names of submissions, and it is quick."""
     settings = {"episodes": 1}
     return registry.evaluate(registry.Request("balrog", "BabyAI-MixedTrainLocal-v0", 0, settings))
-
-
-def _balrog(spec: Record, rng: Random) -> Made:
-    return played_once(_replayed())
 
 
 # --- GLAM
@@ -297,10 +289,6 @@ def _talked(spec: Record, rng: Random) -> list[Record]:
     return [own, *(evaluation(name, _conversations(rng)) for name in names)]
 
 
-def _untuned(spec: Record, rng: Random) -> Made:
-    return played_once(_talked(spec, rng))
-
-
 _OF_THOUGHTS = ("echo_rate", "grounded_rate", "hallucination_rate")
 _OF_PROBES = ("mi_retrieval", "retrieval_accuracy", "thought_entropy", "swap_empty", "swap_other")
 _OF_LEARNING = (
@@ -340,10 +328,6 @@ def _asked(rng: Random, asks: bool = True) -> list[Record]:
         rows.append({"layout": row.pop("layout"), **questions, **row, "opened": row["success"]})
         rows[-1] |= {"return": charged, "game_return": game}
     return rows
-
-
-def _rule(spec: Record, rng: Random) -> Made:
-    return played_once([evaluation("rule", _asked(rng))])
 
 
 def _asking(spec: Record, rng: Random) -> Made:
@@ -398,17 +382,17 @@ def _shaped(spec: Record, rng: Random) -> Made:
 _RULES = ("hard-coded", "always", "random", "on-change", "nothing-changed", "new-object", "untrained")
 _ASKERS: dict[str, Callable[[Record, Random], Made]] = {
     **{"mediator": _asking, "never": _asking, "rule-cloning": _taught},
-    **dict.fromkeys(_RULES, _rule),
+    **dict.fromkeys(_RULES, lambda spec, rng: played_once([evaluation("rule", _asked(rng))])),
 }
 _METHODS: dict[str, Callable[[Record, Random], Made]] = {
     **dict.fromkeys(("glam", "glam-extended", "npae", "npe", "npa", "aflan"), _LANGUAGE_MODEL),
     **dict.fromkeys(("direct", "reasoning"), _spoken),
-    **dict.fromkeys(("direct-zero-shot", "reasoning-zero-shot"), _untuned),
+    **dict.fromkeys(("direct-zero-shot", "reasoning-zero-shot"), lambda *given: played_once(_talked(*given))),
     **dict.fromkeys(("knowledge", "rnd"), _shaped),
     "random": _random,
-    "bot": _bot,
+    "bot": lambda spec, rng: played_once([evaluation("bot", episodes(rng, spec["world"], 1.0))]),
     "facts": _facts,
-    "balrog": _balrog,
+    "balrog": lambda spec, rng: played_once(_replayed()),
     "chat": _chat,
     "drrn": _tuned("loss", "remembered"),
     "symbolic": _tuned(*_LOSSES),
