@@ -43,7 +43,7 @@ TESTS = {
         *(f"unit/learning/test_{name}.py" for name in ("credit", "shaping", "token_ppo")),
         "unit/papers/knowledge/test_windows.py",
     ],
-    "learning/ppo.py": [f"unit/learning/test_{name}.py" for name in ("ppo", "sampling", "token_ppo")],
+    "learning/ppo.py": [f"unit/learning/test_{name}.py" for name in ("ppo", "token_ppo")],
     "learning/replay.py": ["unit/learning/test_replay.py"],
     "learning/returns.py": ["unit/learning/test_returns.py"],
     "learning/shaping.py": ["unit/learning/test_shaping.py"],

@@ -1,10 +1,16 @@
-"""The heads of `tests/golden/lm_scores.json`: 2.2 million random numbers, drawn again from their seed."""
+"""The recordings of `tests/golden/lm_scores.json`, and its heads: 2.2 million random numbers, drawn from their seed."""
 
+import json
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+GOLDEN = Path(__file__).parents[2] / "golden"
+RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
+PROMPTS, ACTIONS = RECORDED["prompts"], RECORDED["actions6"]
+T5 = RECORDED["models"]["tiny_t5"]
 _SEED = 99
 _OUTPUTS = {"value.value_head_op": 1, "policy_head.action_heads_op": 6}  # in the order in which they were drawn
 _SUM = 41.86486  # of all weights; their last bits depend on the CPU

@@ -1,14 +1,11 @@
 """Scores are those of the original code, do not depend on the batch, and their gradients not on how it is cut."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_heads import recorded_heads
+from recorded_heads import ACTIONS, GOLDEN, PROMPTS, RECORDED, T5, recorded_heads
 from safetensors.torch import load, save
 from torch import nn
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration
@@ -19,10 +16,6 @@ from groundlab.language.prefix_batching import batches
 from groundlab.language.scoring import PADDING, TOKEN_BUDGET, ActionScorer, score_actions
 from groundlab.learning.checkpoints import seeded_construction
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
-PROMPTS, ACTIONS = RECORDED["prompts"], RECORDED["actions6"]
-T5, LLAMA = (RECORDED["models"][name] for name in ("tiny_t5", "tiny_llama"))
 NESTED = ["go", "go forward", "go forward and turn left", "go forward and turn right", "go to", "toggle"]
 KINDS = ["tiny_t5", "tiny_llama", "gpt2"]
 

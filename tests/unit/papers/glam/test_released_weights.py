@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from recorded_heads import recorded_heads
+from recorded_heads import ACTIONS, GOLDEN, PROMPTS, T5, recorded_heads
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
@@ -18,11 +18,7 @@ from groundlab.papers.glam.policy import VARIANTS, build_scorer
 from groundlab.papers.glam.released_weights import export_agent, import_weights
 from groundlab.papers.glam.settings import ModelSettings
 
-GOLDEN = Path(__file__).parents[3] / "golden"
 BASE = GOLDEN / "tiny_t5"
-RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
-PROMPTS, ACTIONS = RECORDED["prompts"], tuple(RECORDED["actions6"])
-T5 = RECORDED["models"]["tiny_t5"]
 SCORES = T5["log_softmax_sum/actions6/pre_encode=True/minibatch=192"]
 
 
@@ -51,7 +47,7 @@ def save(tmp_path):
 
 
 def scorer(folder: Path, variant: str = "glam", **settings):
-    return build_scorer(VARIANTS[variant], ModelSettings(model=str(folder), **settings), ACTIONS, seed=5)
+    return build_scorer(VARIANTS[variant], ModelSettings(model=str(folder), **settings), tuple(ACTIONS), seed=5)
 
 
 def close(ours, recorded):

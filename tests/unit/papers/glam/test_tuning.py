@@ -1,12 +1,9 @@
 """The PPO update is the original's, with and without its bug, and uses every decision once an epoch."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from recorded_heads import recorded_heads
+from recorded_heads import ACTIONS, GOLDEN, PROMPTS, T5, recorded_heads
 from transformers import AutoTokenizer, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
@@ -15,11 +12,6 @@ from groundlab.learning import ppo
 from groundlab.papers.glam import ppo as glam_ppo
 from groundlab.papers.glam.policy import trainable_parameters
 from groundlab.papers.glam.ppo import Rollout, Settings
-
-GOLDEN = Path(__file__).parents[3] / "golden"
-RECORDED = json.loads((GOLDEN / "lm_scores.json").read_text())
-PROMPTS, ACTIONS = RECORDED["prompts"], RECORDED["actions6"]
-UPDATES = RECORDED["models"]["tiny_t5"]
 
 
 def scorer(rule="logit_sum", token_budget=10_000):
@@ -33,7 +25,7 @@ def scorer(rule="logit_sum", token_budget=10_000):
 
 
 def recorded_batch(record):
-    given = UPDATES[f"ppo_update/{record}"]["inputs"]
+    given = T5[f"ppo_update/{record}"]["inputs"]
     fields = [torch.tensor(given[name]) for name in ("action", "log_prob", "value", "returnn")]
     return ppo.Batch(torch.arange(len(PROMPTS)), *fields), torch.tensor(given["advantage"])
 
@@ -53,10 +45,10 @@ def test_a_gradient_step_is_the_originals_however_it_is_cut(record, broadcast, t
     built = scorer(token_budget=token_budget)
     with torch.no_grad():  # the recording made values large, so that clipping them matters
         built.value_head.layers[4].weight.mul_(400)
-        built.value_head.layers[4].bias.fill_(UPDATES[f"ppo_update/{record}"]["value_head_last_bias"])
+        built.value_head.layers[4].bias.fill_(T5[f"ppo_update/{record}"]["value_head_last_bias"])
     optimizer = torch.optim.Adam(trainable_parameters(built), lr=1e-6, eps=1e-5)
     batch, advantages = recorded_batch(record)
-    recorded = UPDATES[f"ppo_update/{record}"]
+    recorded = T5[f"ppo_update/{record}"]
     torch.testing.assert_close(built(PROMPTS).values, torch.tensor(recorded["values_before"]), rtol=0, atol=1e-3)
     for number, expected in enumerate(recorded["three_steps"]):
         figures = gradient_step(built, optimizer, batch, advantages, settings)

@@ -1,15 +1,17 @@
-"""Whole episodes: recorded ones action by action, the paper's Table 1, and what asking costs."""
+"""Whole episodes: recorded ones action by action, the paper's Table 1, what asking costs, and controls on frames."""
 
 import itertools
 
+import numpy as np
 import pytest
 
 from groundlab.papers import recording
-from groundlab.papers.mediator.baselines import agent_for
+from groundlab.papers.mediator.baselines import agent_for, new_object, nothing_changed
 from groundlab.papers.mediator.episodes import Rules, evaluation, make_envs, play
 from groundlab.papers.mediator.planner import scripted_planner
 from groundlab.papers.mediator.settings import Fidelity, RuleSettings
 from groundlab.papers.registry import Request, evaluate, resolve_settings
+from groundlab.worlds.codes import BOX, EMPTY, KEY, UNSEEN, WALL
 
 RULE_OF = {"hard": "hard-coded", "always": "always"}
 TABLE_1 = [  # method, world, plans, interactions, steps, success: published values, layouts 0-99
@@ -34,8 +36,8 @@ def play_rule(method: str, world: str, layouts, fidelity=None):
     return play(make_envs(world, len(layouts)), list(layouts), agent, rules)
 
 
-def mean(method: str, world: str, **settings) -> dict[str, float]:
-    return evaluate(Request(method, world, 0, resolve_settings(method, world, settings)))[0]["mean"]
+def mean(method: str, world: str, seed: int = 0, **settings) -> dict[str, float]:
+    return evaluate(Request(method, world, seed, resolve_settings(method, world, settings)))[0]["mean"]
 
 
 def test_recorded_episodes_replay_action_by_action_and_question_by_question(mediator_golden):
@@ -157,3 +159,34 @@ def test_a_recording_has_the_option_of_every_step_and_every_question():
         assert asked == [ask.step for ask in episode.exchanges] and len(recorded.captions) == episode.steps
         assert [step for step, words in enumerate(recorded.captions) if words.endswith(" (ask)")] == asked
         assert recorded.captions[0] == "explore (ask)" and "pick up key" in recorded.captions
+
+
+def frames(*kinds: int) -> np.ndarray:
+    """Frames [n, 10, 10, 4] that were never seen but for one cell each."""
+    images = np.full((len(kinds), 10, 10, 4), UNSEEN, np.uint8)
+    images[:, 3, 4, 0] = kinds
+    return images
+
+
+def test_a_thing_is_new_where_nothing_had_been_seen():
+    before, now = frames(UNSEEN, UNSEEN, EMPTY, BOX), frames(KEY, WALL, KEY, KEY)
+    assert new_object(before, now).tolist() == [True, False, False, False]
+
+
+def test_nothing_changed_compares_whole_frames():
+    before, now = frames(KEY, KEY), frames(KEY, KEY)
+    now[1, 9, 9, 3] = 1
+    assert nothing_changed(before, now).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("world", ["SimpleDoorKey", "KeyInBox"])
+def test_asking_at_new_things_is_as_short_as_asking_always_with_a_tenth_of_the_questions(world):
+    rule, always = (mean(method, world, plans="first-commit") for method in ("new-object", "always"))
+    assert rule["success"] == always["success"] == 1
+    assert rule["interactions"] < 0.15 * always["interactions"]
+    assert rule["steps"] == pytest.approx(always["steps"], abs=0.1)
+
+
+def test_an_untrained_network_asks_at_a_rate_of_its_own():
+    rates = [each["asked"] / each["steps"] for each in (mean("untrained", "SimpleDoorKey", seed) for seed in range(3))]
+    assert len(set(rates)) == 3 and all(0.2 < rate < 0.8 for rate in rates)
