@@ -18,6 +18,7 @@ from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor
 from groundlab.lab.worker import KEPT_MEMORY
+from groundlab.papers import registry
 from groundlab.worlds import levels
 
 CHANGING_BLOCKS = """
@@ -121,25 +122,33 @@ def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
     assert all(died in error for error in outcome.failed.values()) and bool(outcome.failed) == (number == 9)
 
 
+INTERRUPTED = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
+    """The records of a run that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    lab.execute_run(registry.resolve("mediator", "SimpleDoorKey", 0, INTERRUPTED), folder)
+    return {name: (folder / name).read_bytes() for name in ("metrics.jsonl", "evaluation.json")}
+
+
 # Slurm's side of this is in test_slurm.py: there, too, the bytes are those of the local executor.
 @pytest.mark.parametrize("interrupted", [_interrupted_here, _interrupted_on_workers])
 def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
-    interrupted, laboratory, training_entry, rule_entry
+    interrupted, undisturbed, laboratory, training_entry, rule_entry
 ):
-    settings = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
-    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}, rule_entry])
-    plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("often", "calm"))
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": INTERRUPTED}, rule_entry])
+    plan = lab.plan("mediator", scale="smoke")
     for step, number in ((5, signal.SIGKILL), (20, signal.SIGKILL), (35, signal.SIGTERM)):
         interrupted(plan, laboratory, step, number)
-    folder, undisturbed = (each.folder_of(each.runs[0]) for each in (plan, calm))
+    folder = plan.folder_of(plan.runs[0])
     manifest = lab.execute_run(plan.runs[0].spec, folder)
     assert [each["status"] for each in manifest["history"]] == ["unfinished"] * 3 + ["finished"]
     seconds = sum(each["wall_seconds"] for each in manifest["history"])
     assert manifest["wall_seconds"] == pytest.approx(seconds, abs=0.04) and manifest["peak_memory_mib"] > 50
     assert laboratory.steps(plan) <= 72, "at most 10 % of 60 steps are done twice for each of two kills"
-    lab.execute_run(calm.runs[0].spec, undisturbed)
-    for name in ("metrics.jsonl", "evaluation.json"):
-        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert {name: (folder / name).read_bytes() for name in undisturbed} == undisturbed
 
 
 def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, capfd):
