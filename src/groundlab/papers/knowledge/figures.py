@@ -105,7 +105,7 @@ def tests(records: Records) -> Figure | None:
     None where no run was tested while it learned.
     """
     by_arm = ((arm, records.tests["run"].isin(arm.curves["run"])) for arm in usual_arms(knowledge_arms(records)))
-    found = [(arm, records.tests.loc[mine]) for arm, mine in by_arm if mine.any()]
+    found = [(arm, records.tests.loc[mine]) for arm, mine in by_arm if np.any(mine)]
     if not found:
         return None
     figure, axes = new_figure(9.6, 4.4, 1, len(POLICIES), sharey=True)
