@@ -215,7 +215,7 @@ def check_runs(home: Path) -> dict[Path, Manifest]:
 def pages_of(version: Path) -> list[str]:
     """The paths of what a version shows: all but its runs, its manifest, what is made from that, and PDFs.
 
-    A PDF is a figure's PNG once more; git keeps it in `figures` alone.
+    A PDF is a figure's PNG once more; git keeps none.
     """
     files = (file.relative_to(version) for file in sorted(version.rglob("*")) if file.is_file())
     shown = (file for file in files if file.parts[1:2] != ("runs",) and file.suffix != ".pdf")
