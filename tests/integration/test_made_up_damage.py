@@ -16,6 +16,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import made_up
 import pytest
 import typer
 import yaml
@@ -23,7 +24,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from groundlab import cli
-from groundlab.core import paths
+from groundlab.core import paths, storage
+from groundlab.lab import versions
 
 CASES = int(os.environ.get("GROUNDLAB_DAMAGES", "100"))
 SECONDS = 60  # of CPU, that one command may take
@@ -267,12 +269,23 @@ def ground(tmp_path_factory, monkeypatch_module, forget_root):
     assert ask(*(part.replace("RUN", "run") for part in RUN)).code == 0
     learnt = ("--set", "iterations=1", "--set", "trajectories=1", "--set", "layouts=0-0", "--out", "learnt")
     assert ask("run", "mediator", "--world", "SimpleDoorKey", *learnt).code == 0
-    shutil.copytree(VERSION, "version")
+    small_version(Path("version"))
+    assert ask("compare", "version", "version").code == 0, "what is not damaged is taken"
     assets = REPOSITORY / "src" / "groundlab" / "assets" / "knowledge"
     shutil.copytree(assets / "pretraining-s20", "dataset")
     Path("ledger.jsonl").write_bytes(b"".join((assets / "goals-ledger.jsonl").read_bytes().splitlines(True)[:5]))
     yield home
     forget_root()
+
+
+def small_version(folder: Path) -> None:
+    """Two runs of a published version, packed as there, sealed as a version: it is read anew for each damage."""
+    for run in RUNS:
+        shutil.copytree(VERSION / run, folder / run)
+        manifest = folder / run / "manifest.json"
+        manifest.write_bytes(storage.read_bytes(manifest))
+    made_up.seal_version(folder)
+    versions.pack_records(folder)
 
 
 @pytest.fixture(scope="module")
@@ -332,9 +345,8 @@ def test_ctrl_c_is_no_error_and_says_what_continues(ground, monkeypatch):
 # --- damage to files
 
 
-VERSIONS = [file.parent for file in sorted((REPOSITORY / "results").glob("*/manifest.json"))]
-VERSION = min(VERSIONS, key=lambda folder: len(list(folder.glob("*/runs/*"))))  # it is read anew for each damage
-INNER = sorted(file.parent for file in VERSION.glob("*/runs/*/manifest.json.gz"))[0].relative_to(VERSION)
+VERSION = min(file.parent for file in (REPOSITORY / "results").glob("*/manifest.json"))
+RUNS = [file.parent.relative_to(VERSION) for file in sorted(VERSION.glob("*/runs/*/manifest.json.gz"))[:2]]
 PARTS = ("config.yaml", "manifest.json.gz", "evaluation.json.gz", "metrics.jsonl.gz")
 SMOKE = ("reproduce", "--dry-run", "--scale", "smoke", "--only")
 TRAINED = ("evaluate", "mediator", "--world", "SimpleDoorKey", "--layouts", "0-0", "--checkpoint", "new/learnt")
@@ -355,8 +367,8 @@ KINDS = (
     *(Kind(f"run/{name}", AGAIN) for name in ("config.yaml", "manifest.json", "evaluation.json")),
     *(Kind(f"run/{name}", ("model", "push", "new/run", "a/b")) for name in ("manifest.json", "evaluation.json")),
     *(Kind(f"learnt/checkpoint/1/{name}", TRAINED, True) for name in ("checkpoint.json", "network.safetensors")),
-    *(Kind(f"version/{INNER}/{name}", ("review", "--results", "new/version"), True) for name in PARTS),
-    *(Kind(f"version/{INNER}/{name}", ("compare", "new/version", str(VERSION)), True) for name in PARTS),
+    *(Kind(f"version/{RUNS[0]}/{name}", ("review", "--results", "new/version"), True) for name in PARTS),
+    *(Kind(f"version/{RUNS[0]}/{name}", ("compare", "new/version", "version"), True) for name in PARTS),
     Kind("version/manifest.json", ("review", "--results", "new/version"), True),
     Kind("version/manifest.json", ("figures", "--results", "new/version"), True),
     Kind("version/manifest.json", ("verify", "new/version", "--at-most", "0.1"), True),

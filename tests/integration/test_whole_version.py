@@ -1,4 +1,4 @@
-"""The first command in one piece: a version of all papers is drawn, judged and shown, and as each paper alone would be.
+"""The first command in one piece: a version of all papers is drawn, judged and shown, `quick` as each alone would be.
 
 The plans are the real ones, their records are made up (`made_up.py`): nothing is trained. Figures have fewer dots here;
 both sides of a comparison have the same.
@@ -167,10 +167,9 @@ def check_review(review: Review, scale: str, runs: Sequence[PlannedRun]) -> None
     assert page.count("data:image/png;base64,") >= sum(each.path("png") is not None for each in review.exhibits)
 
 
-def check_against_papers_alone(review: Review, home: Path, figures: bool) -> None:
-    """Tables to the byte (figures too, where asked), verdicts to the last digit."""
-    kinds = ("csv", "md", "png") if figures else ("csv", "md")
-    whole = review.page.parent
+def check_against_papers_alone(review: Review, home: Path) -> None:
+    """Tables and figures to the byte, verdicts to the last digit."""
+    kinds, whole = ("csv", "md", "png"), review.page.parent
     for paper in {each.exhibit.paper for each in review.exhibits}:
         records = report.load(of_paper_alone(whole, paper, home))
         mine = [each for each in review.exhibits if each.exhibit.paper == paper]
@@ -182,7 +181,7 @@ def check_against_papers_alone(review: Review, home: Path, figures: bool) -> Non
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])
-def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_path, monkeypatch):
+def test_a_version_of_all_papers_shows_and_judges_all_that_it_can(scale, tmp_path, monkeypatch):
     if scale == "paper":
         draw_plainly(monkeypatch)  # each exhibit has been drawn as it will be at `quick` or at `full`
     else:
@@ -190,7 +189,6 @@ def test_a_version_of_all_papers_shows_what_each_of_them_would_alone(scale, tmp_
     plan = lab.plan(scale=scale, results=tmp_path / "results")
     review = report.review(made_up.write_version(plan, tmp_path / version_name(scale)))
     check_review(review, scale, plan.runs)
-    check_against_papers_alone(review, tmp_path, figures=False)
 
 
 # --- Its pages
@@ -237,4 +235,4 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     draw_plainly(monkeypatch)  # the pages have drawn everything as it will be
     review = run_cells("07_review.ipynb", {"folder": str(whole)})["review"]
     check_review(review, "quick", plan.runs)
-    check_against_papers_alone(review, tmp_path, figures=True)
+    check_against_papers_alone(review, tmp_path)
