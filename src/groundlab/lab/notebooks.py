@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, first_line, unknown_name
 from groundlab.lab.plan import duration
-from groundlab.lab.progress import say
+from groundlab.lab.progress import output_to, say
 
 _LOOK_SECONDS = 0.1  # how often an end is looked for
 _KERNEL_START_SECONDS = 600  # a full machine or a cold network disk takes longer than Jupyter's minute
@@ -148,8 +148,6 @@ def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path, tell:
 
     Raises GroundlabError for a missing notebook, an unknown parameter (naming the nearest) and a failing cell.
     """
-    from groundlab.lab.worker import output_to  # here, because workers' code loads torch
-
     check_parameters(notebook, parameters)
     storage.make_folder(output.parent)
     tell(f"notebook {notebook.name}")

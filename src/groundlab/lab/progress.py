@@ -10,12 +10,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import TextIO
 
 from rich import progress
 from rich.console import Console
 
+from groundlab.core import storage
 from groundlab.core.run import Progress
 from groundlab.lab.plan import PlannedRun, duration
 from groundlab.lab.run_folder import Status
@@ -174,6 +176,24 @@ def say(line: str, stream: TextIO | None = None) -> None:
     print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=stream or sys.stderr, flush=True)
 
 
+@contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """Send what libraries print, in Python or below it, to a file, so that it cannot break a progress view."""
+    storage.make_folder(file.parent)
+    with storage.clear_disk_errors(file):
+        log = file.open("a", buffering=1)
+    saved = {number: os.dup(number) for number in (1, 2)}
+    try:
+        with log, redirect_stdout(log), redirect_stderr(log):
+            for number in saved:
+                os.dup2(log.fileno(), number)
+            yield
+    finally:
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
 def at_most_every(seconds: float, act: Callable[[Progress], None]) -> Callable[[Progress], None]:
     """`act` for the news of a run, left out where it was called less than so long ago; its last step is always told."""
     due = 0.0
@@ -188,7 +208,7 @@ def at_most_every(seconds: float, act: Callable[[Progress], None]) -> Callable[[
 
 
 def _own_stderr() -> TextIO:
-    """Standard error for a view alone: it stays the terminal while a run's output goes to its log (worker.py)."""
+    """Standard error for a view alone: it stays the terminal while a run's output goes to its log."""
     try:
         return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
     except (OSError, ValueError):  # a notebook's stderr is no file

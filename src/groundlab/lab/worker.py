@@ -15,13 +15,12 @@ number of processes is no part of what a run is: another number may continue it,
 (learning/distributed.py shares work and gradients).
 """
 
-import os
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -33,7 +32,7 @@ from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_ou
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.lab import large_batches, machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
-from groundlab.lab.progress import at_most_every
+from groundlab.lab.progress import at_most_every, output_to
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.lab.stops import at_first_signal, stop_on_signals
 from groundlab.learning import distributed
@@ -174,24 +173,6 @@ def _raised_by_signals(error: Unfinished, enabled: bool) -> Iterator[None]:
             taken.append(number)
     with at_first_signal(taken, stop_at_once):
         yield
-
-
-@contextmanager
-def output_to(file: Path) -> Iterator[None]:
-    """Send what libraries print, in Python or below it, to a file, so that it cannot break a progress view."""
-    storage.make_folder(file.parent)
-    with storage.clear_disk_errors(file):
-        log = file.open("a", buffering=1)
-    saved = {number: os.dup(number) for number in (1, 2)}
-    try:
-        with log, redirect_stdout(log), redirect_stderr(log):
-            for number in saved:
-                os.dup2(log.fileno(), number)
-            yield
-    finally:
-        for number, copy in saved.items():
-            os.dup2(copy, number)
-            os.close(copy)
 
 
 def serve(descriptor: int) -> None:

@@ -152,7 +152,7 @@ def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
 
 
 def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, capfd):
-    from groundlab.lab.worker import output_to
+    from groundlab.lab.progress import output_to
 
     with output_to(tmp_path / "log.txt"):
         print("from Python")
