@@ -59,7 +59,8 @@ def install(session: nox.Session) -> None:
         return
     session.log(f"installing the pinned packages into {ENVIRONMENT} (once; about two minutes)")
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    # modules are compiled when they are first imported: half of the work of an install is for those that never are
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     if (sys.version_info[:2], sys.platform, platform.machine()) == ((3, 11), "linux", "x86_64"):
         other = bool(index) or _has_other_sources(session)
         for lines in locked(with_torch=not other):
@@ -113,9 +114,10 @@ def groundlab(session: nox.Session, *arguments: str) -> None:
 
 @session
 def tests(session: nox.Session) -> None:
-    """The test-suite, in two processes; words after `--` go to pytest: -m "not integration and not slow"."""
+    """The test-suite, in three processes; words after `--` go to pytest: -m "not integration and not slow"."""
     install(session)
-    run(session, "pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
+    # one more than the cores of a small machine: many tests wait for processes of their own
+    run(session, "pytest", "-n", "3", "--dist", "worksteal", *session.posargs)
 
 
 ADAPTERS = "requirements/adapters.txt"

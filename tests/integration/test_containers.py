@@ -50,7 +50,7 @@ def test_sessions_in_an_image_install_nothing():
         text=True,
     )
     assert answer.returncode == 0, answer.stderr
-    assert f"{Path(sys.executable).parent}/pytest -n 2" in answer.stderr
+    assert f"{Path(sys.executable).parent}/pytest -n 3" in answer.stderr
     assert "install" not in answer.stderr
 
 
