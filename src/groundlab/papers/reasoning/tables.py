@@ -258,7 +258,7 @@ def mixture_table(records: Records) -> Table | None:
 _MIXTURE_NOTES = (
     "trained on missions of both tasks; success in percent, mean [95 % interval] over seeds and layouts, each layout "
     "played to its end; thinking minus not: points of success, paired by layout",
-    "report: what it prints for Llama-3.2-3B-Instruct after as many replies, 50 episodes a trial, a value a trial, "
+    "report: what it prints for Llama-3.2-3B-Instruct, 50 episodes a trial, a value a trial, "
     "counted as they finished: another model, so compare orders, not values",
     "held-out: the mission names a red key, a yellow box or a green ball, which no training mission does",
 )
