@@ -222,7 +222,7 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
         if claim.episodes and metric == "success":
             agrees = agrees_with_share(fresh, float(value), claim.episodes)
             return agrees, f"{measured}, the printed share being of {claim.episodes} episodes"
-        return fresh.holds(float(value)), measured
+        return fresh.holds(float(value), float(_last_digit(value)) / 2), measured
     if claim.tolerance == "numeric" and metric in claim.within:
         width = claim.within[metric]
         distance = abs(Decimal(repr(round(fresh.value, 9))) - value)
@@ -234,7 +234,12 @@ def compare_value(claim: Claim, metric: str, fresh: Estimate) -> tuple[bool, str
 def round_as(value: float, like: Decimal) -> Decimal:
     """A value rounded (half up) to the decimals that `like` was published with."""
     # Nine decimals first: a mean of 100 layouts is exact there, its binary representation is not.
-    return Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(like.as_tuple().exponent), ROUND_HALF_UP)  # type: ignore[arg-type]
+    return Decimal(repr(round(value, 9))).quantize(_last_digit(like), ROUND_HALF_UP)
+
+
+def _last_digit(value: Decimal) -> Decimal:
+    """What one in the last digit of a published value is worth: 0.1 for 3.4."""
+    return Decimal(1).scaleb(value.as_tuple().exponent)  # type: ignore[arg-type]
 
 
 def _compare_failures(claim: Claim, rows: pd.DataFrame) -> tuple[bool, str]:
@@ -265,8 +270,15 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
             fresh[name], word = _permuted(each, ours, theirs, 1 - confidence)
         else:
             trained = _trained(records, each.of), _trained(records, each.than)
+            runs, others = (set(select_rows(records, side)["run"]) for side in (each.of, each.than))
             fresh[name] = difference_interval(
-                ours, theirs, paired=paired, trained=trained, bounds=bounds_of(each.metric), confidence=confidence
+                ours,
+                theirs,
+                paired=paired,
+                trained=trained,
+                same_seeds=all(trained) and runs == others,
+                bounds=bounds_of(each.metric),
+                confidence=confidence,
             )
             word = outcome(each, fresh[name], claim.margin_of(each))
         beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}

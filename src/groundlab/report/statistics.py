@@ -47,10 +47,10 @@ class Estimate:
         """Value and ends; null for an end that is not known."""
         return {"value": self.value, **{key: getattr(self, key) if self.known else None for key in ("low", "high")}}
 
-    def holds(self, value: float) -> bool:
-        """Whether `value` lies inside the interval, its ends included."""
+    def holds(self, value: float, rounding: float = 0.0) -> bool:
+        """Whether `value`, rounded by at most so much, lies inside the interval, its ends included."""
         # Six decimals: the upper end of a share of nearly all episodes is below 100 % by its binary digits only.
-        return round(self.low, 6) <= value <= round(self.high, 6)
+        return round(self.low - rounding, 6) <= value <= round(self.high + rounding, 6)
 
 
 @dataclass(frozen=True)
@@ -122,18 +122,22 @@ def difference_interval(
     *,
     paired: bool,
     trained: tuple[bool, bool] = (True, True),
+    same_seeds: bool = False,
     bounds: Bounds | None = None,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The mean of `ours` minus that of `theirs`, tables [seeds, layouts]; `bounds` says that they hold shares.
 
     paired: both hold the same layouts in the same order, so that what makes a layout hard cancels out.
+    same_seeds: both measure the same trainings, in the same order; what a seed does to both cancels out or adds up.
     Raises ValueError when paired tables differ in their layouts.
     """
     if paired and ours.shape[1] != theirs.shape[1]:
         raise ValueError(f"paired tables need the same layouts, got {ours.shape[1]} and {theirs.shape[1]}")
     gap = float(ours.mean() - theirs.mean())
-    if paired and ours.shape[1] > 1:
+    if same_seeds and (paired or ours.shape[1] == theirs.shape[1] == 1):
+        spread = _spread(ours - theirs, True, True)
+    elif paired and ours.shape[1] > 1:
         spread = _paired_spread(ours, theirs, trained)
     else:
         spread = _spread(ours, trained[0], True) + _spread(theirs, trained[1], True)

@@ -26,10 +26,10 @@ FEW_SEEDS = (SEEN, OPPOSITE, CANNOT_TELL)
 """What more seeds, or layouts, may turn into a verdict."""
 MEANINGS: dict[str, str] = {
     REPRODUCED: "equal after rounding to the published decimals, or within the stated tolerance or range",
-    WITHIN: "the published value lies inside our 95 % interval, which is narrow enough to say so",
+    WITHIN: "the published value, as it was rounded, lies inside our 95 % interval, which is narrow enough to say so",
     HOLDS: "the 95 % interval of the difference lies on the stated side of 0, or p of a permutation is at most 0.05",
     EQUIVALENT: "the 95 % interval of the difference lies within the stated margin",
-    NONE_FOUND: "the paper speaks of no significant difference, and none is found here; that proves no equality",
+    NONE_FOUND: "no significant difference was claimed, and none is found here; that proves no equality",
     SEEN: "agents of fewer than five seeds, all on the stated side of each other, interval beyond 0: no verdict",
     OPPOSITE: "the same on the other side: no verdict either",
     CANNOT_TELL: "too few seeds for a value, or an interval too wide for the stated margin",
@@ -40,7 +40,7 @@ MEANINGS: dict[str, str] = {
 """What each verdict means."""
 VERDICTS: tuple[str, ...] = tuple(MEANINGS)
 # A verdict is a sign and a word; where there is colour, it only helps.
-SIGNS: dict[str, str] = dict(zip(VERDICTS, "✓✓✓✓✓~~??✗–", strict=True))
+SIGNS: dict[str, str] = dict(zip(VERDICTS, "✓✓✓✓?~~??✗–", strict=True))
 WORST_FIRST = (MISSED, OPPOSITE, NOT_TOLD, CANNOT_TELL, SEEN)
 
 

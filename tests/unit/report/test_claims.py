@@ -7,11 +7,21 @@ import made_up
 import numpy as np
 import pytest
 import yaml
+from scipy import stats
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.report.claims import Claim, Comparison, Selector, load_claims, published_cells, read_claims
-from groundlab.report.judging import _by_few_seeds, estimate, estimate_for, judge, judge_claim, outcome, round_as
+from groundlab.report.judging import (
+    _by_few_seeds,
+    _values,
+    estimate,
+    estimate_for,
+    judge,
+    judge_claim,
+    outcome,
+    round_as,
+)
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups
 from groundlab.report.verdicts import readable_row
@@ -225,6 +235,25 @@ def test_a_claim_uses_the_metrics_and_policies_of_its_paper():
         claim("exact", published={"steps": "1"}, select={**ALWAYS, "policy": "greedy"})
     with pytest.raises(ValueError, match="names the paper 'meditator'; papers are"):
         claim("exact", paper="meditator", published={"steps": "1"}, select=ALWAYS)
+
+
+def test_two_measurements_of_the_same_trainings_are_paired_by_seed(stored):
+    last, first = ({**OURS, "when": when} for when in ("last tenth", "first tenth"))
+    compare = {"metric": "interactions", "direction": "lower", "of": last, "than": first}
+    (gap,) = verdict(stored, "ordering", compare=[compare]).fresh.values()
+    records = load(stored)
+    sides = [_values(records, Selector.model_validate(side), "interactions")[:, 0] for side in (last, first)]
+    paired = stats.ttest_rel(*sides).confidence_interval()
+    assert (gap.low, gap.high) == pytest.approx((paired.low, paired.high))
+
+
+def test_a_value_is_held_as_exactly_as_it_was_printed(stored):
+    given = {"select": OURS, "margin": WIDE}
+    found = estimate(Selector.model_validate(OURS), "interactions", load(stored))
+    beyond = Decimal(f"{found.high + 0.004:.2f}")
+    assert float(beyond) > found.high
+    assert verdict(stored, "interval", published={"interactions": f"{beyond}"}, **given).verdict == "within interval"
+    assert verdict(stored, "interval", published={"interactions": f"{beyond}0"}, **given).verdict == "not reproduced"
 
 
 def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):

@@ -36,6 +36,17 @@ def test_a_difference_without_layouts_is_welchs():
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
+def test_two_measurements_of_the_same_trainings_are_paired_by_seed():
+    before, after = np.array([[9.0], [5.0], [7.0], [6.0]]), np.array([[4.0], [6.0], [4.5], [5.5]])
+    found = s.difference_interval(after, before, paired=False, same_seeds=True)
+    expected = stats.ttest_rel(after[:, 0], before[:, 0]).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    layouts = np.random.default_rng(0).normal(0, 1, (4, 30))
+    crossed = s.difference_interval(after + layouts, before - layouts, paired=True, same_seeds=True)
+    alone = s.mean_interval(after - before + 2 * layouts)
+    assert (crossed.low, crossed.high) == pytest.approx((alone.low, alone.high))
+
+
 def test_three_seeds_may_lie_anywhere_and_the_interval_leaves_their_range():
     found = s.mean_interval(np.array([[57.0], [34.0], [28.0]]))
     assert found.value == pytest.approx(39.67, abs=0.01)
