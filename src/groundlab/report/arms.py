@@ -185,7 +185,7 @@ def _key(runs: list[dict[str, Any]]) -> str:
 def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "success") -> Estimate | None:
     """The mean of `ours` minus that of `theirs`, each an arm under a policy; None where one was not played.
 
-    Paired on the layouts that both played.
+    Paired on the layouts that both played, and by seed where it is one arm under two policies.
     """
     (our_arm, our_policy), (their_arm, their_policy) = ours, theirs
     a, b = our_arm.episodes(our_policy, metric), their_arm.episodes(their_policy, metric)
@@ -193,5 +193,10 @@ def difference(ours: tuple[Arm, str], theirs: tuple[Arm, str], metric: str = "su
         return None
     ours_, theirs_, paired = tables_of_both(a, b, metric)
     return difference_interval(
-        ours_, theirs_, paired=paired, trained=(our_arm.seeds_differ, their_arm.seeds_differ), bounds=bounds_of(metric)
+        ours_,
+        theirs_,
+        paired=paired,
+        trained=(our_arm.seeds_differ, their_arm.seeds_differ),
+        same_seeds=our_arm is their_arm and our_arm.seeds_differ,
+        bounds=bounds_of(metric),
     )
