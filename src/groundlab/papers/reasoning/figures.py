@@ -235,9 +235,7 @@ def _draw_counting(axis: Axes, records: Records) -> None:
             style, label = arm.style, None if arm.kind in in_legend else arm.agent
             axis.plot(*point, style.marker, color=style.colour, markersize=5, alpha=0.8, label=label)
             in_legend.add(arm.kind)
-    axis.set(
-        title="every evaluated agent\nits episodes, counted as in the original's training", xlabel="true success [%]"
-    )
+    axis.set(title="every evaluated agent\ncounted as the original trains", xlabel="true success [%]")
     axis.set(ylabel="displayed success [%]", xlim=(-3, 103))
     axis.legend(loc="lower right")
 
