@@ -123,7 +123,7 @@ def test_a_row_of_each_paper_is_rehearsed_to_its_end_and_is_no_result(paper, res
     assert wanted <= {*said} and said.count("loading") == 2
     assert len(manifest["history"]) == 2
     assert "resumed at iteration 1" in (folder / "log.txt").read_text()
-    assert measured.figures["update_seconds"] > 0
+    assert measured.figures["update_seconds"] > 0 and measured.figures["checkpoint_seconds"] > 0
     assert (measured.figures["flop"] > 0) == (paper != "mediator")  # whose network is compiled, not of torch
     assert (measured.figures["tokens"] > 0) == (paper in ("glam", "reasoning"))
     assert bool(measured.instead) == (paper == "reasoning")  # vllm is not here
@@ -172,6 +172,33 @@ def test_a_rehearsal_keeps_what_a_row_is_and_lowers_amounts(results):
     assert rows.work(before)[:2] == (313, 313 * 32 * 40)
     whole = rows.smaller(before, Size(prompts=0))
     assert (whole["num_envs"], whole["batch_size"], whole["frames"]) == (32, 64, 4 * 32 * 40)
+    more = rows.smaller(before, Size(prompts=128))
+    assert (more["num_envs"], more["batch_size"], more["frames"], more["layouts"]) == (16, 64, 4 * 128, "0-1")
+    assert rows.smaller({**before, "device": "cuda"}, Size(prompts=128))["layouts"] == "0-15"
+    assert rows.smaller({**before, "device": "cuda"}, Size())["first_finished"] == 4
+
+
+def test_an_update_is_timed_without_its_checkpoint_its_tests_and_its_teacher(results):
+    plan = lab.plan("glam", scale="paper", device="cpu", results=results)
+    row = rehearsal.chosen(plan, ["cloning/fidelity/demonstrations-pad-loss-in-order"])[0]
+    spec, _ = rehearsal.small_spec(row, Size())
+    update = rehearsal._Update
+    teacher = [update(2, 0, 90), update(3, 9, 20), update(4, 9, 20)]
+    own = [update(1, 9, 70), update(2, 5, 1), update(3, 4, 1), update(4, 4, 1)]
+    small, whole, lesson, taught = (
+        rows.work(each) for each in (spec.settings, row.settings, spec.settings["teacher"], row.settings["teacher"])
+    )
+    training = 1 * small.updates / small.units * whole.units + 20 * lesson.updates / lesson.units * taught.units
+    tests = 40 * whole.episodes / small.episodes
+    saves = min(whole.updates, 20 + (training + tests) / (9 / 0.05))
+    found = rehearsal._extrapolated(row.settings, spec.settings, [*teacher, *own], 40)
+    assert found == {
+        "update_seconds": 1,
+        "update_units": small.units / small.updates,
+        "checkpoint_seconds": 9,
+        "whole_seconds": pytest.approx(training + tests + 9 * saves, abs=0.1),
+    }
+    assert rehearsal._seconds([*own[:-1], update(4, 4, 11)], tested=True) == (1, 10)
 
 
 def test_plans_take_what_was_measured_and_say_so(tmp_path):

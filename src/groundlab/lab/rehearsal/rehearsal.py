@@ -2,23 +2,23 @@
 
     measured = rehearse(row, plan.results, Size())       # a `costs.Measured`; `costs.add` keeps it for plans
 
-Seconds of an update are those of updates after the first of a process, without tests; what a whole run takes is
-linear in its updates, tests and episodes. A policy of random weights plays long episodes and writes long replies, so
-evaluations are rather over- than underestimated.
+Seconds of an update are those of updates after the first of a process, without tests and checkpoints; what a whole run
+takes is linear in its updates, tests and episodes, and has the checkpoints that it would write. A policy of random
+weights plays long episodes and writes long replies, so evaluations of GLAM are overestimated; its replies are invalid,
+which ends an episode of a reasoning agent after five.
 """
 
 import datetime
-import itertools
 import os
 import shutil
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import RunSpec
+from groundlab.core.run import CHECKPOINTS_PER_RUN, SAVING_SHARE, RunSpec
 from groundlab.lab import executor, machine, run_folder
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, check_known
@@ -30,6 +30,15 @@ from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.papers import registry
 
 _KILLED_IN = 2
+_BY_CLOCK = 60.0  # seconds after which a checkpoint is due (`Run`)
+
+
+class _Update(NamedTuple):
+    """Which it was, and seconds: of the checkpoint before it, and of itself."""
+
+    number: int
+    saving: float
+    seconds: float
 
 
 def chosen(plan: Plan, arms: Sequence[str]) -> list[Row]:
@@ -89,8 +98,8 @@ def rehearse(row: Row, results: Path, size: Size, say: Callable[[str], None] = l
         _session(spec, folder, _KILLED_IN, say)
     else:  # there is nothing to resume: a run of one episode instead, to tell what a start takes
         _session(_of_one_episode(spec), folder.with_name(f"{folder.name}-one"), 0, say)
-    _session(spec, folder, 0, say)
-    figures = _learner_figures(row, spec, folder) if learns else _rule_figures(row, spec, folder)
+    updates = _session(spec, folder, 0, say)
+    figures = _learner_figures(row, spec, folder, updates) if learns else _rule_figures(row, spec, folder)
     sessions = (run_folder.read_manifest(folder) or {})["history"]
     peak = max(each.get("peak_device_mib", each["peak_memory_mib"]) for each in sessions)  # the GPU's, if one was used
     figures |= {"peak_gb": round(peak * 2**20 / 1e9, 3), "expected_gb": expected / 1e9}
@@ -114,8 +123,9 @@ def _of_one_episode(spec: RunSpec) -> RunSpec:
     return registry.resolve(spec.method, spec.world, spec.seed, caps)
 
 
-def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], None]) -> None:
-    """One process to its end. Raises GroundlabError where it ends otherwise than it should."""
+def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], None]) -> list[_Update]:
+    """One process to its end, and its updates. Raises GroundlabError where it ends otherwise than it should."""
+    updates: list[_Update] = []
     environment, log = KEPT_MEMORY | os.environ | machine.ONE_THREAD, f" (log: {folder / 'log.txt'})"
     process, pipe = executor.start_child("groundlab.lab.rehearsal.session", environment)
     try:
@@ -123,7 +133,8 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
         say("loading")
         try:
             while (news := pipe.recv())[0] == "step":
-                _, done, of = news
+                _, done, of, *seconds = news
+                updates.append(_Update(done, *seconds))
                 if of > 1:  # what does not learn reports its end as one step
                     say(f"update {done} of {of} done" + ("; tests come next" if done == of else ""))
             line = news[1]
@@ -131,7 +142,7 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
             code = process.wait()
             if killed_in and code == -signal.SIGKILL and (folder / COUNTS).is_file():
                 say("killed, as planned")
-                return
+                return updates
             line = f"its process died (exit code {code}; -9 is most often memory: give fewer --prompts){log}"
     finally:
         process.kill()  # what it had to do is on the disk
@@ -140,36 +151,44 @@ def _session(spec: RunSpec, folder: Path, killed_in: int, say: Callable[[str], N
     if line or killed_in:
         over = f"it was over before its update {killed_in}; let its method report every update{log}"
         raise GroundlabError(line or over)
+    return updates
 
 
-def _updates(folder: Path, tested: bool) -> tuple[float, float]:
-    """Seconds of an update, and of the tests in the last one."""
-    lines = storage.read_lines(folder / "timing.jsonl")
-    last = list(itertools.takewhile(lambda line: "step" in line and "event" not in line, reversed(lines)))
-    ends = [line["seconds"] for line in reversed(last)]  # since the start, of the last process
-    spans = [later - earlier for earlier, later in itertools.pairwise(ends)] or ends
+def _seconds(updates: list[_Update], tested: bool) -> tuple[float, float]:
+    """Of an update, and of the tests in the last one."""
+    spans = [update.seconds for update in updates[1:] or updates]
     plain = spans[:-1] if tested and len(spans) > 1 else spans
     each = sum(plain) / len(plain)
     return each, max(0.0, spans[-1] - each) if tested else 0.0
 
 
-def _learner_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:
+def _learner_figures(row: Row, spec: RunSpec, folder: Path, updates: list[_Update]) -> dict[str, Any]:
     """What an update took, and seconds of the whole run."""
-    small, whole = rows.work(spec.settings), rows.work(row.settings)
-    tested = bool(spec.settings.get("test_every"))
-    each, test = _updates(folder, tested)
-    units = small.units / small.updates
     newest = max((folder / "checkpoint").glob("*/checkpoint.json"), key=lambda file: file.stat().st_mtime)
     evaluation = (folder / "evaluation.json").stat().st_mtime - newest.stat().st_mtime
-    seconds = each / units * whole.units + test * whole.tests / max(1, small.tests)
-    seconds += max(0.0, evaluation) * whole.episodes / max(1, small.episodes)
-    for part in sorted(folder.glob("*/timing.jsonl")):  # a teacher, trained first
-        (_, taught, *_), (updates, needed, *_) = rows.work(row.settings["teacher"]), rows.work(spec.settings["teacher"])
-        seconds += _updates(part.parent, False)[0] * updates / needed * taught
     found = storage.read_json(folder / COUNTS)
     if not spec.settings.get("model"):
         found["tokens"] = 0  # other networks have tables, too
-    return {"update_seconds": each, "update_units": units, **found, "whole_seconds": round(seconds, 1)}
+    return found | _extrapolated(row.settings, spec.settings, updates, max(0.0, evaluation))
+
+
+def _extrapolated(
+    planned: dict[str, Any], settings: dict[str, Any], updates: list[_Update], evaluation: float
+) -> dict[str, Any]:
+    """Seconds of an update and of a checkpoint, from those of a small run, and seconds of the whole run."""
+    small, whole = rows.work(settings), rows.work(planned)
+    own = [place for place, update in enumerate(updates) if not place or update.number < updates[place - 1].number][-1]
+    each, test = _seconds(updates[own:], bool(settings.get("test_every")))
+    saving, units = max(update.saving for update in updates[own:]), small.units / small.updates
+    seconds = each / units * whole.units + test * whole.tests / max(1, small.tests)
+    seconds += evaluation * whole.episodes / max(1, small.episodes)
+    if own:  # after those of a teacher
+        taught, lesson = rows.work(planned["teacher"]), rows.work(settings["teacher"])
+        seconds += _seconds(updates[:own], False)[0] * lesson.updates / lesson.units * taught.units
+    by_clock = seconds / max(_BY_CLOCK, saving / SAVING_SHARE)
+    seconds += saving * min(whole.updates, CHECKPOINTS_PER_RUN + by_clock)
+    figures = {"update_seconds": each, "update_units": units, "checkpoint_seconds": saving}
+    return {**figures, "whole_seconds": round(seconds, 1)}
 
 
 def _rule_figures(row: Row, spec: RunSpec, folder: Path) -> dict[str, Any]:

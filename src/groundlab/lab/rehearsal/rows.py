@@ -17,7 +17,7 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.yaml_files import parse_yaml
-from groundlab.lab import run_folder
+from groundlab.lab import machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.weights import NAMES, is_of_the_hub
 from groundlab.papers import registry
@@ -32,8 +32,10 @@ class Size:
     updates: int = 4
     """The process is killed in the second; the third is timed; tests in the course of training are in the fourth."""
     envs: int = 4
+    """At most; or an eighth of the prompts, if that is more."""
     prompts: int = 16
     episodes: int = 2
+    """Of an evaluation on a CPU. A GPU plays as many at once as there are environments: fewer would cost it as much."""
     toy: int = 0
     """1: tiny networks of the same kind, which tests the way and measures nothing."""
 
@@ -72,15 +74,16 @@ def distinct(plan: Plan) -> list[Row]:
 def smaller(settings: dict[str, Any], size: Size) -> dict[str, Any]:
     """Settings with amounts capped by name, those of a teacher inside too; whole updates without a language model."""
     few = size.prompts and (size.toy or settings.get("model"))
-    envs, prompts = (size.envs, size.prompts) if few else (2**20, 2**40)
+    envs, prompts = (max(size.envs, size.prompts // 8), size.prompts) if few else (2**20, 2**40)
+    episodes = min(settings.get("num_envs", 1), envs) if machine.needs_gpu(settings) else size.episodes
     small = dict(settings)
     caps = {"num_envs": envs, "trajectories": envs, "batch_size": prompts, "minibatch_size": prompts, "steps": prompts}
     caps |= {"frames_per_env": max(1, prompts // envs), "states": 500, "transcripts": 1, "record_episodes": 1}
-    caps |= {"first_finished": size.episodes, "held_out": prompts, "steps_per_record": 1}
+    caps |= {"first_finished": episodes, "held_out": prompts, "steps_per_record": 1}
     small |= {name: min(settings[name], cap) for name, cap in caps.items() if settings.get(name) is not None}
     for name in ("layouts", "test_layouts", "curve_layouts"):
         if settings.get(name):
-            chosen = parse_layouts(settings[name])[: size.episodes]
+            chosen = parse_layouts(settings[name])[:episodes]
             small[name] = f"{chosen[0]}-{chosen[-1]}"
     if "group_size" in small:
         small["group_size"] = math.gcd(settings["group_size"], small["num_envs"])
@@ -227,8 +230,6 @@ def without_weights(config: Any) -> Any:
 
 def room(settings: dict[str, Any]) -> tuple[int | None, str]:
     """Bytes that are free for a row on its device now, and where; None where nobody can say."""
-    from groundlab.lab import machine
-
     if machine.needs_gpu(settings):
         import torch
 

@@ -5,6 +5,7 @@ It is started as a worker is (lab/executor.py). Killed means SIGKILL, between an
 
 import os
 import signal
+import time
 from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -54,7 +55,8 @@ class Counter(TorchDispatchMode):
 def serve(descriptor: int) -> None:
     """Take one run from the pipe, `(spec as a dict, folder, update to be killed in or 0)`, run it, and say the end.
 
-    Out: ("step", number, of how many) now and then, and ("end", "" or the error's line). A killed process says no end.
+    Out: ("step", number, of how many, seconds of the checkpoint before it, its own seconds) at each update, and ("end",
+    "" or the error's line). A killed process says no end.
     """
     with Connection(descriptor) as pipe, suppress(OSError):  # who started this may be gone
         spec, folder, last = pipe.recv()
@@ -68,12 +70,15 @@ def serve(descriptor: int) -> None:
 
 def _rehearse(spec: RunSpec, folder: Path, last: int, pipe: Connection) -> None:
     """The run; in its update `last` it writes down what that took, and ends the process."""
-    counter, before = Counter() if last else None, (0, 0)
+    counter, before, reported = Counter() if last else None, (0, 0), time.time()
 
     def report(news: Progress) -> None:
-        nonlocal before
+        nonlocal before, reported
+        saved = max((file.stat().st_mtime for file in folder.glob("**/checkpoint.json")), default=0.0)
+        ended, reported = reported, time.time()
+        began = max(ended, saved)  # a checkpoint is written between two updates
         try:
-            pipe.send(("step", news.step, news.total))
+            pipe.send(("step", news.step, news.total, began - ended, reported - began))
         except OSError:
             os._exit(1)  # who started this is gone
         if counter and news.step == last:
