@@ -33,6 +33,7 @@ WHOLE = "all"
 """The name of a recipe that leaves nothing out."""
 BINDING = "binding: places, 8 things"
 _BINDING_PREFIX = "binding: "
+_USUAL_WIDTH = 96  # of the T5s that ship
 _COLOURS, _DARK = "Blues", 0.6  # share from which text on a cell is white
 _UNTAUGHT = {"facecolor": "none", "edgecolor": COLOURS["orange"], "linewidth": 1.6}
 
@@ -168,7 +169,9 @@ def recipe_name(facts: dict[str, Any]) -> str:
     parts = ["several tasks"] if "targets" in topics else []
     parts += [f"no {', '.join(untaught)}"] if untaught else []
     parts += [f"{recipe['dose']:.0%} of the steps"] if recipe["dose"] != 1 else []
-    parts += [] if recipe["architecture"]["binding_start"] else ["stock initial values"]
+    shape = recipe["architecture"]
+    parts += [f"width {shape['width']}"] if shape["family"] == "t5" and shape["width"] != _USUAL_WIDTH else []
+    parts += [] if shape["binding_start"] else ["stock initial values"]
     return (", ".join(parts) or WHOLE).replace("_", " ")
 
 
