@@ -232,6 +232,13 @@ def crossed(folder: Path, seeds: int) -> Path:
     return folder
 
 
+def test_a_recipe_is_named_by_what_differs_from_the_whole():
+    named = {name: pretraining_exhibits.recipe_name(facts) for name, facts in pretraining_exhibits.shipped().items()}
+    assert named["quick-t5-s0"] == pretraining_exhibits.WHOLE
+    assert named["quick-t5-narrow-s0"] == "width 48"
+    assert named["quick-t5-stock-start-s0"] == "stock initial values"
+
+
 def test_the_study_of_pretraining_compares_recipes_at_equal_temperature_only(tmp_path):
     one = crossed(tmp_path / "1.0.0-full-20260101-abcdef1", seeds=1)
     assert pretraining_study.study(load(one)) is None, "one pretraining seed says nothing of a recipe"
