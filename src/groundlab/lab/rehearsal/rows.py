@@ -35,7 +35,7 @@ class Size:
     """At most; or an eighth of the prompts, if that is more."""
     prompts: int = 16
     episodes: int = 2
-    """Of an evaluation on a CPU. A GPU plays as many at once as there are environments: fewer would cost it as much."""
+    """Of an evaluation on a CPU. A GPU plays as many at once as there are environments."""
     toy: int = 0
     """1: tiny networks of the same kind, which tests the way and measures nothing."""
 
