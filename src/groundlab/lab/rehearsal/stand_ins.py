@@ -9,6 +9,7 @@ ours, padded to the published number of words: texts of this world have somewhat
 import itertools
 import shutil
 import string
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,12 @@ def replaced(settings: dict[str, Any], world: str, folder: Path, toy: bool = Fal
 
 def random_model(name: str, folder: Path, toy: bool = False) -> Path:
     """A folder with a model of that architecture, its weights drawn at random; what is there already is kept."""
-    from groundlab.learning.checkpoints import seeded_construction
-
     home = folder / (name.replace("/", "--") + ("-toy" if toy else ""))
     if (home / "tokenizer.json").is_file():  # written last
         return home
     shutil.rmtree(home, ignore_errors=True)
     config = rows.configuration(name, toy)
-    with seeded_construction(0, "language model"):
-        build(name, toy).save_pretrained(storage.make_folder(home))
+    build(name, toy).save_pretrained(storage.make_folder(home))
     ours = MODELS / _OURS.get(config.model_type, _DIALOGUE)
     for file in (ours / each for each in _TOKENIZER):
         if file.is_file():
@@ -57,10 +55,10 @@ def random_model(name: str, folder: Path, toy: bool = False) -> Path:
 
 
 def build(name: str, toy: bool = False) -> Any:
-    """A model of that architecture, of fresh weights.
+    """A model of that architecture; its tables and matrices are drawn here, by all cores, as no other part is random.
 
-    transformers ties every T5 that it builds, and leaves untied one that it loads with two tables of words, such as
-    Flan-T5; so a fresh one gets its second table here.
+    torch and transformers would each draw all of them once, by one core. transformers ties every T5 that it builds, and
+    leaves untied one that it loads with two tables of words, such as Flan-T5; so this one gets its second table here.
     """
     import torch
     from transformers import AutoModel, logging
@@ -70,10 +68,25 @@ def build(name: str, toy: bool = False) -> Any:
     logging.disable_progress_bar()
     published, config = rows.architectures()[name], rows.configuration(name, toy)
     maker = AutoModel if config.model_type == "bert" else KINDS["seq2seq" if config.is_encoder_decoder else "causal"]
-    model = maker.from_config(config, dtype=getattr(torch, published["stored"]))
+    with torch.device("meta"):
+        model = maker.from_config(config, dtype=getattr(torch, published["stored"]))
+    model.to_empty(device="cpu").tie_weights()
     if not published.get("tie_word_embeddings", True) and config.tie_word_embeddings:
-        model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_draw, *zip(*model.named_parameters()), itertools.count()))
     return model
+
+
+def _draw(name: str, weights: Any, number: int) -> None:
+    """In place: of norms ones, of biases zeros, of all others draws with a standard deviation of 0.02."""
+    import torch
+
+    with torch.no_grad():
+        if weights.dim() == 1:
+            weights.fill_(0.0 if name.endswith("bias") else 1.0)
+        else:
+            weights.normal_(std=0.02, generator=torch.Generator().manual_seed(number))
 
 
 def padded(tokenizer: dict[str, Any], words: int) -> dict[str, Any]:
