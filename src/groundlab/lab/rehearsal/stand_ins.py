@@ -74,7 +74,7 @@ def build(name: str, toy: bool = False) -> Any:
     if not published.get("tie_word_embeddings", True) and config.tie_word_embeddings:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     with ThreadPoolExecutor() as pool:
-        list(pool.map(_draw, *zip(*model.named_parameters()), itertools.count()))
+        list(pool.map(_draw, *zip(*model.named_parameters(), strict=True), itertools.count()))
     return model
 
 
