@@ -117,7 +117,8 @@ def tests(session: nox.Session) -> None:
     """The test-suite, in three processes; words after `--` go to pytest: -m "not integration and not slow"."""
     install(session)
     # one more than the cores of a small machine: many tests wait for processes of their own
-    run(session, "pytest", "-n", "3", "--dist", "worksteal", *session.posargs)
+    # handed out in their order, the long ones first: short ones of the worlds fill the end of all three
+    run(session, "pytest", "-n", "3", *session.posargs)
 
 
 ADAPTERS = "requirements/adapters.txt"
