@@ -218,10 +218,6 @@ def test_shipped_weights_belong_to_the_shipped_recipe(folder):
     assert folder.name == f"{recipe.name}-s{recipe.seed}"
 
 
-WHOLE = ("quick-t5", "tasks-t5", "quick-llama-chat")
-"""Recipes of which one model is asked all questions: those that the others are variants of."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
 def test_shipped_weights_know_what_their_recipe_says(folder):
@@ -229,8 +225,9 @@ def test_shipped_weights_know_what_their_recipe_says(folder):
     loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
     words, model = tokenizer.load(folder), loader.from_pretrained(folder)
     recipe = Recipe(**stored["recipe"])
-    whole = recipe.seed == 0 and recipe.name in WHOLE
-    asked, apart = (recipe.probe_samples, 0.01) if whole else (100, 0.2)  # the first of those questions
+    asked, apart = (40, 0.3) if recipe.seed else (100, 0.2)  # the first of the questions, and four errors of their mean
+    if (recipe.name, recipe.seed) == ("quick-t5", 0):
+        asked, apart = recipe.probe_samples, 0.01
     found = probes.examine(model, words, asked, further=recipe.tasks)
     assert found == pytest.approx(stored["probes"], abs=apart)
     assert probes.score_temperature(model, words) == pytest.approx(stored["temperature"], rel=0.11)

@@ -18,7 +18,7 @@ from groundlab.worlds.room_grid.catalogue import CATALOGUE
 from groundlab.worlds.rules import ANY, GO_TO, ROOM_GRID, Rules
 
 LEVELS = [entry.name for entry in CATALOGUE]
-STATES, STATES_A_LEVEL = 40, 2000
+STATES, STATES_A_LEVEL = 40, 1300
 
 
 def test_the_first_states_of_every_level_are_minigrids():
