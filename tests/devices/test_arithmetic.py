@@ -1,6 +1,8 @@
 """What a run asks of a device is set while it runs, put back afterwards, and written down."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,7 @@ from groundlab.core.run import RunSpec
 from groundlab.lab import large_batches, machine, worker
 from groundlab.language import generation, scoring, token_policy
 from groundlab.language import models as language_models
-from groundlab.learning import distributed
+from groundlab.learning import devices, distributed
 from groundlab.learning.devices import arithmetic, check_device
 from groundlab.papers import registry
 
@@ -29,12 +31,24 @@ def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monk
     monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1" if deterministic else "")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.setenv("VLLM_BATCH_INVARIANT", "")
+    monkeypatch.setattr(devices, "count_gpus", lambda: 1)
     before, seen = _flags(), []
     monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
     spec = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": tf32})
     manifest = worker.execute_run(spec, tmp_path / "run")
     assert seen == [(tf32, tf32, deterministic)] and _flags() == before
     assert manifest["settings"]["tf32"] is tf32 and manifest["history"][-1]["deterministic"] is deterministic
+
+
+def test_where_there_is_no_gpu_a_run_of_a_rule_does_not_load_torchs_compiler(tmp_path):
+    lines = ["import sys", "from groundlab.lab.worker import execute_run", "from groundlab.papers import registry"]
+    lines.append("spec = registry.resolve('random', 'BabyAI-GoToObj-v0', 0, {'layouts': '0-1'})")
+    lines.append("execute_run(spec, __import__('pathlib').Path(sys.argv[1]))")
+    lines.append("print('torch' in sys.modules, 'torch._inductor' in sys.modules)")
+    given = [sys.executable, "-c", "\n".join(lines), str(tmp_path / "run")]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", machine.DETERMINISTIC_VARIABLE: ""}
+    ended = subprocess.run(given, capture_output=True, text=True, env=environment, check=True)
+    assert ended.stdout.split() == ["True", "False"], "it takes twice as long to start as the rest"
 
 
 def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):

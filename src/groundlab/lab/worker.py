@@ -35,7 +35,7 @@ from groundlab.lab.machine import check_devices
 from groundlab.lab.progress import at_most_every, output_to
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.lab.stops import at_first_signal, stop_on_signals
-from groundlab.learning import distributed
+from groundlab.learning import devices, distributed
 from groundlab.learning.devices import arithmetic
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
@@ -142,9 +142,13 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
 
 @contextmanager
 def _as_asked(spec: RunSpec) -> Iterator[None]:
-    """Inside, products and batches are those of the run's device and settings."""
-    tf32, device = bool(spec.settings.get("tf32")), spec.settings.get("device") or "cpu"
-    with arithmetic(tf32, machine.deterministic()), large_batches.on(device):
+    """Inside, products and batches are those of the run's device and settings.
+
+    Without a GPU there is nothing to choose but `--deterministic`; torch loads its compiler (2 s) to hear of either.
+    """
+    tf32, deterministic = bool(spec.settings.get("tf32")), machine.deterministic()
+    chosen = arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
+    with chosen, large_batches.on(spec.settings.get("device") or "cpu"):
         yield
 
 
