@@ -36,7 +36,6 @@ from groundlab.lab.progress import at_most_every, output_to
 from groundlab.lab.run_hash import code_digest, hash_run
 from groundlab.lab.stops import at_first_signal, stop_on_signals
 from groundlab.learning import devices, distributed
-from groundlab.learning.devices import arithmetic
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
 from groundlab.papers import registry
 
@@ -147,7 +146,7 @@ def _as_asked(spec: RunSpec) -> Iterator[None]:
     Without a GPU there is nothing to choose but `--deterministic`; torch loads its compiler (2 s) to hear of either.
     """
     tf32, deterministic = bool(spec.settings.get("tf32")), machine.deterministic()
-    chosen = arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
+    chosen = devices.arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
     with chosen, large_batches.on(spec.settings.get("device") or "cpu"):
         yield
 

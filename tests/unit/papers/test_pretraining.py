@@ -225,7 +225,7 @@ def test_shipped_weights_know_what_their_recipe_says(folder):
     loader = AutoModelForSeq2SeqLM if stored["recipe"]["architecture"]["family"] == "t5" else AutoModelForCausalLM
     words, model = tokenizer.load(folder), loader.from_pretrained(folder)
     recipe = Recipe(**stored["recipe"])
-    asked, apart = (40, 0.3) if recipe.seed else (100, 0.2)  # the first of the questions, and four errors of their mean
+    asked, apart = (40, 0.3) if recipe.seed else (100, 0.2)  # the first of the questions, about four standard errors
     if (recipe.name, recipe.seed) == ("quick-t5", 0):
         asked, apart = recipe.probe_samples, 0.01
     found = probes.examine(model, words, asked, further=recipe.tasks)
