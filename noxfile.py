@@ -44,9 +44,13 @@ if IN_IMAGE:
 
 
 def run(session: nox.Session, program: str, *arguments: str) -> None:
-    """Run a program of the shared environment, offline: nothing is fetched once it is installed."""
+    """Run a program of the shared environment, offline: nothing is fetched once it is installed.
+
+    What is imported is compiled once and kept, whatever this machine says: pip has compiled nothing (`install`).
+    """
     paths = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
-    session.run(str(PROGRAMS / program), *arguments, env={"PATH": paths, "HF_HUB_OFFLINE": "1"})
+    environment = {"PATH": paths, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    session.run(str(PROGRAMS / program), *arguments, env=environment)
 
 
 def install(session: nox.Session) -> None:
