@@ -150,7 +150,7 @@ def published() -> Published:
     """What the published version of scale `full` holds of the worlds."""
     results = repository_root() / "results"
     version = read_reference(results)["worlds"]["full"]
-    mine = records.load(results / version).of_paper("worlds")
+    mine = records.load(results / version, "worlds")
     played: dict[str, dict[str, Played]] = {"random": {}, "bot": {}}
     for agent, found in played.items():
         for row in exhibits.rows_of(mine, agent):
