@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
     # of the settings that a method has, so that every learner does three updates of some frames
     "num_envs": 4, "frames_per_env": 8, "frames": 96, "iterations": UPDATES, "recurrence": 4, "batch_size": 16,
     "steps": 8, "minibatch_size": 4, "steps_per_record": 2, "held_out": 16, "record_every": 64, "trajectories": 2,
-    "layouts": "0-1", "test_every": 2, "curve_layouts": "200",
+    "layouts": "0-1", "test_every": 2, "curve_layouts": "200", "max_new_tokens": 12, "invalid_limit": 1,
 }  # fmt: skip
 CLOCKS = ("timing.jsonl", "log.txt", "tensorboard")
 
