@@ -57,25 +57,40 @@ def random_model(name: str, folder: Path, toy: bool = False) -> Path:
 def build(name: str, toy: bool = False) -> Any:
     """A model of that architecture; its tables and matrices are drawn here, by all cores, as no other part is random.
 
-    torch and transformers would each draw all of them once, by one core. transformers ties every T5 that it builds, and
-    leaves untied one that it loads with two tables of words, such as Flan-T5; so this one gets its second table here.
+    torch and transformers would each draw all of them once, by one core.
     """
+    model = without_weights(name, toy).to_empty(device="cpu")
+    model.tie_weights()
+    _untie(model, name)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_draw, *zip(*model.named_parameters(), strict=True), itertools.count()))
+    return model
+
+
+def without_weights(name: str, toy: bool = False) -> Any:
+    """The same on PyTorch's `meta` device, where weights have shapes and no numbers."""
     import torch
     from transformers import AutoModel, logging
 
     from groundlab.language.models import KINDS
 
     logging.disable_progress_bar()
-    published, config = rows.architectures()[name], rows.configuration(name, toy)
+    config = rows.configuration(name, toy)
     maker = AutoModel if config.model_type == "bert" else KINDS["seq2seq" if config.is_encoder_decoder else "causal"]
     with torch.device("meta"):
-        model = maker.from_config(config, dtype=getattr(torch, published["stored"]))
-    model.to_empty(device="cpu").tie_weights()
-    if not published.get("tie_word_embeddings", True) and config.tie_word_embeddings:
-        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(_draw, *zip(*model.named_parameters(), strict=True), itertools.count()))
+        model = maker.from_config(config, dtype=getattr(torch, rows.architectures()[name]["stored"]))
+    _untie(model, name)
     return model
+
+
+def _untie(model: Any, name: str) -> None:
+    """transformers ties every T5 that it builds, and leaves untied one that it loads with two tables of words, such as
+    Flan-T5; so such a one gets its second table here.
+    """
+    import torch
+
+    if not rows.architectures()[name].get("tie_word_embeddings", True) and model.config.tie_word_embeddings:
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
 
 
 def _draw(name: str, weights: Any, number: int) -> None:
