@@ -236,6 +236,14 @@ def test_a_study_compares_when_the_shortest_arm_stops(records):
     assert (three["report, zero-shot"], three["report, trained"]) == ("80 %", "98 %, 100 %")
 
 
+def test_a_study_names_worlds_where_it_has_several(mixed):
+    assert set(tables.study_table(mixed, arms.DISTRACTORS).readable["world"]) == {"GoTo", "GoToPickup"}
+
+
+def test_a_study_of_one_world_does_not_name_it(records):
+    assert "world" not in tables.study_table(records, arms.DISTRACTORS).readable
+
+
 def test_an_arm_that_was_not_tested_by_then_has_no_level_and_is_drawn_to_its_next_test(records):
     main = arms.DISTRACTORS.groups(records)[0][0]
     assert tables.level_at(main, 0) is not None and tables.level_at(main, 9) is None

@@ -275,7 +275,9 @@ def study_table(records: Records, *studies: Study) -> Table | None:
         for group in study.groups(records)
         for arm in group
     ]
-    return Table.of(shown, _study_columns(any(study.printed for study in studies)), _STUDY_NOTES) if shown else None
+    several = len({arm.world for _, arm, _ in shown}) > 1
+    columns = _study_columns(any(study.printed for study in studies), several)
+    return Table.of(shown, columns, _STUDY_NOTES) if shown else None
 
 
 _STUDY_NOTES = (
@@ -288,8 +290,10 @@ _STUDY_NOTES = (
 )
 
 
-def _study_columns(printed: bool) -> list[Column[tuple[Study, ReasoningArm, int]]]:
-    """Columns of (study, arm, the updates by which its study's shortest arm stops)."""
+def _study_columns(printed: bool, several: bool) -> list[Column[tuple[Study, ReasoningArm, int]]]:
+    """Columns of (study, arm, the updates by which its study's shortest arm stops); `several`: arms of several worlds,
+    which a reader must be told.
+    """
 
     def end(metric: str) -> Callable[[tuple[Study, ReasoningArm, int]], Estimate | None]:
         return lambda row: row[1].estimate(SAMPLED, metric)
@@ -302,6 +306,7 @@ def _study_columns(printed: bool) -> list[Column[tuple[Study, ReasoningArm, int]
         Column("method", lambda row: row[1].kind, caption=""),
         Column("world", lambda row: row[1].world, caption=""),
         Column("", lambda row: row[1].agent, caption="agent"),
+        *([Column("", lambda row: short(row[1].world), caption="world")] if several else []),
         Column("arm", lambda row: row[0].name(row[1])),
         Column("seeds", lambda row: len(row[1].seeds)),
         Column("updates", lambda row: row[1].settings.get("iterations")),
