@@ -60,7 +60,7 @@ def build(name: str, toy: bool = False) -> Any:
     torch and transformers would each draw all of them once, by one core.
     """
     model = without_weights(name, toy).to_empty(device="cpu")
-    model.tie_weights()
+    model.tie_weights()  # what is one table there came out as two
     _untie(model, name)
     with ThreadPoolExecutor() as pool:
         list(pool.map(_draw, *zip(*model.named_parameters(), strict=True), itertools.count()))
