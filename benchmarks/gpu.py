@@ -20,7 +20,6 @@ import torch
 
 from groundlab.bench import generation, scoring
 from groundlab.core.run import Run
-from groundlab.lab import large_batches
 from groundlab.lab.plan import plan
 from groundlab.lab.rehearsal import stand_ins
 from groundlab.language.corpus.scenes import ACTIONS
@@ -30,7 +29,7 @@ from groundlab.papers import registry
 
 READ, LEARNT, STEPS, EPOCHS = 32, 64, 40, 4  # as GLAM is published: environments, prompts a batch, steps, epochs
 CHECKED = 4  # prompts whose scores the CPU reads as well
-SMALL_BATCHES = ("float32, batches as a CPU's", (torch.float32, False), "cpu")
+SMALL_BATCHES = ("float32, batches as a CPU's", (torch.float32, False), 32.0)
 PRECISIONS = {
     "float32": (torch.float32, False),
     "float32, TF32": (torch.float32, True),
@@ -66,11 +65,10 @@ def scores() -> Iterator[Row]:
         fresh = stand_ins.build("google/flan-t5-large").eval()
     with torch.no_grad():
         here = ActionScorer(copy.deepcopy(fresh).cpu(), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
-    for name, (dtype, tf32), batches in [*((*each, "cuda") for each in PRECISIONS.items()), SMALL_BATCHES]:
+    for name, (dtype, tf32), pass_tokens in [*((*each, None) for each in PRECISIONS.items()), SMALL_BATCHES]:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         model = copy.deepcopy(fresh).to("cuda", dtype)
-        with large_batches.on(batches):
-            scorer = ActionScorer(model, tokenizer, ACTIONS)
+        scorer = ActionScorer(model, tokenizer, ACTIONS, pass_tokens=pass_tokens)
 
         def learn(scorer: ActionScorer = scorer) -> None:
             scorer.zero_grad()
@@ -104,8 +102,7 @@ def replies() -> Iterator[Row]:
     with torch.device("cuda"):
         model = stand_ins.build("meta-llama/Llama-3.2-3B-Instruct").eval()
     for count in (6, 64):
-        with large_batches.on("cuda"):
-            ours, theirs, _ = generation.measure(count, model, written, clock)
+        ours, theirs, _ = generation.measure(count, model, written, clock)
         fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up
         subject = f"Llama-3.2-3B, bfloat16, {count} environments"
         yield from [
@@ -124,7 +121,7 @@ def small() -> Iterator[Row]:
         took = {}
         for device in ("cpu", "cuda"):
             own = registry.resolve(method, spec.world, spec.seed, spec.settings | {"device": device})
-            with tempfile.TemporaryDirectory() as folder, arithmetic(), large_batches.on(device):
+            with tempfile.TemporaryDirectory() as folder, arithmetic():
                 learner = registry.load(method, spec.world).make_learner(own, Run(Path(folder) / "run", own))
                 numbers = iter(range(1, 100))
                 took[device] = seconds(lambda learner=learner, numbers=numbers: learner.train_step(next(numbers)))

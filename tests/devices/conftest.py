@@ -11,7 +11,6 @@ from second_device import Traffic, second_device
 from tiny_models import write_chat_llama, write_t5
 
 from groundlab.core.run import Run, RunSpec
-from groundlab.lab import large_batches
 from groundlab.papers import registry
 from groundlab.papers.glam import settings as glam_settings
 
@@ -44,8 +43,7 @@ def learner_of(spec_of, tmp_path_factory) -> Callable[..., Any]:
 
     def learner(name: str, **given: Any) -> Any:
         spec = spec_of(name, **given)
-        with large_batches.on(given.get("device", "cpu")):
-            return registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path_factory.mktemp("run"), spec))
+        return registry.load(spec.method, spec.world).make_learner(spec, Run(tmp_path_factory.mktemp("run"), spec))
 
     return learner
 

@@ -13,9 +13,10 @@ from groundlab.cli import app
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
-from groundlab.lab import large_batches, machine, worker
-from groundlab.language import generation, scoring, token_policy
+from groundlab.lab import machine, worker
 from groundlab.language import models as language_models
+from groundlab.language import scoring
+from groundlab.language.prefix_batching import GPU_PASS, pass_cost
 from groundlab.learning import devices, distributed
 from groundlab.learning.devices import arithmetic, check_device
 from groundlab.papers import registry
@@ -58,35 +59,27 @@ def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):
     spec, seen = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": True}), []
     monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
     group = replace(distributed.SINGLE_PROCESS, rank=1, size=2)
-    monkeypatch.setattr(type(group), "broadcast", lambda self, value=None: worker._own_hash(spec, None))
+    first = (worker._own_hash(spec, None), worker.SOURCES)
+    monkeypatch.setattr(type(group), "broadcast", lambda self, value=None: first)
     monkeypatch.setattr(type(group), "any", lambda self, value: value)
     worker.follow(spec, tmp_path, group)
     assert seen == [(True, True, True)] != [_flags()]
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_run_cuts_batches_as_its_device_wants_them(tmp_path, monkeypatch, device):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-
-    def costs_of_a_pass() -> list:
-        return [scoring.OVERHEAD, token_policy._OVERHEAD, generation._OVERHEAD]
-
-    before, seen = costs_of_a_pass(), []
-    monkeypatch.setattr(registry, "execute", lambda run: seen.extend(costs_of_a_pass()))
-    worker.execute_run(registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"device": device}), tmp_path / "run")
-    dear = [(0.0, large_batches.PASS), (0.0, large_batches.PASS), large_batches.PASS]
-    assert seen == (dear if device == "cuda" else before) and costs_of_a_pass() == before
+def test_a_pass_costs_what_the_setting_says_and_else_what_the_device_makes_it(models, gpu):
+    for device, expected in (("cpu", 32.0), ("cuda", GPU_PASS)):
+        with gpu():
+            model, _ = language_models.load(models["t5"], device=device)
+            assert pass_cost(model, least=32.0) == expected
+            assert pass_cost(model, least=32.0, given=5.0) == 5.0
 
 
-def test_few_large_batches_score_as_many_small_ones_do(models, gpu, monkeypatch):
+def test_few_large_batches_score_as_many_small_ones_do(models, gpu):
     prompts = [f"You see a red ball {'and a wall ' * number}" for number in range(12)]
     with gpu():
         model, tokenizer = language_models.load(models["t5"], device="cuda")
-        many = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
-        monkeypatch.setattr(many, "_overhead", 0.0)  # as of a model of billions: a pass costs nothing beside its tokens
-        with large_batches.on("cuda"):
-            few = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
+        many = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"], pass_tokens=0.0)
+        few = scoring.ActionScorer(model, tokenizer, ["go forward", "turn left"])
         counts = [len(scorer._batches(scorer._rows(prompts), False)) for scorer in (few, many)]
         with torch.no_grad():
             torch.testing.assert_close(few(prompts).scores, many(prompts).scores, atol=1e-4, rtol=1e-4)

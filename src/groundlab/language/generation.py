@@ -25,7 +25,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.language.cpu_inference import FastLlama, Packed, onednn_linears, pack, serves, version
 from groundlab.language.decoding import Decoding
 from groundlab.language.models import base_of
-from groundlab.language.prefix_batching import batches
+from groundlab.language.prefix_batching import batches, pass_cost
 from groundlab.learning.devices import send
 
 
@@ -74,7 +74,7 @@ def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, T
 Rows = Sequence[Sequence[int]]
 
 _ROUND, _LESS = 64, 8  # capacities grow to multiples of 64, less 8: what lies powers of two apart shares cache lines
-_OVERHEAD = 32.0  # tokens that one more forward pass is worth, when prompts of unlike lengths are cut into batches
+_LEAST = 32.0  # of `pass_cost` on a CPU
 
 
 class Replies(NamedTuple):
@@ -185,11 +185,12 @@ class ReplyGenerator:
         *,
         reuse: bool = True,
         token_budget: int = 16_384,
+        pass_tokens: float | None = None,
     ):
         """end_tokens: a reply is over after any of them. reuse: whether the next call may read on from the last one.
 
-        token_budget: tokens of a forward pass over prompts, at most. Raises GroundlabError for models that this cannot
-        serve: encoder-decoders, and attention that takes no mask.
+        token_budget: tokens of a forward pass over prompts, at most; pass_tokens: as `ActionScorer`'s. Raises
+        GroundlabError for models that this cannot serve: encoder-decoders, and attention that takes no mask.
         """
         if model.config.is_encoder_decoder:
             raise GroundlabError("replies are drawn from causal models; give an AutoModelForCausalLM")
@@ -197,6 +198,7 @@ class ReplyGenerator:
             raise GroundlabError('flash attention takes no mask; load the model with attn_implementation="sdpa"')
         self.model, self.end_tokens, self.decoding = model, frozenset(end_tokens), decoding or Decoding()
         self.reuse, self.token_budget = reuse, token_budget
+        self._pass_tokens = pass_cost(model, _LEAST, given=pass_tokens)
         self._last_only = "logits_to_keep" in inspect.signature(base_of(model).forward).parameters
         self.forget()
 
@@ -270,7 +272,7 @@ class ReplyGenerator:
         fresh = [len(prompt) - int(start) for prompt, start in zip(prompts, kept, strict=True)]
         self.tokens_read += sum(fresh)
         logits: list[Tensor | None] = [None] * len(prompts)
-        for rows in batches(fresh, self.token_budget, _OVERHEAD):
+        for rows in batches(fresh, self.token_budget, self._pass_tokens):
             tokens = [prompts[row][int(kept[row]) :] for row in rows]
             for row, values in zip(rows, self._forward(rows, tokens, [int(kept[row]) for row in rows]), strict=True):
                 logits[row] = values

@@ -25,7 +25,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import t5_forward
 from groundlab.language.models import base_of
-from groundlab.language.prefix_batching import batches, branch, packed_batches, prefix_states
+from groundlab.language.prefix_batching import batches, branch, packed_batches, pass_cost, prefix_states
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import send
 
@@ -53,8 +53,7 @@ RULES = ("logprob", "prob_softmax", "logit_sum")
 TOKEN_BUDGET = 8_192  # padded tokens read at once; in training a T5 of 60 million weights holds 0.34 GB per 1,000
 PADDING = -1  # in a tensor of token ids
 _CACHED_PROMPTS = 50_000
-OVERHEAD = (1e8, 32.0)
-"""What a batch costs besides its tokens, in tokens: the first by the model's weights, but at least the second."""
+_LEAST, _BY_WEIGHTS = 32.0, 1e8  # of `pass_cost` on a CPU
 _SMALLEST_LOG = -103.28  # log of float32's smallest number: GLAM's rule is uniform when every product is below it
 _CHANGED_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 
@@ -103,6 +102,7 @@ class ActionScorer(nn.Module):
     by default as the rule had it. pad_bonus: what a missing token adds, by default 1 for `logit_sum` and 0 elsewhere.
     value_head, action_head: whether it has such a `Head`; scores then come from the action head, and no rule is used.
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
+    pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
     Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
     prompt without a token or longer than the model's window, and for models whose vocabulary head is not plain.
     `state_dict` holds each trained tensor once: no frozen weights, no tied copies (safetensors refuses those).
@@ -122,6 +122,7 @@ class ActionScorer(nn.Module):
         action_head: bool = False,
         dropout: bool = False,
         token_budget: int = TOKEN_BUDGET,
+        pass_tokens: float | None = None,
         seed: int = 0,
     ):
         super().__init__()
@@ -137,7 +138,7 @@ class ActionScorer(nn.Module):
             raise GroundlabError(
                 f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2"
             )
-        self._overhead = max(OVERHEAD[0] / base.num_parameters(exclude_embeddings=True), OVERHEAD[1])
+        self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
         self._token_ids: dict[str, tuple[int, ...]] = {}
         is_encoder_decoder = base.config.is_encoder_decoder
         self._prompt_end = [tokenizer.eos_token_id] if self.include_eos and is_encoder_decoder else []

@@ -26,15 +26,14 @@ from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import llama_forward
 from groundlab.language.cpu_inference import onednn_linears
 from groundlab.language.models import base_of
-from groundlab.language.prefix_batching import batches, row_states
+from groundlab.language.prefix_batching import batches, pass_cost, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import send
 
 Rows = Sequence[Sequence[int]]
 VALUE_HEADS = ("linear", "mlp", "none")
-_OVERHEAD = (2e8, 32.0)
-"""What a pass costs besides its tokens, in tokens: the first by the model's weights, but at least the second."""
+_LEAST, _BY_WEIGHTS = 32.0, 2e8  # of `pass_cost` on a CPU
 
 
 class Reading(NamedTuple):
@@ -71,7 +70,7 @@ def token_log_probs(
     responses: Rows,
     value_head: nn.Module | None = None,
     temperature: float = 1.0,
-    overhead: float = _OVERHEAD[1],
+    overhead: float = _LEAST,
 ) -> Reading:
     """Read the responses after their prompts; differentiable where gradients are on.
 
@@ -115,8 +114,9 @@ class TokenPolicy(nn.Module):
     model: a Hugging Face causal model, or one with peft's adapters, which are then all that is trained of it, and
     without which it is the reference. Otherwise the reference is a copy, made where `keep_reference`.
     value_head: "linear", "mlp" or "none", drawn from the seed. temperature: of the logits, everywhere.
-    token_budget: padded tokens read at once. Nothing is dropped in training mode either. Move the model to its device
-    before it comes here. `state_dict` holds each trained tensor once, as `ActionScorer`'s does: no frozen weights.
+    token_budget: padded tokens read at once; pass_tokens: as `ActionScorer`'s. Nothing is dropped in training mode
+    either. Move the model to its device before it comes here. `state_dict` holds each trained tensor once, as
+    `ActionScorer`'s does: no frozen weights.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class TokenPolicy(nn.Module):
         *,
         temperature: float = 1.0,
         token_budget: int = TOKEN_BUDGET,
+        pass_tokens: float | None = None,
         keep_reference: bool = True,
         seed: int = 0,
     ):
@@ -133,7 +134,7 @@ class TokenPolicy(nn.Module):
         if value_head not in VALUE_HEADS:
             raise unknown_name("value head", value_head, VALUE_HEADS)
         self.model, self.temperature, self.token_budget = model, temperature, token_budget
-        self._overhead = max(_OVERHEAD[0] / base_of(model).num_parameters(exclude_embeddings=True), _OVERHEAD[1])
+        self._overhead = pass_cost(model, _LEAST, _BY_WEIGHTS, pass_tokens)
         self.value_head = self._head(value_head, seed)
         copied = keep_reference and not hasattr(model, "disable_adapter")
         # In a list, so that it is no submodule: it is neither trained nor stored.

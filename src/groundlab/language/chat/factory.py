@@ -8,9 +8,10 @@ Every maker that works for its replies writes them to a ledger, so one must be n
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from groundlab.core.errors import GroundlabError
+from groundlab.core.schema import Strict
 from groundlab.core.seeding import child_seed
 from groundlab.language.chat.connection import budget, connection
 from groundlab.language.chat.interface import MOST_TOKENS, ChatModel, Sampling
@@ -19,10 +20,8 @@ from groundlab.language.chat.ledger import Ledger, Recorded, Recording
 Backend = Literal["openai", "local", "recorded"]
 
 
-class ChatSettings(BaseModel):
+class ChatSettings(Strict):
     """Which model answers and how its replies are drawn: what belongs to a run. How it is reached does not."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     model: str | None = None
     """As the server calls it (openai), a folder or a name on this machine's disk (local), or as in the ledger."""
