@@ -24,13 +24,13 @@ def mediator_golden() -> dict:
 def forget_root() -> Callable[[], None]:
     """Forget what this process keeps of the repository's root: for tests with a root of their own, before and after."""
     from groundlab.core import git, paths
-    from groundlab.lab import machine, run_folder, worker
+    from groundlab.lab import machine, run_folder, run_hash
     from groundlab.report import claims
 
     kept = (paths.find_root, git.facts, machine.facts, run_folder.rules, claims.load_claims, claims.headline)
 
     def forget() -> None:
-        for cached in (*kept, worker._loaded_code):  # the last holds the root's pins
+        for cached in (*kept, run_hash.computing_versions):  # the last holds the root's pins
             cached.cache_clear()
 
     return forget

@@ -1,7 +1,6 @@
 """What several tests of the whole house share."""
 
 import importlib.util
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ def sessions():
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
-
-
-@pytest.fixture
-def quick_plans(monkeypatch):
-    """Plans without the digests of code."""
-    from groundlab.core.storage import digest_json
-
-    module = import_module("groundlab.lab.plan")
-    monkeypatch.setattr(module, "digest_of_modules", lambda starts: "")
-    monkeypatch.setattr(module, "hash_run", lambda spec, code: digest_json(spec.model_dump())[:16])
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ COMMANDS = _commands()
 
 
 @pytest.fixture(autouse=True)
-def quick_commands(quick_plans, monkeypatch):
+def quick_commands(monkeypatch):
     """Plans of configs that are read once, without the hashes of their runs, and no trace in the environment."""
     monkeypatch.setattr(config, "load", cache(config.load))
     monkeypatch.setattr(registry, "worlds_of", cache(registry.worlds_of))

@@ -10,10 +10,14 @@ import difflib
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip
 
 CARD = "README.md"  # of a model: for people, read by no run
+RECIPE = "recipe.json"  # what pretraining wrote down beside a model of our own
+_COUNTED = {".safetensors", ".bin", ".gguf", ".json", ".model", ".txt", ".jinja"}  # weights, config, tokenizer
 MODELS = Path(__file__).parent / "models"
 """The folder of recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`)."""
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._-]+)?")
@@ -30,10 +34,32 @@ def resolve_model(model: str) -> str:
     return str(folder) if (folder / "config.json").is_file() else model
 
 
-def model_files(model: str) -> list[Path]:
-    """The files of a model that ships or is a folder, but for its card; none of one that is known by name only."""
-    folder = Path(resolve_model(model))
-    return sorted(file for file in folder.iterdir() if file.is_file() and file.name != CARD) if folder.is_dir() else []
+def model_files(model: str, role: str = "model") -> dict[str, Path]:
+    """Return weights, config and tokenizer of a model by role: of one that ships, a folder, or a single (GGUF) file.
+
+    Of a folder of adapters also the files of the model that they belong to (`ROLE/base/...`). Empty for a model that is
+    known by name only.
+    """
+    place = Path(resolve_model(model))
+    if not place.is_dir():
+        return {role: place} if place.is_file() else {}
+    names = (file for file in sorted(place.iterdir()) if file.suffix in _COUNTED and file.name != RECIPE)
+    files = {f"{role}/{file.name}": file for file in names if file.is_file()}
+    adapters = place / "adapter_config.json"
+    base = storage.read_json(adapters).get("base_model_name_or_path") if adapters.is_file() else None
+    return files | (model_files(base, f"{role}/base") if base else {})
+
+
+def needs_revision(model: str) -> bool:
+    """True for a name on the hub: of a model that neither ships nor is a folder or file, and of none of our recipes."""
+    ours = model.rpartition("-s")[0] in known_recipes()
+    return not ours and not model_files(model) and bool(_HUB_NAME.fullmatch(model))
+
+
+def pretraining_facts(model: str) -> dict[str, Any]:
+    """Return what pretraining wrote down beside a model of our own (`recipe.json`); empty for other models."""
+    file = Path(resolve_model(model)) / RECIPE
+    return storage.read_json(file) if model and file.is_file() else {}
 
 
 def known_models() -> list[str]:

@@ -37,14 +37,14 @@ def demonstrations(
     """Write an agent's episodes: prompts, captions, images, actions, rewards, returns, seeds."""
     if checkpoint is not None:
         laboratory.require("groundlab export demonstrations --checkpoint")
-    from groundlab.core.run import load_checkpoint
     from groundlab.papers import demonstrations as played
+    from groundlab.papers import registry
     from groundlab.papers.demonstrations import formats
 
     formats.check(out, form)
     if first + episodes - 1 > LAST_SEED:
         raise GroundlabError(f"the last reset seed would be {first + episodes - 1}; it is at most {LAST_SEED}")
-    trained = load_checkpoint(checkpoint) if checkpoint else None
+    trained = registry.trained(checkpoint) if checkpoint else None
     layouts = range(first, first + episodes)
     card = formats.export(out, form, played.demonstrations(world, layouts, agent, num_dists, seed, trained))
     succeeded = f"{card['successes']:,} of {card['episodes']:,} episodes succeed"

@@ -136,11 +136,11 @@ def load_agent(
 
     Raises GroundlabError where it is of another method, or of another world.
     """
-    from groundlab.core.run import load_checkpoint
+    from groundlab.papers import registry
 
     if folder is None:
         return None, settings, seed or 0
-    trained = load_checkpoint(folder)
+    trained = registry.trained(folder)
     for name, wanted in (("method", method), ("world", world)):
         actual = getattr(trained.spec, name)
         if wanted not in (None, actual):

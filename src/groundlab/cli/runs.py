@@ -63,6 +63,7 @@ def reproduce(
     continue_from: Annotated[
         str | None, typer.Option("--continue", metavar="VERSION", help="Take over the finished runs of a version.")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat runs that other sources finished.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan with all settings and notes.")] = False,
     deterministic: Deterministic = False,
@@ -91,7 +92,7 @@ def reproduce(
             raise GroundlabError(f"--figure {figure} belongs to {paper}; leave out --only")
         only = [paper]
     given = {"experiments": experiment, "executor": executor, "slurm_file": slurm, "wait": wait, "verbose": verbose}
-    given |= {"hours": hours, "continue_from": continue_from, "device": device, "pages": pages}
+    given |= {"hours": hours, "continue_from": continue_from, "device": device, "pages": pages, "again": again}
     raise typer.Exit(lab.reproduce(only, scale, seeds, methods, workers, results, dry_run, **given))
 
 
@@ -381,39 +382,15 @@ def versions_in(results: Path | None) -> list[Path]:
     return sorted(whole or folders, key=lambda folder: manifests[folder]["created"])
 
 
-def fingerprint(
-    runs: Annotated[
-        Path | None, typer.Option("--runs", help="A results folder: compare its finished runs of smoke as well.")
-    ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Keep it in benchmarks/cpu/.")] = False,
-    portable: Portable = False,
-) -> None:
-    """Say how this machine rounds, operation by operation, and which known kinds of CPU round alike."""
+def fingerprint(portable: Portable = False) -> None:
+    """Print how this machine rounds: those with the same digest are expected to train the same agents, bit for bit."""
     from groundlab.lab import fingerprint as measured
     from groundlab.lab import machine
-    from groundlab.lab.plan import plan
 
     ask_for_portable(portable)
-    hardware, here = machine.hardware(), measured.operations()
-    if save and portable:
-        raise GroundlabError("benchmarks/cpu tells how CPUs round by default; leave out --save or --portable")
-    smoke = plan(scale="smoke", results=runs) if runs else None
-    trained = measured.runs_of(smoke.finished()) if smoke else {}
-    if runs and not trained:
-        raise GroundlabError(
-            f"{runs} holds no finished run of smoke; groundlab reproduce --scale smoke --results {runs}"
-        )
+    hardware = machine.hardware()
     print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
     print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))
-    for kind, record in measured.known().items():
-        for what, ours, theirs in (("operations", here, record["operations"]), ("runs", trained, record["runs"])):
-            shared = ours.keys() & theirs.keys()
-            apart = [name for name in ours if name in shared and ours[name] != theirs[name]]
-            others = f"; other: {', '.join(apart)}" if apart else ""
-            if shared:
-                print_text(f"{len(shared) - len(apart)} of {len(shared)} {what} as on {kind}{others}")
-    if save:
-        print_text(f"kept in {measured.save(hardware, trained)}")
 
 
 def bench(

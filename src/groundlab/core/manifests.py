@@ -11,6 +11,8 @@ with one line that names the file and how to repair it.
 """
 
 from collections import Counter
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +25,8 @@ from groundlab.core.schema import parse
 
 MANIFEST = "manifest.json"
 ASSEMBLING = ".assembling-"  # before the name of a version that is still being put together
-_NO_PAGES = {MANIFEST, "ro-crate-metadata.json", "review.ipynb"}
+NAMES = "names.json"
+_NO_PAGES = {MANIFEST, NAMES, "ro-crate-metadata.json", "review.ipynb"}
 Manifest = dict[str, Any]
 Status = Literal["finished", "failed", "unfinished"]
 _Seconds = Annotated[float, Field(ge=0)]
@@ -72,6 +75,8 @@ class _Session(_Facts):
     """One process that worked on a run."""
 
     started: str
+    sources: str = ""
+    """The digest of groundlab's code in it (core/sources.py)."""
     wall_seconds: _Seconds = 0.0
     cpu_seconds: _Seconds = 0.0
     peak_memory_mib: _Seconds = 0.0
@@ -87,6 +92,8 @@ class RunManifest(_Spec, _Origin):
 
     status: Status
     inputs: dict[str, str]
+    changed: dict[str, Any] | None = None
+    """The settings that differed from their defaults; of runs of 1.1 in their version's names.json."""
     history: list[_Session]
     records: dict[str, _Record] | None = None
     """Of a finished run."""
@@ -137,6 +144,42 @@ def read_run(folder: Path, way_back: str = "") -> Manifest | None:
     if not storage.stored(file).exists() and not file.is_symlink():
         return None
     return _read(file, RunManifest, way_back or f"delete {folder} and run the same command again")
+
+
+def made_by(manifest: Manifest) -> str:
+    """Return the digest of the sources that finished a run, or last worked on it; empty where none was written down."""
+    return manifest["history"][-1].get("sources", "") if manifest["history"] else ""
+
+
+def names_of(version: Path) -> dict[str, dict[str, Any]]:
+    """Return `{name: {"name": today's name, "settings": those that differed from their defaults}}` of a version's runs.
+
+    From names.json of a version of 1.1, whose runs were named by their code; empty for any other.
+    """
+    file = version / NAMES
+    return _read_names(file, file.stat().st_mtime_ns) if file.is_file() else {}
+
+
+@lru_cache(maxsize=8)
+def _read_names(file: Path, changed_at: int) -> dict[str, dict[str, Any]]:
+    return storage.read_json(file)
+
+
+def name_of(folder: Path, manifest: Manifest) -> str:
+    """Return today's name of a stored run, of which `folder` is the run folder."""
+    return names_of(folder.parents[2]).get(manifest["hash"], {}).get("name", manifest["hash"])
+
+
+def changed_settings(folder: Path, manifest: Manifest | None = None) -> dict[str, Any] | None:
+    """Return the settings of a run folder that differed from their defaults; None where nothing says which.
+
+    manifest: the run's, where it was read already.
+    """
+    with suppress(GroundlabError):
+        if manifest := manifest or read_run(folder):
+            stored = names_of(folder.absolute().parents[2]).get(manifest["hash"], {})
+            return manifest.get("changed", stored.get("settings"))
+    return None
 
 
 def read_version(folder: Path) -> Manifest:

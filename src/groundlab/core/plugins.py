@@ -12,6 +12,11 @@ from groundlab.core.errors import GroundlabError, first_line
 PAPERS, WORLDS = "groundlab.papers", "groundlab.worlds"
 
 
+def package_of(group: str, name: str) -> str:
+    """Return the top-level package of an entry point."""
+    return next(point.module for point in entry_points(group=group) if point.name == name).partition(".")[0]
+
+
 @cache
 def load(group: str) -> dict[str, Any]:
     """The objects of a group by entry-point name, groundlab's own first, then by name.

@@ -10,7 +10,8 @@
                       records of a finished run
 
 A method sees only `Run`: it restores, logs, and calls `advance` after each step, which saves when a checkpoint is due
-and stops when a stop was asked for. A run killed at any moment and started again writes the same `metrics.jsonl`.
+and stops when a stop was asked for. A run killed at any moment and started again writes the same `metrics.jsonl`; a
+checkpoint that other code saved is not continued.
 """
 
 import json
@@ -20,14 +21,15 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from groundlab.core import seals, storage
+from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.sources import sources
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import dump_yaml, parse_yaml, read_yaml
 
@@ -61,6 +63,8 @@ class Checkpoint:
     step: int
     spec: RunSpec
     files: Files
+    changed: dict[str, Any] | None = None
+    """The settings that differed from their defaults when the run was made, where its folder says so."""
 
 
 class _Index(BaseModel):
@@ -73,6 +77,8 @@ class _Index(BaseModel):
     metrics_bytes: int = Field(ge=0)
     metrics_sha256: str
     files: dict[str, str]
+    sources: str = ""
+    """The digest of the code that saved it (`core/sources.py`)."""
     seal: str
 
 
@@ -92,7 +98,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """
     for candidate in (folder, *_numbered(folder), *_numbered(folder / "checkpoint")):
         if (candidate / "checkpoint.json").is_file():
-            return _read_checkpoint(candidate)[0]
+            changed = manifests.changed_settings(candidate.parent.parent)
+            return replace(_read_checkpoint(candidate)[0], changed=changed)
     raise GroundlabError(f"no checkpoint in {folder}; give a run folder that holds checkpoint/N/checkpoint.json")
 
 
@@ -165,6 +172,10 @@ class Run:
             storage.truncate(self.folder / "metrics.jsonl", 0)
             return None
         checkpoint, index = _read_checkpoint(newest[0])
+        if index.sources != sources():
+            shutil.rmtree(self.folder / "checkpoint")
+            self.say(f"starts again: checkpoint {checkpoint.step} was saved by other sources")
+            return self.restore()
         self._check_metrics(newest[0], index)
         storage.truncate(self.folder / "metrics.jsonl", index.metrics_bytes)
         self._saved_step = checkpoint.step
@@ -232,6 +243,7 @@ class Run:
             "spec": self.spec.model_dump(),
             "metrics_bytes": len(metrics),
             "metrics_sha256": digest_bytes(metrics),
+            "sources": sources(),
             "files": {name: storage.write_atomic(partial / name, content) for name, content in files.items()},
         }
         storage.write_json(partial / "checkpoint.json", seals.sealed(index))

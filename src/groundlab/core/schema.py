@@ -5,11 +5,12 @@ so a misspelt key is answered the same way everywhere. `describe` tells what a s
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from groundlab.core.bounds import LAST_SEED, MOST_LAYOUTS
@@ -74,9 +75,44 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    def input_files(self) -> list[Path]:
-        """The files that a run with these settings reads."""
-        return []
+    former_names: ClassVar[dict[str, str]] = {}
+    """Former names of settings, each with today's: data and stored results may use either."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_former_names(cls, data: Any) -> Any:
+        if not cls.former_names or not isinstance(data, dict):
+            return data
+        return {cls.former_names.get(key, key): value for key, value in data.items()}
+
+    def inputs(self) -> Mapping[str, Path | bytes]:
+        """Return what a run with these settings reads, by role: a file, or the part of one that counts.
+
+        A role begins with the setting that names the file (`model/config.json`). The content then names the run in the
+        place of that setting's value.
+        """
+        return {}
+
+
+def first_names(settings: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of some of the settings under the first names that these had (`Strict.former_names`)."""
+    first = {new: old for old, new in reversed(getattr(settings, "former_names", {}).items())}
+    parts = {name: getattr(settings, name, None) for name in values}
+    inner = {name: first_names(part, values[name]) for name, part in parts.items() if isinstance(part, BaseModel)}
+    return {first.get(name, name): value for name, value in (dict(values) | inner).items()}
+
+
+def known_part(schema: type[BaseModel], stored: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored settings without those that the schema no longer has and that were at their default.
+
+    stored: all settings of a run; changed: those that differed from their defaults when it was made.
+    """
+    fields = {field.alias or name: field.annotation for name, field in schema.model_fields.items()}
+    fields |= {old: fields[new] for old, new in getattr(schema, "former_names", {}).items()}
+    known = {name: value for name, value in stored.items() if name in fields or name in changed}
+    inner = {name: _nested_schema(fields.get(name)) for name, value in known.items() if isinstance(value, dict)}
+    parts = {name: known_part(part, known[name], changed.get(name) or {}) for name, part in inner.items() if part}
+    return known | parts
 
 
 def parse_layouts(text: str) -> list[int]:

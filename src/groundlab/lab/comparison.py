@@ -31,8 +31,8 @@ class Difference:
     record: str
     """The first record that differs."""
     trained: bool
-    same_code: bool
-    """Whether code, pinned packages and inputs were the same."""
+    same_name: bool
+    """Whether settings, inputs, versions of packages and behaviour were the same."""
     cpus: tuple[str, str]
     """The kinds of CPU that made this run and its counterpart."""
     same_rounding: bool
@@ -40,8 +40,8 @@ class Difference:
 
     @property
     def fault(self) -> bool:
-        """Whether nothing accounts for it: code, inputs and rounding are the same."""
-        return self.same_code and self.same_rounding
+        """Whether nothing accounts for it: name and rounding are the same."""
+        return self.same_name and self.same_rounding
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Comparison:
 
     def summary(self) -> list[str]:
         """What to print: the count, then a sentence for each cause of differences."""
-        other_code = sum(not each.same_code for each in self.differing)
-        rounding = [each for each in self.differing if each.same_code and not each.fault]
+        other_names = sum(not each.same_name for each in self.differing)
+        rounding = [each for each in self.differing if each.same_name and not each.fault]
         counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
         unpaired = "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
         found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{unpaired}"]
@@ -79,12 +79,13 @@ class Comparison:
                 f"{trained} of these are trained agents, and rounding changes a training about as much "
                 "as another seed does"
             )
-        if other_code:
-            found.append(f"{other_code} of them were made by other code, packages or inputs")
+        if other_names:
+            found.append(f"{other_names} of them were made with other packages, inputs or behaviour numbers")
         if self.faults:
             found.append(
-                f"{len(self.faults)} of them differ although code, inputs and rounding are the same: that is a "
-                "fault, of groundlab or of this machine, and their numbers must not be trusted"
+                f"{len(self.faults)} of them differ although inputs, packages and rounding are the same: that is "
+                "a fault, of groundlab (changed results without a new behaviour number) or of this machine, and their "
+                "numbers must not be trusted"
             )
         return found
 
@@ -157,7 +158,7 @@ def _key(folder: Path) -> str:
     """What was run: method, world, seed and settings with their defaults, as a digest."""
     spec = _spec(folder)
     with suppress(GroundlabError):  # a setting that this code does not know: comparable with its like only
-        spec = registry.resolve(spec.method, spec.world, spec.seed, spec.settings)
+        spec = registry.stored_spec(spec, manifests.changed_settings(folder))
     return digest_json(list(spec.model_dump().values()))
 
 
@@ -180,7 +181,7 @@ def _difference(ours: Path, theirs: Path, record: str) -> Difference:
         label=_label(theirs),
         record=record,
         trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
-        same_code=first.get("hash") == second.get("hash"),
+        same_name=bool(first and second) and manifests.name_of(ours, first) == manifests.name_of(theirs, second),
         cpus=(_cpu(first), _cpu(second)),
         same_rounding=rounding_of(first) == rounding_of(second),
     )

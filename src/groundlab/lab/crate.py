@@ -46,9 +46,13 @@ def content(version: Path) -> Entity:
     files = [_file(version, path) for path in others]
     folders = [_folder(run) for run in runs]
     actions = [_whole(manifest, files), *(_action(manifest, version, run) for run in runs)]
+    read = [
+        manifest["inputs"],
+        *((manifests.read_run(version / run["folder"]) or {}).get("inputs", {}) for run in runs),
+    ]
     inputs = [
-        {"@id": f"#input/{name}", "@type": "PropertyValue", "name": name, "value": f"sha256:{digest}"}
-        for name, digest in manifest["inputs"].items()
+        {"@id": _input(pair), "@type": "PropertyValue", "name": pair[0], "value": f"sha256:{pair[1]}"}
+        for pair in sorted({pair for each in read for pair in each.items()})
     ]
     graph = [_DESCRIPTOR, _root(manifest, [*folders, *files], actions), _PROCESS_RUN_CRATE, _MIT, _OURSELVES]
     graph += [_software(manifest), *_packages(manifest), *inputs, *folders, *files, *actions]
@@ -182,9 +186,14 @@ def _whole(manifest: Manifest, files: list[Entity]) -> Entity:
         "agent": _link(_AUTHORS),
         "endTime": manifest["created"],
         "actionStatus": "http://schema.org/CompletedActionStatus",
-        "object": _link(*(f"#input/{name}" for name in manifest["inputs"])),
+        "object": _link(*map(_input, manifest["inputs"].items())),
         "result": _link(*(file["@id"] for file in files)),
     }
+
+
+def _input(pair: tuple[str, str]) -> str:
+    """Return the identifier of an input by its role and digest: runs may read other files in the same role."""
+    return f"#input/{pair[0]}/{pair[1][:12]}"
 
 
 def _action(manifest: Manifest, version: Path, run: Entity) -> Entity:
@@ -195,7 +204,7 @@ def _action(manifest: Manifest, version: Path, run: Entity) -> Entity:
         for each in own.get("history", [])
     ]
     times = {"startTime": min(took)[0], "endTime": max(start + wall for start, wall in took)} if took else {}
-    inputs = [f"#input/{name}" for name in own.get("inputs", {}) if name in manifest["inputs"]]
+    inputs = [_input(pair) for pair in own.get("inputs", {}).items()]
     seconds = f"{run['wall_seconds']:.1f} s by the clock, {run['cpu_seconds']:.1f} s of CPU"
     return {
         "@id": f"#run/{run['folder']}",

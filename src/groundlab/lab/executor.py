@@ -71,7 +71,7 @@ def run(
         return outcome_of(plan, {})
     check_devices(each.spec for each in pending.values())
     for each in pending.values():
-        _tell_damage(each.label, plan.folder_of(each))
+        _explain_restart(each.label, plan.folder_of(each))
     compile_worlds()
     found = [each.handle for each in machine.gpus()] if gpus is None else list(gpus)
     count, waiting = workers or machine.core_count(), list(pending.values())
@@ -103,7 +103,7 @@ def run_one(spec: RunSpec, folder: Path) -> run_folder.Manifest | None:
     group = worker.join_group(spec)
     if group.rank > 0:
         return follow(spec, folder, group)
-    _tell_damage(spec.label, folder)
+    _explain_restart(spec.label, folder)
     compile_worlds()
     paper = registry.paper_of(spec.method, spec.world)
     lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_folder.status_of(folder))
@@ -114,11 +114,16 @@ def run_one(spec: RunSpec, folder: Path) -> run_folder.Manifest | None:
     return manifest
 
 
-def _tell_damage(label: str, folder: Path) -> None:
-    """Say why a run that had finished is run again."""
+def _explain_restart(label: str, folder: Path) -> None:
+    """Print why a run that had finished is run again, or why one with a checkpoint begins at its start."""
     damaged = run_folder.damage_of(folder, run_folder.read_manifest(folder))
     for name, problem in list(damaged.items())[:1]:
         say(f"{label} is run again: {folder / name} {problem}")
+    status, other = run_folder.standing(folder)
+    if other and status == "finished":
+        say(f"{label} was finished by other sources; delete {folder} to repeat it")
+    elif other and not damaged and (folder / "checkpoint").is_dir():
+        say(f"{label} starts again: its checkpoint was made by other sources")
 
 
 def start_child(module: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Connection]:
@@ -149,7 +154,7 @@ class Worker:
 
     def start(self, run: PlannedRun, plan: Plan) -> None:
         self.run = run
-        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named))
+        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named))
 
     def shutdown(self) -> None:
         """Close the pipe, which ends the process; kill it when it does not leave."""

@@ -1,26 +1,19 @@
 """How this machine rounds: a digest of what each numeric operation gives for inputs that are the same everywhere.
 
 Two machines with the same digests are expected to train the same agents, bit for bit. Each run's manifest holds one
-digest over all operations, so that a comparison can tell rounding from a fault; `groundlab fingerprint` shows them one
-by one, beside the kinds of CPU that `benchmarks/cpu/` knows, and beside the records and weights of the runs of `smoke`
-there.
+digest over all operations, so that a comparison can tell rounding from a fault; `groundlab fingerprint` prints this
+machine's. Golden records (tests/golden/) hold the results of whole runs for each kind of CPU.
 """
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from groundlab.core import seals, storage
-from groundlab.core.paths import find_root, repository_root
-from groundlab.core.run import RunSpec
 from groundlab.lab import machine
-from groundlab.papers import registry
 
 _PRODUCTS = ((1, 64, 64), (32, 64, 6), (128, 147, 64), (64, 1000, 33), (384, 128, 512))
 """Shapes of products, [m, k] by [k, n], for which libraries choose several kernels."""
@@ -41,54 +34,6 @@ def operations() -> dict[str, str]:
 
     with machine.one_thread(), threadpool_limits(1, "blas"), torch.random.fork_rng(devices=[]):
         return {name: _digest(*(np.ascontiguousarray(part) for part in operation())) for name, operation in _all()}
-
-
-def runs_of(finished: Iterable[tuple[RunSpec, Path]]) -> dict[str, dict[str, str]]:
-    """The digests of finished runs: of each one's records in its folder, and of the weights of its last checkpoint."""
-    return dict(sorted((name_of(spec), _digests(folder)) for spec, folder in finished))
-
-
-def name_of(spec: RunSpec) -> str:
-    """What a run is, so that it is found when its code has changed: its label, and a digest of settings of its own."""
-    settings = registry.settings_of(spec.method, spec.world, spec.settings)
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
-    return f"{spec.label} {storage.digest_json(changed)[:8]}" if changed else spec.label
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    checkpoints = sorted(folder.glob("checkpoint/*/*.safetensors"), key=lambda file: int(file.parent.name))
-    weights = {file.name: file for file in checkpoints}  # of several, the last
-    files = {name: folder / name for name in seals.COMPARED} | dict(sorted(weights.items()))
-    return {name: _digest(file.read_bytes()) for name, file in files.items() if file.is_file()}
-
-
-def known() -> dict[str, dict[str, Any]]:
-    """What benchmarks/cpu/ holds, by kind of CPU: `{hardware, packages, rounding, operations, runs}`; else nothing.
-
-    A kind that was met before there was this command has no `rounding`, and some of the operations.
-    """
-    root = find_root()
-    files = sorted((root / "benchmarks" / "cpu").glob("*.json")) if root else []
-    return {record["hardware"]["cpu"]: record for record in map(storage.read_json, files)}
-
-
-def packages() -> dict[str, str]:
-    """The versions of the libraries that round."""
-    return {name: version for name, version in machine.package_versions().items() if name in ("numpy", "torch")}
-
-
-def save(hardware: dict[str, Any], runs: dict[str, dict[str, str]]) -> Path:
-    """Write `benchmarks/cpu/<kind of CPU>.json`; without runs, those that it held stay, if the rounding is the same.
-
-    Raises GroundlabError outside a clone.
-    """
-    earlier = known().get(hardware["cpu"], {})
-    runs = runs or (earlier["runs"] if earlier.get("rounding") == rounding() else {})
-    words = re.sub(r"[^a-z0-9]+", "-", hardware["cpu"].lower()).strip("-")
-    file = repository_root() / "benchmarks" / "cpu" / f"{words}.json"
-    facts = {"hardware": hardware, "packages": packages()}
-    storage.write_json(file, {**facts, "rounding": rounding(), "operations": operations(), "runs": runs})
-    return file
 
 
 def _digest(*parts: Any) -> str:

@@ -24,6 +24,9 @@ from groundlab.core import git, numerics
 from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.run import RunSpec
 
+COMPUTE = ("torch", "transformers", "tokenizers", "peft", "numpy", "numba", "crafter", "opensimplex", "minigrid")
+"""The packages that results are computed with: their versions are part of every run's name."""
+
 # Read by the libraries when they are first imported, so a worker is born with them.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
@@ -42,9 +45,9 @@ def facts() -> dict[str, Any]:
 
 @cache
 def package_versions() -> dict[str, str]:
-    """The installed versions of groundlab and of what it requires directly."""
+    """The installed versions of groundlab, of what it requires directly, and of all that computes."""
     required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
-    names = ["groundlab", *sorted(Requirement(line).name for line in required)]
+    names = ["groundlab", *sorted({*COMPUTE, *(Requirement(line).name for line in required)})]
     found = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.run import RunSpec, load_checkpoint
+from groundlab.core.run import RunSpec
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, results_folder
 from groundlab.lab.versions import collect, copy_version
 from groundlab.papers import registry
@@ -66,7 +66,7 @@ def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick
         line = f"{home} keeps no weights of {paper}; train them: groundlab reproduce --only {paper} --scale {scale}"
         raise GroundlabError(line)
     run_folder = checkpoints[0].parents[2]
-    checkpoint = load_checkpoint(run_folder)
+    checkpoint = registry.trained(run_folder)
     learner = registry.load(checkpoint.spec.method, checkpoint.spec.world).make_learner(checkpoint.spec)
     learner.load_weights(checkpoint.files)
     return Agent(checkpoint.spec, learner, run_folder)

@@ -10,10 +10,10 @@ import html
 import io
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,18 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
+from groundlab.assets import needs_revision
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, names_in_line, unknown_name
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
+from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.machine import needs_gpu
 from groundlab.lab.rehearsal import costs
 from groundlab.lab.rehearsal.costs import Measured
-from groundlab.lab.run_hash import digest_of_modules, hash_run, modules_of
+from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
 
 EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
@@ -47,6 +49,8 @@ class PlannedRun:
     hash: str
     estimate: Estimate
     status: run_folder.Status
+    other_sources: bool = False
+    """Whether it was finished by other sources than today's."""
     rehearsed: str = ""
     """Where its estimate was measured, if by a rehearsal: `by rehearsal on AMD EPYC, 2026-11-24`."""
     given: str = ""
@@ -83,6 +87,10 @@ class Plan:
     results: Path
     part: bool = False
     """Only some methods or experiments: enough for a figure, never a version of the paper's results."""
+    again: bool = False
+    """Whether runs that other sources finished are made again."""
+    sources: str = field(default_factory=sources)
+    """The digest of the code that made the plan; a worker with other code refuses its runs."""
     alone: tuple[str, ...] = ()
     """The experiments of a plan whose runs are no part of the whole one (`Entry.alone`); they are a version."""
 
@@ -115,9 +123,16 @@ class Plan:
         """The runs that were finished when the plan was made, and their folders."""
         return [(run.spec, self.folder_of(run)) for run in self.runs if run.status == "finished"]
 
+    def forget_others(self) -> None:
+        """Remove the runs that other sources finished, if they are to be made again."""
+        for run in self.runs:
+            if self.again and run.other_sources:
+                shutil.rmtree(self.folder_of(run), ignore_errors=True)
+
     def pending(self) -> list[PlannedRun]:
         """The runs that the store does not hold finished at this moment."""
-        return [run for run in self.runs if run_folder.status_of(self.folder_of(run)) != "finished"]
+        standing = [(run, *run_folder.standing(self.folder_of(run))) for run in self.runs]
+        return [run for run, status, other in standing if status != "finished" or (self.again and other)]
 
     def estimated_seconds(self) -> float:
         """Wall time of what is pending, with a worker a core.
@@ -132,8 +147,9 @@ class Plan:
         return max((on_cpu + on_gpu) / machine.core_count(), on_gpu / gpus, longest)
 
     def __rich__(self) -> RenderableType:
+        others = _made_by_others(self)
         left_out = [f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"]
-        return Group(_summary(self), *_notes_on_estimates(self), *(left_out if self.notes else []))
+        return Group(_summary(self), *others, *_notes_on_estimates(self), *(left_out if self.notes else []))
 
     @property
     def detailed(self) -> RenderableType:
@@ -164,8 +180,8 @@ class Plan:
         blocks = [block for experiment in self.experiments for block in experiment.shared.items()]
         shared = [f"shared settings, {name}: {_named_settings(settings)}" for name, settings in blocks]
         left_out = (f"not run at this scale: {line}" for each in self.experiments for line in each.not_run)
-        sources = (f"estimates of {each.paper}: {each.estimates}" for each in self.experiments if each.estimates)
-        return [*shared, *_notes_on_estimates(self), *sources, *left_out]
+        origins = (f"estimates of {each.paper}: {each.estimates}" for each in self.experiments if each.estimates)
+        return [*_made_by_others(self), *shared, *_notes_on_estimates(self), *origins, *left_out]
 
 
 @dataclass
@@ -218,11 +234,13 @@ def plan(
     experiments: Sequence[str] | None = None,
     device: str | None = None,
     wanted: Callable[[str, RunSpec], bool] | None = None,
+    again: bool = False,
 ) -> Plan:
     """The plan of some papers (all by default) at a scale.
 
     seeds: how many, instead of the config's, for runs that depend on the seed; methods, experiments: only these.
     device: of language models, and where the config names one, `cpu` or `cuda`.
+    again: runs that other sources finished count as new (`Plan.forget_others` removes them).
     wanted: says of (paper, spec) whether it is one of the runs, also of those that are no part of the whole plan.
     Raises GroundlabError for unknown papers, scales, methods, experiments, worlds and settings, naming the nearest.
     """
@@ -233,9 +251,9 @@ def plan(
     experiments = list(experiments or executed.get("experiments") or ())
     device = device or executed.get("device")
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
-    measured, rehearsed, code = run_folder.measured_costs(folder), costs.load(folder), cache(digest_of_modules)
+    measured, rehearsed = run_folder.measured_costs(folder), costs.load(folder)
     planned = [
-        _planned_run(file, entry, spec, folder, measured, rehearsed, code(modules_of(spec.method, spec.world)))
+        _planned_run(file, entry, spec, folder, measured, rehearsed, again)
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
@@ -248,7 +266,7 @@ def plan(
     shown = tuple(file for file in files if not experiments or any(file is each for each, _ in chosen))
     alone = tuple(experiments) if experiments and not methods and all(entry.alone for _, entry in chosen) else ()
     part = bool(methods or experiments or wanted) and not alone
-    return Plan(checked, shown, tuple(planned), folder, part=part, alone=alone)
+    return Plan(checked, shown, tuple(planned), folder, part=part, again=again, alone=alone)
 
 
 def _on_device(entry: Entry, world: str, device: str | None) -> dict[str, Any]:
@@ -313,11 +331,13 @@ def _planned_run(
     results: Path,
     measured: dict[str, Estimate],
     rehearsed: dict[str, Measured],
-    code: str,
+    again: bool,
 ) -> PlannedRun:
     key = run_folder.cost_key(spec.model_dump())
     rehearsal = next((each for each in [rehearsed.get(key)] if each and each.counts and key not in measured), None)
-    run_hash = hash_run(spec, code)
+    _check_revision(spec)
+    run_hash = hash_run(spec)
+    status, other = run_folder.standing(run_folder.path_of(results, run_hash))
     shared = [item for block in file.shared.values() for item in block.items()]
     own_settings = {key: value for key, value in entry.settings.items() if (key, value) not in shared}
     return PlannedRun(
@@ -325,7 +345,8 @@ def _planned_run(
         paper=file.paper,
         hash=run_hash,
         estimate=rehearsal.estimate if rehearsal else measured.get(key, entry.estimate),
-        status=run_folder.status_of(run_folder.path_of(results, run_hash)),
+        status="new" if again and other else status,
+        other_sources=other and status == "finished",
         rehearsed=rehearsal.source if rehearsal else "",
         given=_named_settings(own_settings),
         note=entry.note,
@@ -334,6 +355,17 @@ def _planned_run(
         arm=entry.arm or entry.method,
         arm_label=entry.label,
     )
+
+
+def _check_revision(spec: RunSpec) -> None:
+    """Raises GroundlabError for a model of the hub without a revision: machines may have other snapshots of it."""
+    chat = "chat" if "local" in (spec.settings.get("planner"), spec.settings.get("maker")) else ""
+    for settings in (spec.settings, *(spec.settings.get(name) or {} for name in ("teacher", chat))):
+        for setting, revision in (("model", "revision"), ("encoder", "encoder_revision")):
+            name = settings.get(setting)
+            if name and needs_revision(name) and revision in settings and not settings[revision]:
+                line = f"expected {revision} beside {setting}: {name} of {spec.label}, got none"
+                raise GroundlabError(f"{line}; give the commit of the repository on the hub")
 
 
 def _named_settings(settings: dict[str, Any]) -> str:
@@ -368,6 +400,11 @@ def _amounts(runs: Sequence[PlannedRun], seconds: float | None = None) -> list[s
     left = [run.estimate for run in runs if run.status != "finished"]
     time = sum(cost.seconds for cost in left) if seconds is None else seconds
     return [str(len(runs)), str(len(runs) - len(left)), duration(time), _size(sum(cost.megabytes for cost in left))]
+
+
+def _made_by_others(the_plan: Plan) -> list[str]:
+    count = sum(run.other_sources and run.status == "finished" for run in the_plan.runs)
+    return [f"{count} finished by other sources; --again repeats them"] if count else []
 
 
 def _notes_on_estimates(the_plan: Plan) -> list[str]:

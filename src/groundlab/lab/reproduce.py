@@ -47,6 +47,7 @@ class _Request:
     methods: Sequence[str] | None
     experiments: Sequence[str] | None
     device: str | None
+    again: bool = False
 
     def make_plan(self, results: Path) -> Plan:
         """The plan of it, as the store under `results` stands now."""
@@ -58,6 +59,7 @@ class _Request:
         parts = ["groundlab reproduce", *(f"--only {paper}" for paper in self.papers)]
         parts += [*(f"--experiment {name}" for name in self.experiments or ()), f"--scale {self.scale}"]
         parts += [f"--seeds {self.seeds}"] if self.seeds else []
+        parts += ["--again"] if self.again else []
         return " ".join(parts + ([f"--device {self.device}"] if self.device else []))
 
     def variables(self, results: Path) -> dict[str, str]:
@@ -83,6 +85,7 @@ def reproduce(
     continue_from: str | Path | None = None,
     device: str | None = None,
     pages: bool = True,
+    again: bool = False,
 ) -> int:
     """Reproduce papers (all by default) at a scale and return the exit code.
 
@@ -92,13 +95,14 @@ def reproduce(
     are missing). continue_from: a version whose finished runs are taken where their hashes are equal.
     verbose: print the plan with every choice of settings. executor: `local`, `slurm` or `none` (pages alone).
     slurm_file, wait: for `slurm` alone; without waiting it returns 75 once all is queued. device: `auto`, `cpu`, `cuda`
-    or `cuda:N`, for all methods that can be given one. pages: False ends once the runs are done.
+    or `cuda:N`, for all methods that can be given one. pages: False ends once the runs are done. again: repeat the runs
+    that other sources finished.
     Raises GroundlabError for anything that needs a person: unknown names, a full disk, a broken notebook.
     """
     cluster = _cluster(executor, slurm_file, hours)
     device, gpus = chosen_device(device, executor, dry_run)
     until = None if hours is None else time.monotonic() + 3600 * hours
-    request = _Request(list(papers), scale, seeds, methods, experiments, device)
+    request = _Request(list(papers), scale, seeds, methods, experiments, device, again)
     home = results_folder(results)
     storage.check_writable(home) if dry_run else storage.make_folder(home)
     the_plan = request.make_plan(home)
@@ -119,12 +123,13 @@ def reproduce(
         print(f"nothing to do: the results are {ready}")
         return 0
     if ready:
-        again = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
+        hint = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
         compared = comparison.beside_published(ready, the_plan.papers, the_plan.scale)
         verdict = _verdict("nothing to do", ready, _judged(ready, the_plan.papers), compared)
-        _console.print(again, soft_wrap=True)
+        _console.print(hint, soft_wrap=True)
         return verdict
     _check_before_hours_of_training(the_plan, executor)
+    the_plan.forget_others()
     if cluster:
         from groundlab.lab.slurm.executor import run as run_on_cluster
 

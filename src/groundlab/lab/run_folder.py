@@ -2,7 +2,8 @@
 
 A manifest is opened when a run starts and closed with `finished`, `failed` or `unfinished`; a run killed without
 warning stays `unfinished`. Times are summed over resumptions, `history` holds each. The manifest of a finished run
-holds the digests of its records (core/seals.py): one that is gone or has changed makes the run unfinished again.
+holds the digests of its records (core/seals.py): one that is gone or has changed makes the run unfinished again. Each
+session names the sources that were at work: an unfinished run of other sources starts again.
 """
 
 import datetime
@@ -12,7 +13,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,10 +21,11 @@ from typing import Any, Literal
 
 from groundlab.core import git, seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import MANIFEST, Manifest, damaged_records
+from groundlab.core.manifests import MANIFEST, Manifest, damaged_records, made_by
 from groundlab.core.manifests import read_run as read_manifest
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
+from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
 from groundlab.lab import machine
 from groundlab.lab.config import Estimate
@@ -46,32 +48,33 @@ def path_of(results: Path, run_hash: str) -> Path:
 
 def status_of(folder: Path) -> Status:
     """What a run folder holds; a finished run with a damaged record is `unfinished`."""
+    return standing(folder)[0]
+
+
+def standing(folder: Path) -> tuple[Status, bool]:
+    """Return a run folder's status, and whether other sources than this process has were last at work in it."""
     manifest = read_manifest(folder)
     if manifest is None:
-        return "new"
-    return "unfinished" if damage_of(folder, manifest) else manifest["status"]
+        return "new", False
+    return "unfinished" if damage_of(folder, manifest) else manifest["status"], made_by(manifest) != sources()
 
 
-def damage_of(folder: Path, manifest: Manifest | None) -> dict[str, str]:
-    """What is wrong with the records of a finished run, by file name; empty for whole ones and for any other run."""
-    return damaged_records(folder, manifest) if manifest and manifest["status"] == "finished" else {}
-
-
-def discard(folder: Path, damaged: dict[str, str]) -> None:
-    """Remove what cannot be trusted of a finished run, so that the run makes it again; what is whole is kept."""
-    if not damaged:
-        return
-    lost = {*damaged, "evaluation.json"} - {MANIFEST}
-    if not damaged.keys().isdisjoint({"metrics.jsonl", MANIFEST}):
-        lost |= {"checkpoint", "metrics.jsonl"}
+def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
+    """Remove what a run has made so far, or only these files of it, and write the reason into its log."""
+    made = (path for path in folder.iterdir() if path.is_dir() or path.name in (*seals.RECORDS, "timing.jsonl", NOTES))
     with storage.clear_disk_errors(folder):
-        for path in (folder / name for name in sorted(lost)):  # checkpoints before the metrics that they continue
+        for path in [folder / name for name in files] or list(made):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
         with (folder / "log.txt").open("a") as log:
-            log.writelines(f"run again: {name} {problem}\n" for name, problem in damaged.items())
+            log.write(f"starts again: {reason}\n")
+
+
+def damage_of(folder: Path, manifest: Manifest | None) -> dict[str, str]:
+    """What is wrong with the records of a finished run, by file name; empty for whole ones and for any other run."""
+    return damaged_records(folder, manifest) if manifest and manifest["status"] == "finished" else {}
 
 
 def cost_key(spec: dict[str, Any]) -> str:
@@ -131,7 +134,7 @@ class ManifestWriter:
     ):
         """Open the manifest of a run, written by the first of its processes; named: its arm (`PlannedRun.named`).
 
-        Raises GroundlabError when the folder holds a run of other code or inputs.
+        Raises GroundlabError when the folder holds a run of another name.
         """
         self._folder = folder
         earlier = read_manifest(folder)
@@ -140,14 +143,23 @@ class ManifestWriter:
             old, new = ({**each, **each["settings"]} for each in (earlier, spec.model_dump()))
             names = [name for name in new if name != "settings" and old.get(name) != new[name]]
             differing = ", ".join(f"{name} {old.get(name)}, not {new[name]}" for name in names)
-            difference = f"with {differing}" if names else "of other code or inputs"
+            difference = f"with {differing}" if names else "of other inputs, packages or behaviour"
             raise GroundlabError(f"{folder} holds a run {difference}; choose another folder")
-        self.damaged = damage_of(folder, earlier)
-        self.finished = earlier is not None and earlier["status"] == "finished" and not self.damaged
+        damaged = damage_of(folder, earlier)
+        self.finished = earlier is not None and earlier["status"] == "finished" and not damaged
+        other = earlier is not None and not self.finished and made_by(earlier) != sources()
+        self.restart: tuple[str, Collection[str]] | None = None
+        """Why what is here is not continued, and which files are made again if not all are."""
+        if other:
+            self.restart = ("it was made by other sources", ())
+        elif damaged:
+            trained_again = not damaged.keys().isdisjoint({"metrics.jsonl", MANIFEST})
+            self.restart = (" ".join(next(iter(damaged.items()))), () if trained_again else damaged.keys())
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
-        self._history = [*(earlier["history"] if earlier else []), {"started": started, "processes": processes, **seen}]
+        session = {"started": started, "processes": processes, "sources": sources(), **seen}
+        self._history = [*(earlier["history"] if earlier and not other else []), session]
         self._warned: Counter[str] = Counter()
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash, named or {})
 
@@ -157,6 +169,7 @@ class ManifestWriter:
             "label": spec.label,
             **named,
             **spec.model_dump(),
+            "changed": registry.changed_settings(spec),
             "status": "unfinished",
             "error": None,
             "inputs": input_digests(spec.method, spec.world, spec.settings),

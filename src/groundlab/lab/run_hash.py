@@ -1,132 +1,146 @@
-"""The name of a run: a hash over everything that its result depends on.
+"""The name of a run: a hash over what was asked for, and over nothing that says how the code is written.
 
-    its spec              method, world, seed, and the settings that differ from the method's defaults
-    rows                  of the method and of each world that it plays, as data
-    code                  the import closure of the method's module (import_closure.py), and the pinned versions
-    files                 the text assets that its method declares, and what its settings make it read
+    spec        method, world, seed, and the settings that differ from the method's defaults
+    rows        of the method and of each world that it plays, without fields at their defaults
+    inputs      what its settings name outside the package, and the assets that its method declares: SHA-256 by role
+    packages    the public versions of the packages that compute (`machine.COMPUTE`)
+    behaviour   of the method and of its family of worlds: numbers that go up when results change
 
-Equal hash, equal result: a finished run is never repeated, and a change of any of these makes a new run. A move, a
-comment, a docstring, a new method, world, paper or figure renames no run.
+A finished run is never repeated while its name stays. So a change of results needs a higher `behaviour`, which golden
+records watch (docs/artifact.md). Methods and worlds of other packages are watched by none: the digest of their package
+is in the name instead.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from groundlab import worlds
-from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
-from groundlab.core.storage import digest_bytes, digest_files, digest_json
-from groundlab.lab import import_closure, machine
+from groundlab.core.sources import digest_of, package_folder
+from groundlab.core.storage import digest_bytes, digest_json
+from groundlab.lab.machine import COMPUTE
 from groundlab.papers import registry
+from groundlab.worlds.family import package_of
 
 HASH_LENGTH = 16  # hexadecimal digits: short enough to read in a path, 64 bits
-_NO_RESULT = {"module", "settings", "summary", "assets", "families", "worlds"}
-"""Fields of a row that are prose, say where a method runs, or are hashed by content."""
+_NO_RESULT = {"name", "module", "settings", "summary", "assets", "families", "worlds", "formerly"}
+"""Fields of a row that are prose, say where a method runs, or are hashed elsewhere."""
 
 
-def code_digest(method: str, world: str) -> str:
-    """SHA-256 of the code that matters to a run of this method on this world, and of the pinned versions."""
-    return digest_of_modules(modules_of(method, world))
-
-
-def modules_of(method: str, world: str) -> tuple[str, ...]:
-    """The modules whose import closure is the code of a run."""
-    row = registry.get(method, world)
-    family = type(worlds.family_of(world))
-    return (row.module, registry.schema_of(row).__module__, registry.__name__, family.__module__)
-
-
-def digest_of_modules(starts: tuple[str, ...]) -> str:
-    """SHA-256 of the import closure of some modules, and of the pinned versions."""
-    packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
-    return digest_json([closure_digest(starts, packages), _pins_digest()])
-
-
-def _pins_digest() -> str | None:
-    """SHA-256 of the pinned versions, outside a clone of those that are installed."""
-    root = find_root()
-    if root is None:
-        return digest_json(machine.package_versions())
-    pins = root / "requirements" / "constraints.txt"
-    return digest_bytes(pins.read_bytes()) if pins.is_file() else None
-
-
-def closure_digest(starts: tuple[str, ...], packages: dict[str, Path]) -> str:
-    """`import_closure.digest`, which takes seconds, kept in the user's cache folder by the content of all sources."""
-    sources = {name: digest_files(home.rglob("*.py"), home) for name, home in packages.items()}
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    file = base / "groundlab" / "code" / digest_json([starts, sources])
-    if file.is_file():
-        return file.read_text()
-    digest = import_closure.digest(starts, packages)
-    with suppress(OSError, GroundlabError):  # a folder that cannot be written costs time only
-        storage.write_atomic(file, digest)
-    return digest
-
-
-@cache
-def package_folder(name: str = "groundlab") -> Path:
-    """Where the source of a package is."""
-    spec = find_spec(name)
-    if spec is None or spec.origin is None:
-        raise GroundlabError(f"the package {name} has no __init__.py; add one, so that its code can name its runs")
-    return Path(spec.origin).parent
-
-
-def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str, str]:
-    """The files that a run reads (prompts, a ledger) with their SHA-256, by path.
-
-    The path is as given, or from the package's folder: what ships has the same name in every checkout and image.
-    """
-    files = sorted({*registry.settings_of(method, world, settings).input_files(), *declared_assets(method, world)})
-    return {_name(file): digest_bytes(file.read_bytes()) for file in files if file.is_file()}
-
-
-def declared_assets(method: str, world: str) -> list[Path]:
-    """The text assets that a method says it reads. Raises GroundlabError for a pattern that fits none."""
-    home, found = package_folder() / "assets", []
-    for pattern in registry.get(method, world).assets:
-        files = sorted(home.glob(pattern))
-        if not files:
-            raise GroundlabError(f"{method} declares the asset {pattern!r}, but {home} has none; mend the method's row")
-        found += files
-    return found
-
-
-def _name(file: Path) -> str:
-    package = package_folder()
-    return file.relative_to(package).as_posix() if file.is_relative_to(package) else str(file)
-
-
-def hash_run(spec: RunSpec, code: str | None = None) -> str:
-    """The hash that names a run; `code` spares the reading of the sources when their digest is known."""
-    method = registry.get(spec.method, spec.world)
-    settings = registry.settings_of(spec.method, spec.world, spec.settings)
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
+def hash_run(spec: RunSpec) -> str:
+    """Return the hash that names a run. Raises GroundlabError for unknown names and settings, and missing assets."""
+    method, family = registry.get(spec.method, spec.world), worlds.family_of(spec.world)
     # its world and all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")
     words = {word for text in _strings(spec.settings) for word in text.split()}
-    world_rows = {name: _row(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}}
-    parts = [
-        {**spec.model_dump(), "settings": changed},
-        _row(method),
-        world_rows,
-        code or code_digest(spec.method, spec.world),
-        input_digests(spec.method, spec.world, spec.settings),
-    ]
+    inputs = input_digests(spec.method, spec.world, spec.settings)
+    parts = {
+        "method": (method.formerly or (method.name,))[0],
+        "world": spec.world,
+        "seed": spec.seed,
+        "settings": _without(registry.changed_settings(spec), {role.partition("/")[0] for role in inputs}),
+        "rows": {
+            "method": row_of(method),
+            "worlds": {name: row_of(worlds.find(name)) for name in {spec.world, *words.intersection(worlds.names())}},
+        },
+        "inputs": inputs,
+        "packages": computing_versions(),
+        "behaviour": [method.behaviour, family.behaviour],
+        "plugins": {
+            name: digest_of(name)
+            for name in {method.module.partition(".")[0], package_of(spec.world)}
+            if name != "groundlab"
+        },
+    }
     return digest_json(parts)[:HASH_LENGTH]
 
 
-def _row(entry: Any) -> dict[str, Any]:
-    """An entry of a table as data, without its prose."""
-    return {name: value for name, value in asdict(entry).items() if name not in _NO_RESULT}
+@cache
+def computing_versions() -> dict[str, str | None]:
+    """Return the public versions of the packages that compute: as installed, else as pinned, else None.
+
+    `2.13.0`, whether torch is built for a CPU or a GPU.
+    """
+    return {name: _installed(name) or pinned_versions().get(name) for name in COMPUTE}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def pinned_versions(constraints: str | None = None) -> dict[str, str]:
+    """Return the versions that a text of constraints pins, by default the clone's; none outside a clone."""
+    file = (root := find_root()) and root / "requirements" / "constraints.txt"
+    text = constraints if constraints is not None else file.read_text() if file and file.is_file() else ""
+    pairs = (line.split("==", 1) for line in text.splitlines() if "==" in line and not line.startswith("#"))
+    return {name.strip().lower(): version.split()[0] for name, version in pairs}
+
+
+def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str, str]:
+    """Return SHA-256 by role of all that a run reads: what its settings name, and the assets that its method declares.
+
+    No path is in it: what ships has the same digests in every checkout and image.
+    """
+    named = registry.settings_of(method, world, settings).inputs()
+    contents = {
+        role: each.read_bytes() if isinstance(each, Path) else each for role, each in named.items() if _is_there(each)
+    }
+    home = package_folder() / "assets"
+    contents |= {
+        f"assets/{file.relative_to(home).as_posix()}": file.read_bytes() for file in declared_assets(method, world)
+    }
+    return {role: digest_bytes(content) for role, content in sorted(contents.items())}
+
+
+def _is_there(each: Path | bytes) -> bool:
+    return isinstance(each, bytes) or each.is_file()
+
+
+def declared_assets(method: str, world: str) -> list[Path]:
+    """Return the text assets that a method says it reads. Raises GroundlabError for a pattern that fits none."""
+    home, matches = package_folder() / "assets", []
+    for pattern in registry.get(method, world).assets:
+        files = sorted(home.glob(pattern))
+        if not files:
+            raise GroundlabError(
+                f"expected the asset {pattern!r} of {method} in {home}, got none; fix the method's row"
+            )
+        matches += files
+    return matches
+
+
+def row_of(entry: Any) -> Any:
+    """Return an entry of a table as data: dictionaries without prose and without fields at their defaults."""
+    if is_dataclass(entry):
+        defaults = {each.name: _default(each) for each in fields(entry)}
+        values = {name: getattr(entry, name) for name in defaults if name not in _NO_RESULT}
+    elif hasattr(entry, "_field_defaults"):  # a NamedTuple
+        values, defaults = entry._asdict(), entry._field_defaults
+    else:
+        return [row_of(each) for each in entry] if isinstance(entry, list | tuple) else entry
+    return {name: row_of(value) for name, value in values.items() if name not in defaults or value != defaults[name]}
+
+
+def _default(field: Any) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _without(settings: dict[str, Any], roles: set[str]) -> dict[str, Any]:
+    """Return settings without those that roles name (`model`, `chat.model`): their content is hashed instead."""
+    inner = {name: {role.partition(".")[2] for role in roles if role.startswith(f"{name}.")} for name in settings}
+    return {
+        name: _without(value, inner[name]) if inner[name] else value
+        for name, value in settings.items()
+        if name not in roles
+    }
 
 
 def _strings(value: Any) -> Iterator[str]:

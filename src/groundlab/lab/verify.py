@@ -58,7 +58,7 @@ class Verification:
     failed: list[str] = field(default_factory=list)
     """With the error: also runs whose settings this code does not know."""
     changed: int = 0
-    """How many were made by other code than today's, by their hash."""
+    """How many have another name today: other packages, inputs or behaviour."""
     unfinished: int = 0
 
     def bound(self) -> int:
@@ -80,7 +80,7 @@ class Verification:
         if not self.same_rounding:
             found.append("this machine rounds differently (groundlab fingerprint): compare the evaluations")
         if self.changed and self.differing:
-            found.append("some were made by other code than today's: git checkout the version's commit, verify again")
+            found.append("some have another name today: git checkout the version's commit, verify again")
         kinds = (("differs", self.differing), ("failed", self.failed))
         return found + [f"{kind}: {line}" for kind, lines in kinds for line in lines]
 
@@ -113,7 +113,7 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
     for folder, manifest in sample.drawn:
         try:
             planned[folder] = run = _planned(folder, manifest, scratch)
-            result.changed += run.hash != manifest["hash"]
+            result.changed += run.hash != manifests.name_of(folder, manifest)
         except GroundlabError as error:
             result.failed.append(f"{_name(folder)}: {error}")
     plan = Plan(version["scale"], (), tuple(planned.values()), scratch)
@@ -128,7 +128,7 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
 
 
 def renamed(version: Path) -> dict[str, tuple[int, int]]:
-    """Paper -> (runs that have another name today, all runs) of a version: code, settings or inputs have changed.
+    """Paper -> (runs that have another name today, all runs) of a version: behaviour, packages or inputs have changed.
 
     Raises GroundlabError for a damaged version.
     """
@@ -136,11 +136,11 @@ def renamed(version: Path) -> dict[str, tuple[int, int]]:
     for folder, manifest in manifests.check_runs(version).items():
         paper = folder.parent.parent.name
         try:
-            name = hash_run(_spec_of(manifest))
+            name = hash_run(_spec_of(folder, manifest))
         except GroundlabError:
             name = None  # its method, world, or one of its settings or files is no more
         others, runs = found.get(paper, (0, 0))
-        found[paper] = (others + (name != manifest["hash"]), runs + 1)
+        found[paper] = (others + (name != manifests.name_of(folder, manifest)), runs + 1)
     return found
 
 
@@ -153,12 +153,13 @@ def names_line(version: Path) -> str:
     return f"{version.name}: under another name today, so that `reproduce` makes them anew: {', '.join(others)}"
 
 
-def _spec_of(manifest: Manifest) -> RunSpec:
-    return registry.resolve(manifest["method"], manifest["world"], manifest["seed"], manifest["settings"])
+def _spec_of(folder: Path, manifest: Manifest) -> RunSpec:
+    stored = RunSpec(**{name: manifest[name] for name in RunSpec.model_fields})
+    return registry.stored_spec(stored, manifests.changed_settings(folder, manifest))
 
 
 def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:
-    spec = _spec_of(manifest)
+    spec = _spec_of(folder, manifest)
     run_hash = hash_run(spec)
     estimate = Estimate(seconds=max(1.0, manifest["cpu_seconds"]), megabytes=1)
     return PlannedRun(spec, folder.parent.parent.name, run_hash, estimate, status_of(scratch / ".runs" / run_hash))

@@ -20,12 +20,12 @@ from groundlab.core import git, manifests, seals, storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.paths import find_root
+from groundlab.core.sources import digest_of, package_folder
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.lab import comparison, machine, run_folder
 from groundlab.lab.plan import Plan, PlannedRun, results_folder
 from groundlab.lab.progress import say
 from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
-from groundlab.lab.run_hash import closure_digest, package_folder
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
@@ -59,17 +59,20 @@ def copy_version(version: Path, paper: str, target: Path) -> None:
 def take_finished(plan: Plan, version: str | Path) -> int:
     """Take the finished runs that a stored version holds and the plan lacks into its store; returns how many.
 
-    A run is taken when its whole hash is equal: the same settings, code and inputs; with what the version keeps of it.
+    A run is taken when its name is equal: the same settings, inputs, packages and behaviour; with what the version
+    keeps of it.
     Raises GroundlabError for a version that does not exist, and for one that is damaged.
     """
     source = find_by_name(plan.results, version)
     there = manifests.check_runs(source)
-    held = {manifest["hash"]: folder for folder, manifest in there.items()}
-    missing = [run for run in plan.pending() if run.hash in held]
+    stored = {manifests.name_of(folder, manifest): folder for folder, manifest in there.items()}
+    missing = [run for run in plan.pending() if run.hash in stored]
     for run in missing:
-        target = plan.folder_of(run)
+        target, source = plan.folder_of(run), stored[run.hash]
+        facts = {**there[source], "hash": run.hash, "changed": manifests.changed_settings(source, there[source])}
         with run_folder.hold(target):
-            copy_run(held[run.hash], target)
+            copy_run(source, target)
+            storage.write_json(target / MANIFEST, seals.sealed(facts))
     return len(missing)
 
 
@@ -98,9 +101,8 @@ def home_of(plan: Plan) -> Path:
 def version_digest(plan: Plan) -> str:
     """SHA-256 over all that a version shows: its runs, notebooks, claims, the code of its pages, and shipped models."""
     offered = [registry.papers()[name] for name in plan.papers]
-    starts = ["groundlab.report", *(module for paper in offered for module in paper.exhibits)]
-    packages = {name: package_folder(name) for name in {start.partition(".")[0] for start in starts}}
-    home = packages["groundlab"]
+    packages = {module.partition(".")[0] for paper in offered for module in paper.exhibits} | {"groundlab"}
+    home = package_folder()
     files = [
         *(home / "report").glob("*.j2"),
         *(home / "assets" / "models").glob("*/recipe.json"),
@@ -111,7 +113,7 @@ def version_digest(plan: Plan) -> str:
     shown = sorted(
         (f"{file.parent.name}/{file.name}", digest_bytes(file.read_bytes())) for file in files if file.is_file()
     )
-    return digest_json([plan.digest, closure_digest(tuple(starts), packages), shown])
+    return digest_json([plan.digest, {name: digest_of(name) for name in packages}, shown])
 
 
 def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:
@@ -290,7 +292,7 @@ def _totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _inputs(plan: Plan) -> dict[str, str]:
-    """The configs, notebooks, pins and run inputs behind a version, by path, with their SHA-256."""
+    """The configs, notebooks and pins behind a version, by path, with their SHA-256; inputs are in runs' manifests."""
     root = find_root()
     folders = [registry.papers()[paper].config_folder for paper in plan.papers]
     read = [folder / f"{name}.yaml" for folder in folders for name in (plan.scale, "claims")]
@@ -300,8 +302,6 @@ def _inputs(plan: Plan) -> dict[str, str]:
     for file in filter(Path.is_file, read):  # by its path in the repository, or where it is in another package's folder
         name = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
         files[name] = digest_bytes(file.read_bytes())
-    for run in plan.runs:
-        files.update((run_folder.read_manifest(plan.folder_of(run)) or {}).get("inputs", {}))
     return files
 
 
@@ -319,7 +319,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     dirty = [run.name for run, facts in manifests.check_runs(folder).items() if facts["git"]["dirty"]]
     if dirty and not any(version in scales.values() for scales in reference.values()):  # its page tells of older ones
         count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code"
-        raise GroundlabError(f"{count}; delete these from results/.runs, reproduce from a clean clone and publish that")
+        raise GroundlabError(f"{count}; commit, make them again (reproduce --again) and publish that")
     manifests.check_pages(folder)
     file = home / "reference.json"
     for paper in manifest["papers"]:

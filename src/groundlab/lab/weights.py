@@ -67,7 +67,7 @@ def named_at(scale: str, papers: tuple[str, ...] = ()) -> list[Weights]:
     """
     settings = (entry.settings for paper in papers or config.known_papers() for entry in config.load(paper, scale).runs)
     found = {
-        Weights(str(each[name]), each.get("revision") if name == "model" else None)
+        Weights(str(each[name]), each.get("revision" if name == "model" else "encoder_revision"))
         for each in settings
         for name in NAMES
         if is_of_the_hub(each.get(name))

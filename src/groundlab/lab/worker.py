@@ -21,7 +21,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -30,10 +29,11 @@ from typing import Any
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_out
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
-from groundlab.lab import large_batches, machine, run_folder, tracking
+from groundlab.core.sources import sources
+from groundlab.lab import machine, run_folder, tracking
 from groundlab.lab.machine import check_devices
 from groundlab.lab.progress import at_most_every, output_to
-from groundlab.lab.run_hash import code_digest, hash_run
+from groundlab.lab.run_hash import computing_versions, hash_run, pinned_versions
 from groundlab.lab.stops import at_first_signal, stop_on_signals
 from groundlab.learning import devices, distributed
 from groundlab.learning.distributed import SINGLE_PROCESS, Group
@@ -43,7 +43,7 @@ from groundlab.papers import registry
 # Larger blocks go back to the system: kept, blocks of changing size leave holes (Crafter's rollouts grew to 12 GB).
 _MALLOC = {"hugetlb": 1, "trim_threshold": 2**30, "mmap_threshold": 2**25}
 KEPT_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MALLOC.items())}
-_loaded_code = cache(code_digest)  # a process goes on with the code that it has loaded
+SOURCES = sources()  # read now: a process goes on with the code that it has loaded
 _REPORT_SECONDS = 0.2  # progress messages to the parent, at most this often
 
 
@@ -51,7 +51,7 @@ def execute_run(
     spec: RunSpec,
     folder: Path,
     *,
-    expected_hash: str | None = None,
+    expected: tuple[str, str] | None = None,
     named: dict[str, Any] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
@@ -59,17 +59,18 @@ def execute_run(
 ) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
-    expected_hash: the plan's; named: its arm (`PlannedRun.named`) or a mark, for the manifest; stop: asked after each
-    step, by default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
+    expected: name and sources as planned; named: its arm (`PlannedRun.named`) or a mark, for the manifest; stop: asked
+    after each step, by default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
-    run_hash = _own_hash(spec, expected_hash)
+    run_hash = _own_hash(spec, expected)
     with run_folder.hold(folder):
         record = run_folder.ManifestWriter(folder, spec, run_hash, group.size, named)
-        group.broadcast(None if record.finished else run_hash)
+        group.broadcast(None if record.finished else (run_hash, SOURCES))
         if record.finished:
             return record.manifest
-        run_folder.discard(folder, record.damaged)
+        if record.restart:
+            run_folder.start_again(folder, *record.restart)
         record.write()
         with (
             nullcontext(stop) if stop else stop_on_signals() as stopping,
@@ -94,7 +95,7 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
     wanted = group.broadcast()
     if wanted is None:
         return  # it was finished
-    if wanted != _own_hash(spec, None):
+    if wanted != (_own_hash(spec, None), SOURCES):
         raise GroundlabError(
             f"process {group.rank} of {spec.label} has other code or other files of its model than the first one; "
             "start all processes from one checkout, with the same files"
@@ -112,11 +113,23 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
             raise GroundlabError(f"{line} (traceback: {log})") from error
 
 
-def _own_hash(spec: RunSpec, expected: str | None) -> str:
-    """The hash by the code that this process has loaded, which must be the code that the plan was made with."""
-    run_hash = hash_run(spec, _loaded_code(spec.method, spec.world))
-    if expected not in (None, run_hash):
-        raise GroundlabError(f"the code or inputs of {spec.label} changed after planning; run the same command again")
+def _own_hash(spec: RunSpec, expected: tuple[str, str] | None) -> str:
+    """The name of a run here, which must be the plan's, as must be the sources that this process has loaded."""
+    run_hash = hash_run(spec)
+    if expected and expected != (run_hash, SOURCES):
+        what = "code" if expected[0] == run_hash else "inputs or packages"
+        pinned, here = pinned_versions(), computing_versions()
+        others = [
+            f"{name} {here[name]}, pinned {pinned[name]}" for name in here if pinned.get(name, here[name]) != here[name]
+        ]
+        found = (
+            f"{'; '.join(others)}; install the pinned versions, or"
+            if others and what != "code"
+            else "the plan is older;"
+        )
+        raise GroundlabError(
+            f"expected the {what} that {spec.label} was planned with, got others ({found} run the same command again)"
+        )
     return run_hash
 
 
@@ -141,13 +154,13 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
 
 @contextmanager
 def _as_asked(spec: RunSpec) -> Iterator[None]:
-    """Inside, products and batches are those of the run's device and settings.
+    """Inside, products are those of the run's device and settings.
 
     Without a GPU there is nothing to choose but `--deterministic`; torch loads its compiler (2 s) to hear of either.
     """
     tf32, deterministic = bool(spec.settings.get("tf32")), machine.deterministic()
     chosen = devices.arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
-    with chosen, large_batches.on(spec.settings.get("device") or "cpu"):
+    with chosen:
         yield
 
 
@@ -181,7 +194,7 @@ def _raised_by_signals(error: Unfinished, enabled: bool) -> Iterator[None]:
 def serve(descriptor: int) -> None:
     """The life of a worker process: take a run from the pipe, run it, say how it ended, until the pipe closes.
 
-    In: `(spec as a dict, folder, hash, arm)`, the last as `PlannedRun.named`.
+    In: `(spec as a dict, folder, (hash, sources), arm)`, the last as `PlannedRun.named`.
     Out: `("progress", Progress)` now and then, at the end `("finished" | "failed" | "unfinished", line)`.
     """
     stop = threading.Event()
@@ -196,11 +209,11 @@ def serve(descriptor: int) -> None:
 
     while True:
         try:
-            spec, folder, run_hash, named = pipe.recv()
+            spec, folder, expected, named = pipe.recv()
         except EOFError:
             return
         report = at_most_every(_REPORT_SECONDS, send)
-        options = {"expected_hash": run_hash, "named": named, "report": report, "stop": stop.is_set}
+        options = {"expected": expected, "named": named, "report": report, "stop": stop.is_set}
         ending = _outcome(RunSpec(**spec), Path(folder), options)
         try:
             pipe.send(ending)

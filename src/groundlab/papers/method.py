@@ -35,6 +35,10 @@ class Method:
     """Its schema, "module:Class", where that is not the module's `Settings`: plans read it without loading torch."""
     assets: tuple[str, ...] = ()
     """Text that it reads, as patterns below groundlab/assets: part of what names its runs."""
+    behaviour: int = 1
+    """Goes up when results of the method change, which renames its runs (docs/artifact.md)."""
+    formerly: tuple[str, ...] = ()
+    """Names that it had, the oldest first: still understood, and no reason to rename a run."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Paper:
     """How its agents are played, as patterns (`sampled *`): the policies that its claims may name."""
     short_names: Mapping[str, str] = field(default_factory=dict)
     """What verdicts call a side of a comparison, by its method or by `setting=value`; others by their method."""
+    former_names: Mapping[str, str] = field(default_factory=dict)
+    """Former names of its policies and metrics, each with today's: stored records may use either."""
     page_tables: tuple[str, ...] = ()
     """The tables (ids of exhibits) that its page in docs shows, from its published results."""
     url: str = ""

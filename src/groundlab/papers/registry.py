@@ -1,6 +1,7 @@
 """Papers and methods by name, groundlab's own and those that other packages add (entry points `groundlab.papers`)."""
 
 import importlib
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from groundlab import worlds
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.core.schema import Strict, parse
+from groundlab.core.run import Checkpoint, Run, RunSpec, load_checkpoint
+from groundlab.core.schema import Strict, first_names, known_part, parse
 from groundlab.core.seeding import generator
 from groundlab.papers.method import Method, Paper, Request
 from groundlab.papers.training import Evaluation, evaluate_once, train
@@ -33,7 +34,7 @@ def methods() -> tuple[tuple[str, Method], ...]:
 
 def named(name: str) -> list[tuple[str, Method]]:
     """(paper's name, method) of that name. Raises GroundlabError for an unknown one, naming the nearest."""
-    known = [(paper, method) for paper, method in methods() if method.name == name]
+    known = [(paper, method) for paper, method in methods() if name in (method.name, *method.formerly)]
     if not known:
         hint = "groundlab methods lists all"
         raise unknown_name("method", name, {method.name for _, method in methods()}, hint)
@@ -85,12 +86,36 @@ def resolve_settings(name: str, world: str, given: dict[str, Any]) -> dict[str, 
     return settings_of(name, world, given).model_dump(mode="json")
 
 
+def changed_settings(spec: RunSpec) -> dict[str, Any]:
+    """The settings of a run that differ from their defaults, by the names that they first had."""
+    settings = settings_of(spec.method, spec.world, spec.settings)
+    return first_names(settings, settings.model_dump(mode="json", exclude_defaults=True))
+
+
+def stored_spec(spec: RunSpec, changed: dict[str, Any] | None) -> RunSpec:
+    """A stored run as today's code knows it, with its settings completed.
+
+    changed: the settings that differed from their defaults when it was made (`manifests.changed_settings`). A setting
+    that is gone is left out if it was at its default. Raises GroundlabError for a run that today's code cannot make.
+    """
+    schema = schema_of(get(spec.method, spec.world))
+    known = spec.settings if changed is None else known_part(schema, spec.settings, changed)
+    return resolve(spec.method, spec.world, spec.seed, known)
+
+
+def trained(folder: Path) -> Checkpoint:
+    """The checkpoint of a run folder (`load_checkpoint`), its spec as today's code knows it."""
+    checkpoint = load_checkpoint(folder)
+    return replace(checkpoint, spec=stored_spec(checkpoint.spec, checkpoint.changed))
+
+
 def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpec:
     """The spec of a run with its settings completed by the method's defaults.
 
     Raises GroundlabError for an unknown method, world or setting, naming the nearest.
     """
     check_world(method, world)
+    method, world = get(method, world).name, worlds.find(world).name
     return RunSpec(method=method, world=world, seed=seed, settings=resolve_settings(method, world, given))
 
 
@@ -138,11 +163,11 @@ def watched(folder: Path, seed: int = 0) -> "tuple[RunSpec, Watched]":
 
     seed: of its draws. Raises GroundlabError for a folder without a checkpoint, and a method that cannot be watched.
     """
-    trained = load_checkpoint(folder)
-    spec, module = trained.spec, load(trained.spec.method, trained.spec.world)
+    checkpoint = trained(folder)
+    spec, module = checkpoint.spec, load(checkpoint.spec.method, checkpoint.spec.world)
     if hasattr(module, "make_learner"):
         learner = module.make_learner(spec)
-        learner.load_weights(trained.files)
+        learner.load_weights(checkpoint.files)
         agent = learner.watched(generator(seed, "watched"))
         if agent is not None:
             return spec, agent

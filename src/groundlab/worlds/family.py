@@ -30,12 +30,15 @@ class WorldFamily(ABC):
     """Worlds that share a game, its actions and its observations.
 
     A row of `worlds` is a dataclass with at least `name`, `mission`, `summary`, `width`, `height` (in cells) and
-    `max_steps`; its fields and the family's own module are part of what names a run.
+    `max_steps`; its fields and the family's `behaviour` are part of what names a run, as is the code of
+    another package that adds the family.
     """
 
     name: str
     title: str
     """What lists call it."""
+    behaviour: int = 1
+    """Goes up when results in its worlds change, which renames their runs (docs/artifact.md)."""
     image: str
     """What "image" in its observations is."""
     options: tuple[str, ...] = ("autoreset",)
@@ -220,6 +223,14 @@ def find(name: str) -> Any:
     """
     name, family = ALIASES.get(name, name), family_of(name)
     return WORLDS[name] if name in WORLDS else family.worlds[name]
+
+
+def package_of(name: str) -> str:
+    """Return the top-level package that a world comes from."""
+    row, family = find(name), family_of(name)
+    offers = ((point, offer) for point, offer in plugins.load(plugins.WORLDS).items() if isinstance(offer, tuple))
+    point = next((point for point, offer in offers if row in offer), None)
+    return plugins.package_of(plugins.WORLDS, point) if point else type(family).__module__.partition(".")[0]
 
 
 def make(id: str, num_envs: int, seed: int | None = None, **options: Any) -> "VectorEnv":

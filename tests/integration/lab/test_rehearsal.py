@@ -30,7 +30,6 @@ from groundlab.lab.worker import KEPT_MEMORY
 from groundlab.language import models
 from groundlab.worlds.text_env.prompts import text_actions
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
 TOY = Size(envs=2, prompts=4, episodes=1, toy=1)
 SAMPLE = {
     "glam": ("glam/model/flan-t5-small", "BabyAI-GoToLocal-v0"),

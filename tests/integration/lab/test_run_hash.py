@@ -1,82 +1,95 @@
-"""A run is renamed by what its result depends on, and by nothing else; edits are made in a copy of the package."""
+"""A run is renamed by what was asked for, by what it reads and by behaviour numbers, and by no way of writing code."""
 
-import ast
-import fnmatch
 import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import groundlab
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import config, import_closure, run_hash
+from groundlab.core.schema import Strict
+from groundlab.lab import run_hash
 from groundlab.papers import registry
+from groundlab.papers.mediator import settings as mediator_settings
 
 PACKAGE = Path(groundlab.__file__).parent
 RUN = ("mediator", "SimpleDoorKey")
+GRID_RUN = ("random", "BabyAI-GoToLocal-v0")
 
 
-class Copy:
-    """A copy of the package, and what a run would be called if its code and assets were the package's."""
-
-    def __init__(self, home: Path):
-        self.home = home
-
-    def hash(self, method: str = RUN[0], world: str = RUN[1], **settings) -> str:
-        return run_hash.hash_run(registry.resolve(method, world, 0, settings))
-
-    def write(self, name: str, text: str) -> None:
-        (self.home / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.home / name).write_text(text)
-
-    def replace(self, name: str, old: str, new: str) -> None:
-        text = (self.home / name).read_text()
-        assert text.count(old) == 1
-        self.write(name, text.replace(old, new))
-
-    def append(self, name: str, text: str) -> None:
-        self.write(name, (self.home / name).read_text() + text)
+def name_of(method: str = RUN[0], world: str = RUN[1], **settings) -> str:
+    return run_hash.hash_run(registry.resolve(method, world, 0, settings))
 
 
 @pytest.fixture
-def copy(tmp_path, monkeypatch, laboratory) -> Copy:
-    home = tmp_path / "src" / "groundlab"
-    shutil.copytree(PACKAGE, home, ignore=shutil.ignore_patterns("__pycache__", "models"))
-    monkeypatch.setattr(run_hash, "package_folder", lambda name="groundlab": home)
-    return Copy(home)
+def assets(tmp_path, monkeypatch) -> Path:
+    """A copy of the package's text assets, read in the place of the package's."""
+    home = tmp_path / "groundlab"
+    shutil.copytree(PACKAGE / "assets", home / "assets", ignore=shutil.ignore_patterns("__pycache__", "models"))
+    monkeypatch.setattr(run_hash, "package_folder", lambda: home)
+    return home / "assets"
 
 
-def _source_of(method: str, world: str) -> str:
-    """The file of a method's module, relative to the package."""
-    return Path(str(registry.load(method, world).__file__)).relative_to(PACKAGE).as_posix()
+NAMES = """
+from groundlab.lab.run_hash import hash_run
+from groundlab.papers import registry
+for method, world in (("mediator", "SimpleDoorKey"), ("random", "BabyAI-GoToLocal-v0"), ("glam", "BabyAI-GoToLocal-v0"),
+                      ("knowledge", "Crafter-Text-EatCow"), ("reasoning", "Reasoning-GoTo-v0")):
+    print(hash_run(registry.resolve(method, world, 0, {})))
+"""
 
 
-def test_a_new_world_method_paper_or_figure_and_the_laboratory_rename_no_run(copy):
-    runs = [RUN, ("random", "BabyAI-GoToLocal-v0"), ("rnd", "Crafter-Text-Reward")]
-    before = [copy.hash(*run) for run in runs]
-    new = 'yield World("BabyAI-GoToNew-v0", (ball,), "go to it", "new")'
-    red = 'red_ball = "go to a/the red ball"\n'
-    copy.replace("worlds/registry.py", red, f"{red}    {new}\n")
-    task = '_task("EatCow", "eat_cow"),'
-    copy.replace("worlds/crafter/rules.py", task, f'{task} _task("New", "wake_up"),')
-    row = 'Method("new", f"{_HERE}.new", "a new method"),'
-    copy.replace("papers/glam/__init__.py", "    methods=(\n", f"    methods=(\n        {row}\n")
-    copy.replace("papers/mediator/__init__.py", "exhibits=(", 'exhibits=("groundlab.papers.mediator.tables", ')
-    copy.write("papers/new/__init__.py", 'PAPER = "a new paper"\n')
-    copy.write("papers/new/agent.py", "from groundlab.learning.returns import gae\n")
-    laboratory = [copy.home / "lab" / name for name in ("progress.py", "plan.py")]
-    for file in [*laboratory, *(copy.home / "report").glob("*.py"), *(copy.home / "papers").glob("*/figures.py")]:
-        file.write_text(file.read_text() + "\nNEW = 1\n")
-    assert [copy.hash(*run) for run in runs] == before
+def test_code_written_otherwise_and_another_pin_of_a_linter_rename_no_run(tmp_path):
+    """In a copy: a variable renamed, an error reworded, a module split, ruff and JupyterLab pinned elsewhere."""
+    root = PACKAGE.parents[1]
+    shutil.copytree(PACKAGE, tmp_path / "src" / "groundlab", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "requirements", "configs"):
+        copy = shutil.copytree if (root / name).is_dir() else shutil.copyfile
+        copy(root / name, tmp_path / name)
+
+    def edit(name: str, *changes: tuple[str, str]) -> None:
+        text = (tmp_path / name).read_text()
+        for old, new in changes:
+            assert old in text, (name, old)
+            text = text.replace(old, new)
+        (tmp_path / name).write_text(text)
+
+    def names() -> str:
+        paths = {"PYTHONPATH": str(tmp_path / "src"), "GROUNDLAB_ROOT": str(tmp_path), "PATH": ""}
+        command = [sys.executable, "-c", NAMES]
+        return subprocess.run(command, env=paths, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    before = names()
+    assert len(set(before.split())) == 5
+    code = "src/groundlab"
+    edit(f"{code}/learning/returns.py", ("alive", "still_going"), ('"""', '"""In other words. '))
+    edit(f"{code}/papers/registry.py", ("runs on {listed}", "can be played on {listed}"))
+    shutil.move(tmp_path / code / "papers/mediator/skills.py", tmp_path / code / "papers/mediator/abilities.py")
+    (tmp_path / code / "papers/mediator/skills.py").write_text("from groundlab.papers.mediator.abilities import *\n")
+    pinned = run_hash.pinned_versions()
+    pins = [(f"{name}=={pinned[name]}", f"{name}==99.0") for name in ("ruff", "jupyterlab")]
+    edit("requirements/constraints.txt", *pins)
+    assert names() == before
 
 
-def test_a_changed_prompt_or_tokenizer_renames_the_runs_that_read_it_and_no_other(copy):
+def test_a_higher_behaviour_number_renames_the_runs_of_a_method_or_of_a_family_of_worlds(monkeypatch):
+    before, other = name_of(), name_of(*GRID_RUN)
+    row = registry.get(*RUN)
+    monkeypatch.setattr(registry, "methods", lambda: (("mediator", replace(row, behaviour=2)),))
+    assert name_of() != before
+    monkeypatch.undo()
+    monkeypatch.setattr(type(worlds.family_of(GRID_RUN[1])), "behaviour", 2)
+    assert name_of(*GRID_RUN) != other
+
+
+def test_a_changed_prompt_or_tokenizer_renames_the_runs_that_read_it_and_no_other(assets):
     readers = {
         "prompts/mediator/SimpleDoorKey.txt": RUN,
         "prompts/reasoning/reasoning.txt": ("reasoning", "Reasoning-GoTo-v0"),
@@ -86,123 +99,187 @@ def test_a_changed_prompt_or_tokenizer_renames_the_runs_that_read_it_and_no_othe
         "tokenizers/drrn.json": ("drrn", "BabyAI-GoToLocal-v0"),
     }
     for name, run in readers.items():
-        before, other = copy.hash(*run), copy.hash("random", "BabyAI-GoToLocal-v0")
-        copy.append(f"assets/{name}", "\n")
-        assert copy.hash(*run) != before, name
-        assert copy.hash("random", "BabyAI-GoToLocal-v0") == other
+        before, other = name_of(*run), name_of(*GRID_RUN)
+        with (assets / name).open("a") as file:
+            file.write("\n")
+        assert name_of(*run) != before, name
+        assert name_of(*GRID_RUN) == other
 
 
-def test_a_formula_a_constant_and_a_default_rename_the_runs_that_use_them(copy):
-    other = copy.hash("random", "BabyAI-GoToLocal-v0")
-    method = _source_of(*RUN)
-    settings, default = str(Path(method).with_name("settings.py")), "ask_lambda: float = Field(0.0"
-    for name, old, new in (
-        ("learning/returns.py", "alive = 1.0 - dones", "alive = 0.9 - dones"),
-        (method, "GO_ON, ASK = 0, 1", "GO_ON, ASK = 1, 0"),
-        (settings, f"{default}1", f"{default}2"),
+def test_an_asset_that_is_declared_and_not_there_is_refused_by_name(assets):
+    (assets / "tokenizers/drrn.json").unlink()
+    with pytest.raises(GroundlabError, match=r"expected the asset 'tokenizers/drrn\.json' of drrn"):
+        name_of("drrn", "BabyAI-GoToLocal-v0")
+
+
+def test_a_model_is_named_by_weights_config_and_tokenizer_wherever_it_lies(tmp_path):
+    run = ("glam", "BabyAI-GoToLocal-v0")
+    folder = shutil.copytree(PACKAGE / "assets" / "models" / "quick-t5-s0", tmp_path / "somewhere")
+    usual = name_of(*run)
+    assert name_of(*run, model=str(folder)) == usual
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert name_of(*run, model=str(moved)) == usual
+    recipe = json.loads((moved / "recipe.json").read_text())
+    (moved / "recipe.json").write_text(json.dumps({**recipe, "date": "another", "hardware": "another"}))
+    (moved / "README.md").write_text("another card")
+    assert name_of(*run, model=str(moved)) == usual
+    (moved / "recipe.json").write_text(json.dumps({**recipe, "temperature": 9.0}))
+    assert name_of(*run, model=str(moved)) != usual, "scores are divided by it"
+    (moved / "recipe.json").write_text(json.dumps(recipe))
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        before = (moved / name).read_bytes()
+        (moved / name).write_bytes(before + b" ")
+        assert name_of(*run, model=str(moved)) != usual, name
+        (moved / name).write_bytes(before)
+    assert name_of(*run, model=str(moved)) == usual
+
+
+def test_a_single_file_of_weights_and_every_other_file_count_by_their_content(tmp_path):
+    for run, setting, given in (
+        (("glam", "BabyAI-GoToLocal-v0"), "model", {}),
+        (("reasoning", "Reasoning-GoTo-v0"), "model", {}),
+        (("always", "KeyInBox"), "ledger", {"planner": "recorded"}),
+        (("chat", "BabyAI-GoToLocal-v0"), "prompt", {}),
+        (("knowledge", "BabyAI-Text-GoToLocal-RedBall-S20"), "source", {"form": "code"}),
     ):
-        before = copy.hash()
-        copy.replace(name, old, new)
-        assert copy.hash() != before, name
-    assert copy.hash("random", "BabyAI-GoToLocal-v0") == other
-    for name in ("core/run.py", "worlds/doorkey.py", "learning/ppo.py", "papers/mediator/skills.py"):
-        before = copy.hash()
-        copy.append(name, f"CHANGE = {name!r}\n")
-        assert copy.hash() != before, name
+        first, second = tmp_path / "model.gguf", tmp_path / "other.gguf"
+        first.write_text("a")
+        second.write_text("a")
+        before = name_of(*run, **given, **{setting: str(first)})
+        assert name_of(*run, **given, **{setting: str(second)}) == before, run
+        second.write_text("b")
+        assert name_of(*run, **given, **{setting: str(second)}) != before, run
 
 
-def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_other_row(copy, monkeypatch):
+def test_a_local_chat_model_and_the_files_of_a_teacher_count_by_their_content(tmp_path):
+    models = PACKAGE / "assets" / "models"
+    folder = shutil.copytree(models / "quick-llama-chat-s0", tmp_path / "model")
+    chat = {"planner": "local", "chat": {"model": str(folder)}}
+    before = name_of("always", "KeyInBox", **chat)
+    assert before == name_of("always", "KeyInBox", **{**chat, "chat": {"model": str(folder.rename(tmp_path / "b"))}})
+    teaching = {"demonstrations": "agent", "teacher": {"model": str(shutil.copytree(models / "quick-t5-s0", folder))}}
+    taught = name_of("cloning", "BabyAI-GoToLocal-v0", **teaching)
+    assert taught == name_of("cloning", "BabyAI-GoToLocal-v0", demonstrations="agent", teacher={})
+    (folder / "config.json").write_text("{}")
+    assert taught != name_of("cloning", "BabyAI-GoToLocal-v0", **teaching)
+
+
+def test_public_versions_count_of_what_is_installed_and_pinned_ones_where_nothing_is(monkeypatch):
+    honest = metadata.version
+
+    def pretend(**versions: str | None):
+        def version(name: str) -> str:
+            if name not in versions:
+                return honest(name)
+            if versions[name] is None:
+                raise metadata.PackageNotFoundError(name)
+            return versions[name]
+
+        monkeypatch.setattr(metadata, "version", version)
+        run_hash.computing_versions.cache_clear()
+        return name_of()
+
+    pinned = run_hash.pinned_versions()["torch"]
+    try:
+        assert pretend(torch=f"{pinned}+cpu") == pretend(torch=f"{pinned}+cu130") == pretend(torch=None)
+        assert pretend(torch="2.99.0") != pretend(torch=pinned)
+        assert pretend(jupyterlab="99") == pretend(torch=pinned)
+    finally:
+        monkeypatch.undo()
+        run_hash.computing_versions.cache_clear()
+
+
+def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_other_row(monkeypatch):
     run, tested = ("drrn", "BabyAI-GoToLocal-v0"), {"tests": ["BabyAI-GoToObj-v0 fixed-mission"]}
-    before, with_test = copy.hash(*run), copy.hash(*run, **tested)
+    before, with_test = name_of(*run), name_of(*run, **tested)
     row = worlds.WORLDS["BabyAI-GoToObj-v0"]
     level = row.levels[0]._replace(objects=2)
     monkeypatch.setitem(worlds.WORLDS, row.name, replace(row, levels=(level,)))
-    assert copy.hash(*run) == before and copy.hash(*run, **tested) != with_test
+    assert name_of(*run) == before and name_of(*run, **tested) != with_test
     row = worlds.WORLDS[run[1]]
-    monkeypatch.setitem(worlds.WORLDS, row.name, replace(row, summary="told in other words"))
-    assert copy.hash(*run) == before
+    monkeypatch.setitem(worlds.WORLDS, row.name, replace(row, summary="described in other words"))
+    assert name_of(*run) == before
     monkeypatch.setitem(worlds.WORLDS, row.name, replace(row, language="french"))
-    assert copy.hash(*run) != before
+    assert name_of(*run) != before
 
 
-def test_settings_at_their_defaults_do_not_count_nested_ones_neither(copy):
-    assert copy.hash(plans="head", fidelity={"repeat": "whole"}) == copy.hash()
+def test_a_new_field_of_a_row_changes_nothing_while_it_has_its_default():
+    class Level(NamedTuple):
+        size: int
+        doors: int = 0
+
+    class NewLevel(NamedTuple):
+        size: int
+        doors: int = 0
+        keys: int = 0
+
+    @dataclass(frozen=True)
+    class Row:
+        name: str
+        levels: tuple = ()
+
+    @dataclass(frozen=True)
+    class NewRow:
+        name: str
+        levels: tuple = ()
+        weather: str = "fine"
+        colours: list = field(default_factory=list)
+
+    old = run_hash.row_of(Row("a", (Level(3, 1),)))
+    assert run_hash.row_of(NewRow("a", (NewLevel(3, 1),))) == old == {"levels": [{"size": 3, "doors": 1}]}
+    assert run_hash.row_of(NewRow("a", (NewLevel(3, 1, 1),))) != old != run_hash.row_of(NewRow("a", (), "rain"))
+
+
+def test_settings_at_their_defaults_do_not_count_nested_ones_neither():
+    assert name_of(plans="head", fidelity={"repeat": "whole"}) == name_of()
     remaining = {"repeat": "remaining"}
-    assert copy.hash(fidelity=remaining) != copy.hash()
-    assert copy.hash(fidelity=remaining | {"carry_inside": False}) == copy.hash(fidelity=remaining)
+    assert name_of(fidelity=remaining) != name_of()
+    assert name_of(fidelity=remaining | {"carry_inside": False}) == name_of(fidelity=remaining)
 
 
-def test_every_asset_that_a_methods_code_names_is_declared():
-    texts = [file.relative_to(PACKAGE / "assets").as_posix() for file in (PACKAGE / "assets").rglob("*.*")]
-    declared_somewhere = {name for run in _all_methods() for name in _declared(*run)}
-    for run in _all_methods():
-        modules = import_closure.closure([registry.load(*run).__name__], {"groundlab": PACKAGE})
-        for module, file in modules.items():
-            named = {text for pattern in _asset_patterns(module, file) for text in fnmatch.filter(texts, pattern)}
-            # a shared module may hold what only some methods ask it for
-            shared = module.startswith(("groundlab.language.", "groundlab.learning.", "groundlab.worlds.text_env."))
-            assert named <= (declared_somewhere if shared else _declared(*run)), (run, module)
+def test_a_renamed_setting_and_a_renamed_method_are_understood_and_rename_no_run(monkeypatch):
+    before = name_of(*RUN, ask_lambda=0.5)
+
+    class Renamed(mediator_settings.TrainingSettings):
+        former_names = {"ask_lambda": "price"}  # noqa: RUF012
+        price: float = 0.01
+        heads: str = "one"
+
+    fields = {name: each for name, each in Renamed.model_fields.items() if name != "ask_lambda"}
+    schema = type(
+        "Settings",
+        (Strict,),
+        {
+            "__annotations__": {name: each.annotation for name, each in fields.items()},
+            **{name: each for name, each in fields.items()},
+            "former_names": {"ask_lambda": "price"},
+            "inputs": Renamed.inputs,
+            "model_config": mediator_settings.TrainingSettings.model_config,
+        },
+    )
+    monkeypatch.setattr(registry, "schema_of", lambda method: schema)
+    assert name_of(*RUN, price=0.5) == name_of(*RUN, ask_lambda=0.5) == before
+    monkeypatch.undo()
+    row = registry.get(*RUN)
+    renamed = replace(row, name="asker", formerly=("mediator", "asking"))
+    monkeypatch.setattr(registry, "methods", lambda: (("mediator", renamed),))
+    assert registry.resolve("asking", RUN[1], 0, {}).method == "asker"
+    assert name_of("asker", RUN[1], ask_lambda=0.5) == name_of("mediator", RUN[1], ask_lambda=0.5) == before
 
 
-def _all_methods() -> list[tuple[str, str]]:
-    """Every method that a config names, with one of its worlds."""
-    entries = [
-        entry
-        for scale in ("smoke", "full")
-        for paper in config.known_papers()
-        for entry in config.load(paper, scale).runs
-    ]
-    return sorted({entry.method: (entry.method, entry.worlds[0]) for entry in entries}.values())
+def test_a_model_of_the_hub_enters_a_plan_with_its_revision_only(laboratory, rule_entry):
+    from groundlab import lab
 
-
-def _declared(method: str, world: str) -> set[str]:
-    return {file.relative_to(PACKAGE / "assets").as_posix() for file in run_hash.declared_assets(method, world)}
-
-
-@cache
-def _asset_patterns(module: str, file: Path) -> set[str]:
-    """The strings of a module that may be paths of assets, with `*` for what f-strings fill in."""
-    found = set()
-    for node in (node for statement in import_closure.parse(module, file).statements for node in ast.walk(statement)):
-        if isinstance(node, ast.JoinedStr):
-            found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return {text for text in found if "/" in text.strip("*/") and not text.startswith("*")}
-
-
-OPENED = """
-import json, sys
-from pathlib import Path
-from groundlab.core.run import Run
-from groundlab.lab import run_hash
-from groundlab.papers import registry
-home, opened = run_hash.package_folder(), []
-for method in ("direct-zero-shot", "reasoning-zero-shot"):
-    spec = registry.resolve(method, "Reasoning-GoTo-v0", 0, json.loads(sys.argv[1]))
-    known = run_hash.input_digests(method, spec.world, spec.settings)
-    registry.load(method, spec.world)
-    if method == "direct-zero-shot":
-        sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-    opened.clear()
-    registry.execute(Run(Path(sys.argv[2], method), spec))
-    read = {Path(name).relative_to(home).as_posix() for name in opened if name.startswith(str(home / "assets"))}
-    print(json.dumps([sorted(read - set(known)), sorted(read)]))
-"""
-
-
-def test_every_asset_that_a_run_opens_is_in_its_hash(tmp_path):
-    """In a process of its own: here, other tests may have read them."""
-    settings = json.dumps({"layouts": "0-0", "num_envs": 1, "max_new_tokens": 4, "short_prompts": False})
-    command = [sys.executable, "-c", OPENED, settings, str(tmp_path)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    for prompt, line in zip(("direct", "reasoning"), answer.stdout.splitlines()[-2:], strict=True):
-        unknown, read = json.loads(line)
-        assert not unknown and f"assets/prompts/reasoning/{prompt}.txt" in read
-
-
-def test_an_asset_that_is_declared_and_not_there_is_refused_by_name(copy):
-    (copy.home / "assets/tokenizers/drrn.json").unlink()
-    with pytest.raises(GroundlabError, match=r"drrn declares the asset 'tokenizers/drrn\.json'"):
-        copy.hash("drrn", "BabyAI-GoToLocal-v0")
+    entry = {**rule_entry, "method": "always", "worlds": ["KeyInBox"]}
+    for settings, missing in (
+        ({"planner": "local", "ledger": "l", "chat": {"model": "someone/some-model"}}, True),
+        ({"planner": "local", "ledger": "l", "chat": {"model": "someone/some-model", "revision": "0" * 40}}, False),
+        ({"planner": "openai", "ledger": "l", "chat": {"model": "someone/some-model"}}, False),
+        ({"planner": "local", "ledger": "l", "chat": {"model": "quick-llama-chat-s0"}}, False),
+    ):
+        laboratory.write_config([{**entry, "settings": settings}])
+        if missing:
+            with pytest.raises(GroundlabError, match=r"expected revision .* someone/some-model"):
+                lab.plan("mediator", scale="smoke")
+        else:
+            lab.plan("mediator", scale="smoke")

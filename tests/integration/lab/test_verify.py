@@ -69,7 +69,7 @@ def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_a
     for part in Path(groundlab.__file__).parent.iterdir():  # the package as it is, but for what ships with it
         if part.name != "assets":
             (tmp_path / "groundlab" / part.name).symlink_to(part)
-    monkeypatch.setattr(versions, "package_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(versions, "package_folder", lambda: tmp_path / "groundlab")
     digests = set()
     for accuracy in (0.5, 0.6):
         recipe.write_text(json.dumps({"probes": {"places": accuracy}}))
@@ -157,7 +157,7 @@ def test_another_rounding_is_told_and_the_evaluations_are_shown(version, tmp_pat
 def test_settings_that_this_code_does_not_know_are_a_failure_with_its_reason(version, tmp_path):
     sample = verify.draw(version, 1, 0, 999)
     folder, manifest = sample.drawn[0]
-    sample.drawn[0] = folder, json.loads(json.dumps(manifest)) | {"settings": {"no_such": 1}}
+    sample.drawn[0] = folder, manifest | {"settings": {"no_such": 1}, "changed": {"no_such": 1}}
     found = verify.verify(sample, tmp_path / "scratch", 1)
     assert not found.equal and "no_such" in found.failed[0]
 

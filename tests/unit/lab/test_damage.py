@@ -153,7 +153,7 @@ def test_a_finished_run_with_a_damaged_record_is_run_again(name, damage, laborat
     assert run_folder.status_of(folder) == "unfinished"
     laboratory.run(folder)
     assert records(folder) == records(finished) and run_folder.status_of(folder) == "finished"
-    assert f"run again: {name} " in (folder / "log.txt").read_text()
+    assert f"starts again: {name} " in (folder / "log.txt").read_text()
 
 
 def test_what_is_whole_is_not_made_again(laboratory, finished, tmp_path):

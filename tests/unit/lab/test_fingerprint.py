@@ -1,15 +1,12 @@
-"""A machine's rounding: the same for the same operations, and as it was when this kind of CPU was kept."""
+"""A machine's rounding: the same for the same operations."""
 
 import os
 import subprocess
 import sys
 from functools import cache
 
-import pytest
-
-from groundlab import lab
 from groundlab.core import numerics
-from groundlab.lab import fingerprint, machine
+from groundlab.lab import machine
 
 _PROGRAM = "from groundlab.lab import fingerprint; print(fingerprint.rounding())"
 
@@ -37,17 +34,3 @@ def test_loops_are_compiled_alike_on_every_cpu():
     # digests recorded on an AMD with AVX-512, whose own loops have other lanes; the machine code is the same everywhere
     program = "from groundlab.lab import fingerprint; print(fingerprint.operations()['compiled sums'])"
     assert _printed(program) == "fbe0ddb4d0edcc38"
-
-
-def test_a_name_of_a_run_keeps_apart_what_only_settings_tell_apart():
-    plan = lab.plan("mediator", scale="smoke", methods=["random"])
-    names = {fingerprint.name_of(run.spec) for run in plan.runs}
-    assert len(names) == len(plan.runs) > len({run.label for run in plan.runs})
-    assert "random-SimpleDoorKey-s0" in names
-
-
-def test_this_kind_of_cpu_rounds_as_it_did_when_it_was_kept():
-    record = fingerprint.known().get(machine.hardware()["cpu"])
-    if record is None or record["packages"] != fingerprint.packages():
-        pytest.skip("this kind of CPU, or these versions of torch and numpy, are not in benchmarks/cpu")
-    assert _rounding_of_a_process(**machine.ONE_THREAD) == record["rounding"]

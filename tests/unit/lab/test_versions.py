@@ -266,7 +266,7 @@ def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
     assert [each.label.partition(" ")[0] for each in found.faults] == ["always-SimpleDoorKey-s2"]
     count, *causes = found.summary()
     assert count == "0 runs are equal to the byte, 3 differ"
-    words = ("rounded differently", "made by other code", "that is a fault")
+    words = ("rounded differently", "other packages, inputs or behaviour", "that is a fault")
     assert all(word in cause for word, cause in zip(words, causes, strict=True)) and "there Another CPU" in causes[0]
     assert "1 of these are trained" in causes[0], "the counting learner logs its steps as a training does"
 

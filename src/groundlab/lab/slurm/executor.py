@@ -162,9 +162,9 @@ class Jobs:
 
     def _submit_array(self, asks: SlurmSettings, packs: list[_Pack]) -> None:
         """Submit one array, and note in each run's folder which job has it and where that job's log is."""
-        folder_of = self._plan.folder_of
+        folder_of, sources = self._plan.folder_of, self._plan.sources
         tasks = [
-            Task([(each.spec.model_dump(), str(folder_of(each)), each.hash, each.named) for each in runs])
+            Task([(each.spec.model_dump(), str(folder_of(each)), (each.hash, sources), each.named) for each in runs])
             for runs in packs
         ]
         jobs = queue.sbatch(self._home, tasks, python_command(asks, self._plan.results), sbatch_parameters(asks))

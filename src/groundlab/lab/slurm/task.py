@@ -22,8 +22,8 @@ from groundlab.lab.slurm.queue import JOB_FILE
 PROGRESS_FILE = "progress.json"  # in the run's folder: what the view of the waiting command shows
 _PROGRESS_SECONDS = 5.0
 _TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
-PackedRun = tuple[dict[str, Any], str, str, dict[str, str]]
-"""The spec as plain data, the run's folder, the hash that the plan gave it, and its arm (`PlannedRun.named`)."""
+PackedRun = tuple[dict[str, Any], str, tuple[str, str], dict[str, str]]
+"""The spec as plain data, the run's folder, name and sources as planned, and its arm (`PlannedRun.named`)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Task:
         signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
         signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
         failed = []
-        for spec, place, run_hash, named in self.runs:
+        for spec, place, expected, named in self.runs:
             if stop.is_set():
                 _leave(time_limit)
             folder = Path(place)
@@ -50,9 +50,7 @@ class Task:
             report = at_most_every(_PROGRESS_SECONDS, lambda news, file=file: storage.write_json(file, vars(news)))
             try:
                 _note_saved(folder, False)
-                execute_run(
-                    RunSpec(**spec), folder, expected_hash=run_hash, named=named, report=report, stop=stop.is_set
-                )
+                execute_run(RunSpec(**spec), folder, expected=expected, named=named, report=report, stop=stop.is_set)
             except Unfinished as end:
                 print(end, flush=True)
                 _note_saved(folder, time_limit.is_set())

@@ -32,7 +32,12 @@ PAPER = Paper(
         _method("glam-extended", "extended", "with options of later papers, PPO", "prompt_formats:ExtendedSettings"),
         _method("zero-shot", "zero_shot", "a language model as it is", "settings:ModelSettings", _PROBES, learns=False),
         _method(
-            "turns", "turns", "which way a language model would turn as it is", "settings:ModelSettings", learns=False
+            "turns",
+            "turns",
+            "which way a language model would turn as it is",
+            "settings:ModelSettings",
+            ("prompts/reasoning/*-short.txt",),  # read with the corpus, whose prompts it asks
+            learns=False,
         ),
         _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),
         _method("symbolic", "symbolic", "recurrent PPO on the view's codes", "settings:SymbolicSettings"),

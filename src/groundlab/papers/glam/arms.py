@@ -1,10 +1,9 @@
 """The GLAM paper's runs as arms: which method learns with which settings, and how each arm is named and drawn."""
 
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from groundlab.assets import MODELS
-from groundlab.core import storage
+from groundlab import assets
 from groundlab.report import arms
 from groundlab.report.arms import Arm, Settings
 from groundlab.report.records import Records
@@ -29,11 +28,7 @@ EIGHT, MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
 CONTROL = "fixed-mission"
 
 
-@cache
-def pretraining_facts(model: str) -> dict[str, Any]:
-    """What pretraining wrote down beside a model of our own (`recipe.json`); empty for models of other makers."""
-    file = MODELS / model / "recipe.json"
-    return storage.read_json(file) if model and file.is_file() else {}
+pretraining_facts = cache(assets.pretraining_facts)
 
 
 def temperature(settings: Settings) -> float | str | None:

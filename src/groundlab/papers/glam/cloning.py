@@ -201,6 +201,7 @@ def build_scorer(actions: tuple[str, ...], settings: Settings, seed: int) -> Act
         rule=settings.rule,
         temperature=temperature(settings),
         token_budget=settings.token_budget,
+        pass_tokens=settings.pass_tokens,
         value_head=False,
         seed=seed,
     )

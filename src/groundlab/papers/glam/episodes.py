@@ -209,4 +209,5 @@ def with_actions(scorer: ActionScorer, actions: tuple[str, ...], settings: Model
         temperature=scorer.temperature,
         value_head=False,
         token_budget=settings.token_budget,
+        pass_tokens=settings.pass_tokens,
     )

@@ -20,8 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from groundlab import worlds
-from groundlab.assets import MODELS, known_recipes
-from groundlab.core import storage
+from groundlab.assets import MODELS, known_recipes, pretraining_facts
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
@@ -78,6 +77,7 @@ def build_scorer(
         action_head=variant.use_action_heads,
         dropout=dropout,
         token_budget=settings.token_budget,
+        pass_tokens=settings.pass_tokens,
         seed=seed,
     )
     if is_released(settings):
@@ -115,7 +115,7 @@ def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[An
     if settings.model_path == settings.model and name in known_recipes() and number.isdigit():
         command = f"groundlab pretrain {name} --seed {number} --out {MODELS / settings.model}"
         raise GroundlabError(f"{settings.model} is not on this machine; pretrain it with: {command}")
-    recipe = {} if variant.pretrained else pretraining_facts(settings).get("recipe", {})
+    recipe = {} if variant.pretrained else pretraining_facts(settings.model).get("recipe", {})
     lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
     model, tokenizer = models.load(
         settings.model_path,
@@ -145,19 +145,11 @@ def _fresh_weights(model: Any, recipe: dict[str, Any], variant: Variant, setting
     return fresh
 
 
-def pretraining_facts(settings: ModelSettings) -> dict[str, Any]:
-    """What pretraining wrote down beside a model of our own (`recipe.json`); empty for other models."""
-    file = Path(settings.model_path) / "recipe.json"
-    return storage.read_json(file) if file.is_file() else {}
-
-
 def temperature(settings: ModelSettings) -> float:
     """What scores are divided by; no arm chooses its own (spec: fixed beforehand, the same for all)."""
-    return (
-        pretraining_facts(settings).get("temperature", 1.0)
-        if settings.temperature == "stored"
-        else settings.temperature
-    )
+    if settings.temperature == "stored":
+        return pretraining_facts(settings.model).get("temperature", 1.0)
+    return settings.temperature
 
 
 def trainable_parameters(scorer: ActionScorer) -> list[nn.Parameter]:
@@ -324,27 +316,3 @@ def watched_reader(policy: PolicyFn, world: str, settings: ReadingSettings, rng:
     player = TextPlayer(policy, 1, world, settings)
     numbers = env_actions(np.arange(len(player.action_texts)))
     return WatchedPlayer(player, player.action_texts, numbers, rng)
-
-
-# The original's names, for whoever compares with what it released.
-
-_EXPERIMENTS = {
-    "BabyAI-MixedTrainLocal-v0": "mtrl",
-    "BabyAI-GoToLocal-v0": "gtl",
-    "BabyAI-GoToLocalS8N4-v0": "gtl_distractor_4",
-    "BabyAI-GoToLocalS8N16-v0": "gtl_distractor_16",
-    "BabyAI-GoToRedBall-v0": "gtrb",
-}
-
-
-def published_name(method: str, world: str, settings: ModelSettings, seed: int) -> str:
-    """What the original would call this run: the name of its folders and of the weights that it released."""
-    variant, actions = VARIANTS[method], [text.replace(" ", "_") for text in text_actions(settings.action_space)]
-    family, _, size = settings.model.rpartition("/")[2].partition("-")
-    model = f"{family.capitalize()}_{size.replace('-', '').capitalize()}"
-    parts = [f"llm_{_EXPERIMENTS.get(world, world)}_nbr_env_{settings.num_envs}", model]
-    parts += [f"pretrained_{variant.pretrained}"]
-    parts += [f"load_embedding_{variant.load_embedding}"] if not variant.pretrained else []
-    parts += [f"use_action_heads_{variant.use_action_heads}"] if variant.use_action_heads else []
-    parts += [f"nbr_obs_{settings.nbr_obs}"] if settings.nbr_obs != 3 else []
-    return "_".join([*parts, f"nbr_actions_{len(actions)}", *actions, f"shape_reward_beta_0_seed_{seed}"])

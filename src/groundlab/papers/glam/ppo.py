@@ -52,7 +52,6 @@ from groundlab.papers.glam.policy import (
     Reader,
     build_scorer,
     is_released,
-    published_name,
     trainable_parameters,
     watched_reader,
 )
@@ -94,11 +93,6 @@ class PPOLearner(training.Learner):
         self.optimizer = make_optimizer(torch.optim.Adam, trainable_parameters(self.scorer), **options)
         stream = training_stream(spec.world, settings.num_envs, spec.seed, settings.num_dists)
         self._collector = Collector(stream, Reader(settings.num_envs, spec.world, settings), settings)
-
-    def begin(self, run: Run) -> None:
-        """Note the name by which the original's results can be found."""
-        spec = self._spec
-        run.say(f"by the original's naming: {published_name(spec.method, spec.world, self.settings, spec.seed)}")
 
     def train_step(self, number: int) -> dict[str, Any]:
         """Update `number` (from 1): collect a rollout, tune on it; returns its record."""

@@ -5,13 +5,14 @@ Defaults are those of the small model that ships: short prompts, one core, 20,00
 docs/papers/glam-method.md#env-7.
 """
 
+import json
 import math
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from groundlab.assets import model_files, resolve_model
+from groundlab.assets import RECIPE, model_files, pretraining_facts, resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.worlds.text_env.prompts import ACTION_SPACES, text_actions
@@ -78,15 +79,22 @@ class ModelSettings(ReadingSettings):
     """Divides the scores. "stored": what pretraining wrote down by its rule; 1 for models without such a note."""
     token_budget: int = Field(8_192, ge=1)
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
+    pass_tokens: float | None = Field(None, ge=0)
+    """What one more forward pass is worth, in tokens, when prompts of unlike lengths are cut into batches; without it
+    8,192 on a GPU, and on a CPU a number by the model's size."""
 
     @property
     def model_path(self) -> str:
         """The folder of a model that ships, or the name as given."""
         return resolve_model(self.model)
 
-    def input_files(self) -> list[Path]:
-        """The model's files, where it is a folder."""
-        return model_files(self.model)
+    def inputs(self) -> dict[str, Path | bytes]:
+        """The model's files, where it is a folder, and the facts that pretraining wrote down and an agent reads."""
+        facts = pretraining_facts(self.model)
+        read = {"temperature": facts.get("temperature"), "architecture": facts.get("recipe", {}).get("architecture")}
+        return model_files(self.model) | (
+            {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()} if facts else {}
+        )
 
 
 class Fidelity(Strict):
@@ -196,11 +204,11 @@ class CloningSettings(ModelSettings):
         """Whether the run makes its demonstrations, and does not find them."""
         return self.demonstrations in ("bot", "agent")
 
-    def input_files(self) -> list[Path]:
-        """The model's files and the stored demonstrations."""
-        folder, teacher = Path(self.demonstrations), self.teacher.input_files() if self.teacher else []
-        stored = [] if self.makes_its_own else [folder / PAIRS, folder / ABOUT]
-        return [*super().input_files(), *stored, *teacher]
+    def inputs(self) -> dict[str, Path | bytes]:
+        """The model's files, the stored demonstrations, and the teacher's files."""
+        folder, teacher = Path(self.demonstrations), self.teacher.inputs() if self.teacher else {}
+        stored = {} if self.makes_its_own else {f"demonstrations/{name}": folder / name for name in (PAIRS, ABOUT)}
+        return super().inputs() | stored | {f"teacher.{role}": file for role, file in teacher.items()}
 
 
 class DRRNFidelity(Strict):

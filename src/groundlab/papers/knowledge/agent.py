@@ -120,7 +120,7 @@ def _preference_potential(world: str, seed: int, settings: Settings, home: Path)
 
 def _goal_potential(world: str, seed: int, settings: Settings, home: Path) -> GoalPotential:
     library, adapter = bk_goal.load(_source(world, seed, settings, home)), adapter_for(world)
-    embed = Embedder(load_encoder(resolve_model(settings.encoder), device=settings.device))
+    embed = Embedder(load_encoder(resolve_model(settings.encoder), settings.encoder_revision, settings.device))
     threshold = settings.threshold or bk_goal.THRESHOLD
     potential = GoalPotential(library, embed, threshold, adapter.actions, settings.pooling)
     if settings.threshold is None:

@@ -167,6 +167,8 @@ class KnowledgeSettings(PPOSettings):
     encoder: str = "quick-t5-s0"
     """What embeds captions and goals: a model that ships, a folder that `save_pretrained` left, or a name on this
     machine. Vectors are means over a text's tokens, of length 1, as sentence-transformers makes them."""
+    encoder_revision: str | None = None
+    """The commit of an encoder of the hub."""
     pooling: Pooling = "texts"
     """Whether whole texts are embedded, as in the original, or the mean of their sentences (`bk_goal.Sentences`)."""
     threshold: float | None = None
@@ -174,15 +176,16 @@ class KnowledgeSettings(PPOSettings):
     share: float = Field(default=0.1, gt=0, lt=1)
     """The share of steps of the dataset on which a goal counts; sets the threshold."""
 
-    def input_files(self) -> list[Path]:
+    def inputs(self) -> dict[str, Path]:
         """The files of knowledge that a run reads."""
-        paths = [source_of(self.source)] if self.source else []
+        paths = {"source": source_of(self.source)} if self.source else {}
         if self._reads_dataset():
-            paths.append(self.dataset_folder)
+            paths["dataset"] = self.dataset_folder
         if self.maker == "recorded":
-            paths.append(ledger(LABELS[self.form], self.dataset))
-        encoder = model_files(self.encoder) if self.form in _BY_GOALS else []
-        return [*(file for path in paths for file in _files(path)), *encoder]
+            paths["replies"] = ledger(LABELS[self.form], self.dataset)
+        files = {name: file for role, path in paths.items() for name, file in _files(role, path).items()}
+        files |= model_files(self.encoder, "encoder") if self.form in _BY_GOALS else {}
+        return files | (model_files(self.model) if self.model else {})
 
     def _reads_dataset(self) -> bool:
         """To be labelled, to count `share` on, or to measure scores on."""
@@ -216,10 +219,10 @@ class KnowledgeSettings(PPOSettings):
         return self
 
 
-def _files(path: Path) -> list[Path]:
+def _files(role: str, path: Path) -> dict[str, Path]:
     if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+        return {f"{role}/{file.name}": file for file in sorted(path.iterdir()) if file.is_file()}
+    return {role: path} if path.is_file() else {}
 
 
 class CollectionSettings(PPOSettings):

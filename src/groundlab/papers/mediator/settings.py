@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from groundlab.assets import model_files
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.language.chat.factory import ChatSettings
@@ -68,11 +69,11 @@ class Settings(Strict):
             raise ValueError(f"has a model, which planner=scripted does not ask; {_OTHER_PLANNERS}")
         return self
 
-    def input_files(self) -> list[Path]:
-        """The ledger, where it is read rather than filled; the files of a local model, where it is a folder."""
-        if self.planner == "local" and self.chat.model and Path(self.chat.model).is_dir():
-            return sorted(file for file in Path(self.chat.model).iterdir() if file.is_file())
-        return [Path(self.ledger)] if self.ledger and self.planner == "recorded" else []
+    def inputs(self) -> dict[str, Path | bytes]:
+        """The ledger (of one that is filled, neither path nor content counts), and the files of a local model."""
+        files = model_files(self.chat.model, "chat.model") if self.planner == "local" and self.chat.model else {}
+        ledger = Path(self.ledger) if self.ledger and self.planner == "recorded" else b""
+        return {**files, **({"ledger": ledger} if self.ledger else {})}
 
 
 class RuleSettings(Settings):

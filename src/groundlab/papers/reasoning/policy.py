@@ -62,7 +62,9 @@ class ChatPolicy:
         if vllm is None:
             # What was read with other activations dropped is of no use.
             reuse = not settings.fidelity.dropout
-            self._generate = ReplyGenerator(model, self._writer.end_tokens, settings.decoding, reuse=reuse)
+            self._generate = ReplyGenerator(
+                model, self._writer.end_tokens, settings.decoding, reuse=reuse, pass_tokens=settings.pass_tokens
+            )
         else:
             self._generate = VLLMGenerator(vllm, model, self._writer.end_tokens, settings.decoding)
         self._hide_end_tokens, self.forget = hide_end_tokens, self._generate.forget
@@ -117,6 +119,7 @@ def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any
         "none" if settings.is_critic_free else settings.value_head,
         temperature=settings.learning_temperature,
         token_budget=settings.token_budget,
+        pass_tokens=settings.pass_tokens,
         keep_reference=settings.kl != "none",
         seed=seed,
     )

@@ -80,6 +80,9 @@ class ReplySettings(Strict):
     """Who samples replies: the model itself (`language/generation.py`), or vLLM (`vllm_backend.py`)."""
     engine_gb: float = Field(4.0, gt=0)
     """Of vLLM's keys and values, in GB."""
+    pass_tokens: float | None = Field(None, ge=0)
+    """What one more forward pass is worth, in tokens, when prompts of unlike lengths are cut into batches; without it
+    8,192 on a GPU, and on a CPU a number by the model's size."""
 
     context_window: int = Field(2, ge=1)
     """Observations that the model reads, with its own replies between them (the paper: 5)."""
@@ -126,7 +129,7 @@ class ReplySettings(Strict):
         """Whether the model is a folder of adapters."""
         return (Path(self.model_path) / ADAPTER).is_file()
 
-    def input_files(self) -> list[Path]:
+    def inputs(self) -> dict[str, Path]:
         """The model's files, where it is a folder."""
         return model_files(self.model)
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from groundlab.assets import model_files
 from groundlab.core.schema import Layouts, Strict
 from groundlab.language.chat.factory import ChatSettings
 
@@ -61,7 +62,9 @@ class ChatAgentSettings(Strict):
     thinks: bool = False
     """Whether it is asked to think first; the action then follows the last "ACTION:"."""
 
-    def input_files(self) -> list[Path]:
-        """The ledger that is replayed, and a prompt of one's own."""
-        files = [self.ledger] if self.maker == "recorded" else []
-        return [Path(file) for file in [*files, *([] if self.prompt in PROMPTS else [self.prompt])] if file]
+    def inputs(self) -> dict[str, Path | bytes]:
+        """The ledger (of one that is filled, neither path nor content counts), a local model, and an own prompt."""
+        files = model_files(self.chat.model, "chat.model") if self.maker == "local" and self.chat.model else {}
+        ledger = Path(self.ledger) if self.ledger and self.maker == "recorded" else b""
+        prompt = {} if self.prompt in PROMPTS else {"prompt": Path(self.prompt)}
+        return {**files, **({"ledger": ledger} if self.ledger else {}), **prompt}

@@ -159,7 +159,6 @@ def _task(name: str, achievement: str) -> CrafterWorld:
     return CrafterWorld(f"Crafter-Text-{name}", f"text variant; {achievement} is paid, once", True, (achievement,))
 
 
-HASHED_BY_ROW = ("CRAFTER_WORLDS",)  # a run's hash holds the row of its world instead (lab/import_closure.py)
 CRAFTER_WORLDS = {
     world.name: world
     for world in (

@@ -330,4 +330,3 @@ def _obstructed_maze(
 CATALOGUE = tuple(
     entry for levels in (_go_to, _open, _pick_up, _put_next, _unlock, _whole_grammar, _minigrid) for entry in levels()
 )
-HASHED_BY_ROW = ("CATALOGUE", "Entry")  # a run's hash holds the row of its world instead (lab/import_closure.py)

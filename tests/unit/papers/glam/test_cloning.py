@@ -193,7 +193,7 @@ def test_stored_demonstrations_are_learnt_from_and_too_few_are_told(model, tmp_p
     cloning.store_pairs(tmp_path / "pairs", bot_pairs(WORLD, READING, 100, seed=1), {"by": "bot"})
     settings = small(model, demonstrations=str(tmp_path / "pairs"), frames=64, held_out=36)
     registry.execute(run_of(tmp_path / "run", settings))
-    assert {file.name for file in settings.input_files()} >= {cloning.PAIRS, cloning.ABOUT}
+    assert {f"demonstrations/{cloning.PAIRS}", f"demonstrations/{cloning.ABOUT}"} <= settings.inputs().keys()
     with pytest.raises(GroundlabError, match="has 100 pairs, not 236"):
         registry.execute(run_of(tmp_path / "other", small(model, demonstrations=str(tmp_path / "pairs"), held_out=36)))
 

@@ -7,7 +7,7 @@ from tiny_models import T5
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import build
-from groundlab.papers.glam.policy import VARIANTS, build_scorer, published_name, trainable_parameters
+from groundlab.papers.glam.policy import VARIANTS, build_scorer, trainable_parameters
 from groundlab.papers.glam.ppo import Settings
 from groundlab.worlds.text_env.prompts import text_actions
 
@@ -73,13 +73,3 @@ def test_with_adapters_only_they_and_the_heads_are_tuned(name, built):
 def test_a_model_of_ours_that_is_not_here_names_the_command_that_pretrains_it():
     with pytest.raises(GroundlabError, match=r"groundlab pretrain quick-t5 --seed 99 --out .*quick-t5-s99"):
         build_scorer(VARIANTS["glam"], Settings(model="quick-t5-s99"), ACTIONS, 0)
-
-
-def test_runs_have_the_originals_names():
-    settings = Settings(model="google/flan-t5-large", nbr_obs=3)
-    actions = "turn_left_turn_right_go_forward_pick_up_drop_toggle_shape_reward_beta_0_seed_1"
-    name = published_name("glam", "BabyAI-MixedTrainLocal-v0", settings, 1)
-    assert name == f"llm_mtrl_nbr_env_32_Flan_T5large_pretrained_True_nbr_actions_6_{actions}"
-    name = published_name("npae", "BabyAI-GoToLocal-v0", settings.model_copy(update={"nbr_obs": 6}), 1)
-    switches = "pretrained_False_load_embedding_True_use_action_heads_True_nbr_obs_6"
-    assert name == f"llm_gtl_nbr_env_32_Flan_T5large_{switches}_nbr_actions_6_{actions}"

@@ -244,5 +244,5 @@ def test_a_run_is_shaped_by_what_ships_and_names_what_it_reads(tmp_path, form):
     given = {**small, "form": form, "dataset": "crafter-reward", **FORMS[form]}
     records = runs.records(runs.executed(tmp_path, "knowledge", "Crafter-Text-EatCow", **given))
     assert max(record["shaping"] for record in records) > 0
-    files = {file.name for file in agent.Settings.model_validate(given).input_files()}
+    files = {file.name for file in agent.Settings.model_validate(given).inputs().values()}
     assert files >= {"arrays.npz", "card.json"} | ({"crafter-goals-ledger.jsonl"} if form == "goals" else set())

@@ -65,7 +65,7 @@ def test_a_sentence_is_the_mean_of_its_tokens_the_first_and_last_included_at_len
 def test_a_run_takes_its_folder_as_a_setting_and_its_files_belong_to_the_runs_identity(encoder, tmp_path):
     given = {"form": "goals", "source": str(HOME / "goals"), "encoder": str(encoder), "pooling": "sentences"}
     few = {"network": "small", "num_envs": 4, "frames_per_env": 8, "iterations": 2, "layouts": "0-1", "share": 0.9}
-    files = {file.name for file in agent.Settings.model_validate({**given, **few}).input_files()}
+    files = {file.name for file in agent.Settings.model_validate({**given, **few}).inputs().values()}
     assert {"model.safetensors", "tokenizer.json", "config.json", "goal_library.json", "arrays.npz"} <= files
     records = runs.records(runs.executed(tmp_path, "knowledge", WORLD, **given, **few))
     assert len(records) == 2 and max(record["shaping"] for record in records) > 0

@@ -105,11 +105,11 @@ def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, for
 
 def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
     given = {"form": "goals", "maker": "scripted", "dataset": str(data.folder)}
-    files = agent.Settings.model_validate(given).input_files()
+    files = agent.Settings.model_validate(given).inputs().values()
     assert {file.name for file in files} >= {"arrays.npz", "card.json", "model.safetensors"}
     motif = agent.Settings.model_validate({"form": "motif", "source": "nowhere", "dataset": str(data.folder)})
-    assert {file.name for file in motif.input_files()} == {"arrays.npz", "card.json"}
-    assert agent.Settings(form="oracle").input_files() == []
+    assert {file.name for file in motif.inputs().values()} == {"arrays.npz", "card.json"}
+    assert agent.Settings(form="oracle").inputs() == {}
 
 
 def test_a_run_has_one_source_of_knowledge():
