@@ -199,6 +199,13 @@ def smoke(session: nox.Session) -> None:
 
 
 @session
+def golden(session: nox.Session) -> None:
+    """Compare small runs of every method with stored records; `-- --accept` stores today's (tests/golden/golden.py)."""
+    install(session)
+    run(session, "python", "tests/golden/golden.py", *session.posargs)
+
+
+@session
 def reproduce(session: nox.Session) -> None:
     """Train every agent and regenerate every table, figure and the review page (scale `quick`)."""
     groundlab(session, "reproduce")
