@@ -17,11 +17,11 @@ from statistics import median
 
 import numpy as np
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
 from groundlab.bench import generation, scoring
 from groundlab.core.run import Run
 from groundlab.lab.plan import plan
-from groundlab.lab.rehearsal import stand_ins
 from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning.devices import arithmetic
@@ -37,6 +37,16 @@ PRECISIONS = {
 }
 SMALL = ("mediator", "knowledge", "rnd", "drrn", "symbolic", "glam", "direct", "reasoning")
 Row = tuple[str, str, float, str]
+FLAN_T5_LARGE = T5Config(
+    **{"vocab_size": 32128, "d_model": 1024, "d_ff": 2816, "d_kv": 64, "num_heads": 16, "num_layers": 24},
+    **{"num_decoder_layers": 24, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+)
+"""Sizes of the published models (their config.json on the hub); weights are random."""
+LLAMA_3B = LlamaConfig(
+    **{"vocab_size": 128256, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28},
+    **{"num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 131072},
+    **{"rms_norm_eps": 1e-5, "tie_word_embeddings": True},
+)
 
 
 def clock() -> float:
@@ -62,7 +72,7 @@ def scores() -> Iterator[Row]:
     tokenizer = scoring.tokenizer_of([*prompts, *ACTIONS])
     pairs = [scoring.tokens_of(tokenizer, texts) for texts in (prompts[:READ], ACTIONS)]
     with torch.device("cuda"):
-        fresh = stand_ins.build("google/flan-t5-large").eval()
+        fresh = T5ForConditionalGeneration(FLAN_T5_LARGE).eval()
     with torch.no_grad():
         here = ActionScorer(copy.deepcopy(fresh).cpu(), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
     for name, (dtype, tf32), pass_tokens in [*((*each, None) for each in PRECISIONS.items()), SMALL_BATCHES]:
@@ -100,7 +110,7 @@ def replies() -> Iterator[Row]:
     written = generation.words()
     written.padding_side = "left"
     with torch.device("cuda"):
-        model = stand_ins.build("meta-llama/Llama-3.2-3B-Instruct").eval()
+        model = LlamaForCausalLM(LLAMA_3B).to(torch.bfloat16).eval()
     for count in (6, 64):
         ours, theirs, _ = generation.measure(count, model, written, clock)
         fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up

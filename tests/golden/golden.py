@@ -26,6 +26,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
+
 from groundlab import worlds
 from groundlab.assets import RECIPE
 from groundlab.core import numerics, seals, storage
@@ -320,19 +322,31 @@ def compare(fresh: Digests, accept: bool, only: list[str] | None) -> tuple[list[
     return problems, f"{len(fresh)} runs, {file.relative_to(HERE.parents[1])}"
 
 
-def uncovered(runs: list[Golden]) -> None:
-    """Execute all golden runs in this process and print which statements none of them reaches."""
-    import coverage
+def cover(words: list[str]) -> int:
+    """Execute all golden runs in one process under coverage and print the statements that none reaches.
 
+    coverage.json says what `groundlab run` cannot reach, and why. Returns 2 where less than its share was reached.
+    """
     options = storage.read_json(HERE / "coverage.json")
-    measure = coverage.Coverage(data_file=None, source_pkgs=options["packages"], omit=options["omit"])
-    measure.config.set_option("report:exclude_lines", options["exclude"])
-    measure.start()
-    for run in runs:
-        with tempfile.TemporaryDirectory() as folder:
-            make(run, Path(folder), Path(folder))
-    measure.stop()
-    measure.report(show_missing=True, skip_covered=True)
+    with tempfile.TemporaryDirectory() as home:
+        rules, data = Path(home) / "rules", f"--data-file={home}/data"
+        listed = {"omit": options["omit"], "exclude_lines": options["exclude"]}
+        lines = [f"{name} =\n    " + "\n    ".join(values) for name, values in listed.items()]
+        rules.write_text("\n".join(["[report]", *lines]))
+        # what runs keep in the user's cache, such as unpacked datasets, is made anew; compiled worlds are not
+        caches = {"XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": str(numba.config.CACHE_DIR)}  # type: ignore[attr-defined]
+        run = ["run", data, f"--source={','.join(options['packages'])}", __file__, "--serial", *words]
+        tool = [sys.executable, "-m", "coverage"]
+        subprocess.run([*tool, *run], env=os.environ | caches | machine.ONE_THREAD, check=True)
+        report = ["report", data, f"--rcfile={rules}", f"--fail-under={options['at_least']}"]
+        return subprocess.run([*tool, *report, "--show-missing", "--skip-covered"], check=False).returncode
+
+
+def make_each(runs: list[Golden]) -> None:
+    """Execute golden runs one after the other in this process and keep nothing."""
+    with tempfile.TemporaryDirectory() as home:
+        for run in runs:
+            make(run, Path(home) / "runs", Path(home) / "none")
 
 
 def main() -> int:
@@ -341,11 +355,14 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="METHOD", help="golden runs of these methods alone")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the digests to a file and compare nothing")
     parser.add_argument("--coverage", action="store_true", help="print the statements that no golden run reaches")
+    parser.add_argument("--serial", action="store_true", help="only execute, in this process (for --coverage)")
     given = parser.parse_args()
     os.chdir(repository_root())
-    runs = golden_runs(given.only)
     if given.coverage:
-        uncovered(runs)
+        return cover([word for method in given.only or () for word in ("--only", method)])
+    runs = golden_runs(given.only)
+    if given.serial:
+        make_each(runs)
         return 0
     fresh, problems = make_all(runs)
     if given.write:

@@ -95,7 +95,6 @@ RANDOM = ("evaluate", "random", "--world", GRID, "--layouts", "0-0")
 RUN = ("run", "random", "--world", GRID, "--set", "layouts=0-0", "--out", "RUN")
 PLAN = ("reproduce", "--dry-run", "--only", "worlds", "--scale", "smoke")
 GOALS = ("label", "goals", "--out", "OUT", "--set", "rounds=1")
-REHEARSE = ("rehearse", "--dry-run", "--only", "worlds", "--scale", "smoke")
 EXPORTED = (("--world",), ("--world", GRID, "--format"), ("--world", GRID, "--agent"))
 HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("worlds", "HOLE"), never),
@@ -178,11 +177,6 @@ HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("label", "goals", "--out", "OUT", "--set", "chat=HOLE", "--maker", "local", "--model", "m"), never),
     (("label", "goals", "--out", "OUT", "--ledger", "HOLE"), never),
     (("label", "preferences", "--out", "OUT", "--maker", "scripted", "--set", "pairs=0", "--error", "HOLE"), never),
-    ((*REHEARSE, "--arm", "HOLE"), lambda text: text in ("random", "bot", "facts", "balrog", "chat")),
-    ((*REHEARSE, "--device", "HOLE"), lambda text: text in ("auto", "cpu", "cuda") or text.startswith("cuda:")),
-    ((*REHEARSE, "--prompts", "HOLE"), within(int, 0, 10**12)),
-    ((*REHEARSE[:4], "--scale", "HOLE"), never),
-    (("rehearse", "--dry-run", "--scale", "smoke", "--only", "HOLE"), some_paper),
     (("HOLE",), never),
 )
 PLACES: tuple[tuple[str, ...], ...] = (
@@ -190,7 +184,6 @@ PLACES: tuple[tuple[str, ...], ...] = (
     (*ALWAYS, "--record", "HOLE"),
     ("run", "random", "--world", GRID, "--set", "layouts=0-0", "--out", "HOLE"),
     (*PLAN, "--results", "HOLE"),
-    (*REHEARSE, "--results", "HOLE"),
     ("bench", "worlds", "--json", "HOLE"),
     ("pretrain", "smoke-t5", "--out", "HOLE"),
     (*GOALS, "--out", "HOLE"),

@@ -22,7 +22,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
-from groundlab.cli import claims, export, methods, model, play, rehearse, runs
+from groundlab.cli import claims, export, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line, way_out
 from groundlab.core.extras import has_laboratory
@@ -62,7 +62,7 @@ for command in (
         runs.bench,
         runs.fingerprint,
     ),
-    *(methods.methods, claims.claims, model.pretrain, model.label, model.ledger, rehearse.rehearse),
+    *(methods.methods, claims.claims, model.pretrain, model.label, model.ledger),
 ):
     app.command()(with_laboratory(command))
 for command in (runs.reproduce, play.worlds, play.play):  # each asks for what its options need

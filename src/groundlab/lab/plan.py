@@ -11,7 +11,6 @@ import io
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -30,8 +29,6 @@ from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment, Scale
 from groundlab.lab.machine import needs_gpu
-from groundlab.lab.rehearsal import costs
-from groundlab.lab.rehearsal.costs import Measured
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
 
@@ -51,8 +48,6 @@ class PlannedRun:
     status: run_folder.Status
     other_sources: bool = False
     """Whether it was finished by other sources than today's."""
-    rehearsed: str = ""
-    """Where its estimate was measured, if by a rehearsal: `by rehearsal on AMD EPYC, 2026-11-24`."""
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
@@ -251,9 +246,9 @@ def plan(
     experiments = list(experiments or executed.get("experiments") or ())
     device = device or executed.get("device")
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
-    measured, rehearsed = run_folder.measured_costs(folder), costs.load(folder)
+    measured = run_folder.measured_costs(folder)
     planned = [
-        _planned_run(file, entry, spec, folder, measured, rehearsed, again)
+        _planned_run(file, entry, spec, folder, measured, again)
         for file, entry in chosen
         for world in entry.worlds
         for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
@@ -330,11 +325,9 @@ def _planned_run(
     spec: RunSpec,
     results: Path,
     measured: dict[str, Estimate],
-    rehearsed: dict[str, Measured],
     again: bool,
 ) -> PlannedRun:
     key = run_folder.cost_key(spec.model_dump())
-    rehearsal = next((each for each in [rehearsed.get(key)] if each and each.counts and key not in measured), None)
     _check_revision(spec)
     run_hash = hash_run(spec)
     status, other = run_folder.standing(run_folder.path_of(results, run_hash))
@@ -344,10 +337,9 @@ def _planned_run(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
-        estimate=rehearsal.estimate if rehearsal else measured.get(key, entry.estimate),
+        estimate=measured.get(key, entry.estimate),
         status="new" if again and other else status,
         other_sources=other and status == "finished",
-        rehearsed=rehearsal.source if rehearsal else "",
         given=_named_settings(own_settings),
         note=entry.note,
         experiments=tuple(entry.experiments),
@@ -408,7 +400,7 @@ def _made_by_others(the_plan: Plan) -> list[str]:
 
 
 def _notes_on_estimates(the_plan: Plan) -> list[str]:
-    """What a machine without a GPU cannot run, and which estimates were measured by a rehearsal."""
+    """What a machine without a GPU cannot run."""
     left, found = [run for run in the_plan.runs if run.status != "finished"], list[str]()
     asking = [run for run in left if run.needs_gpu]
     if asking and not machine.gpu_names():
@@ -417,9 +409,6 @@ def _notes_on_estimates(the_plan: Plan) -> list[str]:
             f"{len(asking)} runs want a GPU, which this machine does not have ({', '.join(sorted(methods))}); "
             f"their {hours} are for one GPU elsewhere"
         )
-    if sources := Counter(run.rehearsed for run in left if run.rehearsed):
-        measured = "; ".join(f"{count} measured {source}" for source, count in sources.items())
-        found.append(f"estimates of {len(left)} runs: {measured}; the others are the configs' or of finished runs")
     return found
 
 

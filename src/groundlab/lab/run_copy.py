@@ -14,8 +14,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from groundlab.core import seals, storage
-from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import MANIFEST, read_run
+from groundlab.core.manifests import MANIFEST
 from groundlab.core.run import Files, load_checkpoint
 from groundlab.lab.plan import PlannedRun
 from groundlab.lab.progress import say
@@ -29,12 +28,7 @@ _VALUE_HEAD = "value_head."
 
 
 def copy_records(source: Path, target: Path) -> None:
-    """Copy a run's records and manifest, unpacked; what is there already with the same content is left alone.
-
-    Raises GroundlabError for a rehearsal, which is no result.
-    """
-    if (read_run(source) or {}).get("rehearsal"):
-        raise GroundlabError(f"{source} is a rehearsal and no result; delete it, and run the same command again")
+    """Copy a run's records and manifest, unpacked; what is there already with the same content is left alone."""
     for name in COLLECTED:
         if not storage.stored(source / name).is_file():
             continue  # an evaluation-only run logs no metrics

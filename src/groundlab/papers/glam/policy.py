@@ -122,7 +122,7 @@ def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[An
         settings.revision,
         dtype=settings.dtype,
         device=settings.device,
-        weights="pretrained" if recipe else variant.weights,
+        weights="random" if settings.weights == "random" else "pretrained" if recipe else variant.weights,
         quantization=settings.quantization,
         gradient_checkpointing=settings.gradient_checkpointing,
         lora=None if recipe else lora,

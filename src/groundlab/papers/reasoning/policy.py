@@ -174,6 +174,7 @@ def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: 
         "causal",
         dtype=settings.dtype,
         device=settings.device,
+        weights=settings.weights,
         lora=lora,
         quantization=settings.quantization,
         gradient_checkpointing=checkpointing,

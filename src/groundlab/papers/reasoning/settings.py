@@ -71,6 +71,8 @@ class ReplySettings(Strict):
     model: str = "quick-llama-chat-s0"
     """A model that ships, a folder, or the name of a model on this machine (meta-llama/Llama-3.2-3B-Instruct)."""
     revision: str | None = None
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """Or the architecture alone with random weights, to time updates where only config and tokenizer are."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: Device = "cpu"
     tf32: bool = False
