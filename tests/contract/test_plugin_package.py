@@ -94,3 +94,29 @@ def test_its_paper_is_reproduced_with_its_notebook_and_its_table(groundlab, tmp_
     table = (version / "tiny" / "tables" / "tiny-success.csv").read_text()
     assert table.splitlines()[0] == "world,success,steps,episodes" and "Tiny-GoToObj-v0" in table
     assert "nothing to do" in groundlab("reproduce", "--only", "tiny", "--scale", "smoke", "--results", tmp_path)
+
+
+NAMES = """
+from groundlab.lab.run_hash import hash_run
+from groundlab.papers import registry
+for method, world in (("tiny-bandit", "Tiny-GoToObj-v0"), ("random", "Tiny-GoToObj-v0"), ("random", "BabyAI-GoToObj-v0")):
+    print(hash_run(registry.resolve(method, world, 0, {})))
+"""
+
+
+def test_an_edit_of_the_package_renames_the_runs_of_its_methods_and_worlds_and_no_others(tmp_path):
+    _install(tmp_path)
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+
+    def names() -> list[str]:
+        environment = {**os.environ, "PYTHONPATH": path}
+        command = [sys.executable, "-c", NAMES]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    method, world, ours = names()
+    (file,) = tmp_path.glob("*/worlds.py")
+    file.write_text(file.read_text() + "# a comment\n")
+    edited = names()
+    assert edited[0] != method and edited[1] != world and edited[2] == ours

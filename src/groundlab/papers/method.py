@@ -59,7 +59,7 @@ class Paper:
     short_names: Mapping[str, str] = field(default_factory=dict)
     """What verdicts call a side of a comparison, by its method or by `setting=value`; others by their method."""
     former_names: Mapping[str, str] = field(default_factory=dict)
-    """Former names of its policies and metrics, each with today's: stored records may use either."""
+    """Former names of its policies, metrics and settings, each with today's: stored records may use either."""
     page_tables: tuple[str, ...] = ()
     """The tables (ids of exhibits) that its page in docs shows, from its published results."""
     url: str = ""

@@ -14,7 +14,7 @@ everywhere above this file (0 or 100 for one episode).
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from groundlab.core import manifests, storage
+from groundlab.core import manifests, plugins, storage
 from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_value
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
 from groundlab.core.run import RunSpec
@@ -313,10 +313,16 @@ class _StoredRun:
         facts |= (spec := _read_config(folder / "config.yaml"))
         if other := [name for name in spec if spec[name] != manifest[name]]:
             raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
+        known = _todays_names(facts["paper"])
+        facts |= {"method": known.get(facts["method"], facts["method"]), "settings": _renamed(facts["settings"], known)}
         named = entry if entry.get("arm") else manifest
         facts |= {"arm": named.get("arm") or facts["method"], "arm_label": named.get("arm_label", "")}
         times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
         return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})
+
+    @property
+    def names(self) -> dict[str, str]:
+        return _todays_names(self.facts["paper"])
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -329,25 +335,30 @@ class _StoredRun:
             if not isinstance(stored, list):
                 raise TypeError("no list of evaluations")
             rows = [
-                {"policy": each["policy"], "episode": number, **row}
+                {"policy": self.names.get(each["policy"], each["policy"]), "episode": number, **row}
                 for each in stored
                 for number, row in enumerate(each["rows"])
             ]
-            return [{**self.keys, **_in_percent(_sane(row))} for row in rows]
+            return [{**self.keys, **_in_percent(_renamed(_sane(row), self.names))} for row in rows]
         except (TypeError, KeyError, ValueError) as error:
             raise _foreign(self.folder / "evaluation.json", error) from None
 
     @cached_property
     def curve(self) -> list[dict[str, Any]]:
         plain = [{key: value for key, value in record.items() if key != "test"} for record in self._metrics]
-        return [{**self.keys, **_in_percent(record)} for record in plain]
+        return [{**self.keys, **_in_percent(_renamed(record, self.names))} for record in plain]
 
     @cached_property
     def tests(self) -> list[dict[str, Any]]:
         return [
-            {**self.keys, "iteration": record["iteration"], "policy": policy, **_in_percent(means)}
+            {
+                **self.keys,
+                "iteration": record["iteration"],
+                "policy": policy,
+                **_in_percent(_renamed(means, self.names)),
+            }
             for record in self._metrics
-            for policy, means in record.get("test", {}).items()
+            for policy, means in _renamed(record.get("test", {}), self.names).items()
         ]
 
     @cached_property
@@ -367,6 +378,18 @@ class _StoredRun:
         if any(later <= before for before, later in pairwise([-1, *numbers])):
             raise _foreign(file, ValueError("iterations do not rise"))
         return records
+
+
+@cache
+def _todays_names(paper: str) -> dict[str, str]:
+    """Former names of a paper's methods, settings, policies and metrics, each with today's."""
+    offer = plugins.load(plugins.PAPERS).get(paper)
+    methods = {old: each.name for each in offer.methods for old in each.formerly} if offer else {}
+    return {**offer.former_names, **methods} if offer else {}
+
+
+def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in values.items()} if names else values
 
 
 def _read_config(file: Path) -> dict[str, Any]:
