@@ -99,8 +99,8 @@ def test_its_paper_is_reproduced_with_its_notebook_and_its_table(groundlab, tmp_
 NAMES = """
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
-for method, world in (("tiny-bandit", "Tiny-GoToObj-v0"), ("random", "Tiny-GoToObj-v0"), ("random", "BabyAI-GoToObj-v0")):
-    print(hash_run(registry.resolve(method, world, 0, {})))
+for run in (("tiny-bandit", "Tiny-GoToObj-v0"), ("random", "Tiny-GoToObj-v0"), ("random", "BabyAI-GoToObj-v0")):
+    print(hash_run(registry.resolve(*run, 0, {})))
 """
 
 
