@@ -116,7 +116,7 @@ def follow(spec: RunSpec, folder: Path, group: Group) -> None:
 def _own_hash(spec: RunSpec, expected: tuple[str, str] | None) -> str:
     """The name of a run here, which must be the plan's, as must be the sources that this process has loaded."""
     run_hash = hash_run(spec)
-    if expected and expected != (run_hash, SOURCES):
+    if expected and tuple(expected) != (run_hash, SOURCES):
         what = "code" if expected[0] == run_hash else "inputs or packages"
         pinned, here = pinned_versions(), computing_versions()
         others = [

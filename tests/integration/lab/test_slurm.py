@@ -255,11 +255,15 @@ def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controlle
 def test_a_task_of_several_runs_ends_all_but_the_failed_one(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
     plan = lab.plan("mediator", scale="smoke")
-    words = [(run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named) for run in plan.runs]
-    words[1] = (*words[1][:2], "0" * 16, {})  # as if its code had changed since the plan
+    asked = [(run.hash, plan.sources) for run in plan.runs]
+    asked[1] = (asked[1][0], "other")  # as if the code had changed since the plan
+    words = [
+        (run.spec.model_dump(), str(plan.folder_of(run)), each, run.named)
+        for run, each in zip(plan.runs, asked, strict=True)
+    ]
     before = {number: signal.getsignal(number) for number in (signal.SIGUSR2, signal.SIGTERM)}
     try:
-        with pytest.raises(GroundlabError, match="changed after planning"):
+        with pytest.raises(GroundlabError, match="expected the code that always-KeyInBox-s0 was planned with"):
             Task(words)()
     finally:
         for number, handler in before.items():
@@ -374,7 +378,7 @@ def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(nu
     laboratory.write_config([{**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 4}}])
     plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("told", "calm"))
     run = plan.runs[0]
-    words = json.dumps([[run.spec.model_dump(), str(plan.folder_of(run)), run.hash, run.named]])
+    words = json.dumps([[run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named]])
     ended = []
     for told in (number, 0):
         task = subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words, str(int(told))])
