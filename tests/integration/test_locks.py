@@ -25,7 +25,7 @@ NO_RUN = {
     *("sphinxcontrib-htmlhelp", "sphinxcontrib-jsmath", "sphinxcontrib-qthelp", "sphinxcontrib-serializinghtml"),
     "deflate",
 }
-"""What only the site and publishing need, in no constraint, because the bytes of the constraints name every run."""
+"""What only the site and publishing need: pylock.toml alone pins it."""
 
 
 def pins(file: str) -> dict[str, str]:
