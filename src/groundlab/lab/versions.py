@@ -54,6 +54,8 @@ def copy_version(version: Path, paper: str, target: Path) -> None:
     for folder in manifests.check_runs(version):
         if folder.parent.parent.name == paper:
             copy_run(folder, target / folder.relative_to(version))
+    if (version / manifests.NAMES).is_file():
+        storage.write_atomic(target / manifests.NAMES, (version / manifests.NAMES).read_bytes())
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:

@@ -27,12 +27,12 @@ from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
-from groundlab.core.yaml_files import read_yaml
 from groundlab.lab.page_records import Agent, load_agent
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.learning.ppo import sample_actions
 from groundlab.pages.attacks import by_kind, run_all
 from groundlab.pages.worlds import Page, table
+from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref
 from groundlab.papers.knowledge.captions import observations, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, Segment
@@ -66,7 +66,7 @@ def home_of(plan: Plan, run: PlannedRun, folder: Path | None = None) -> Path:
     home = home.parent if home.is_file() else home
     if not home.is_dir():
         alike = sorted((folder / run.paper / "runs").glob(f"{run.label}-*/knowledge")) if folder else []
-        kept = [each for each in alike if read_yaml(each.parent / "config.yaml") == run.spec.model_dump()]
+        kept = [each for each in alike if registry.stored_run(each.parent) == run.spec]
         if not kept:
             raise GroundlabError(f"{run.label} was not labelled yet; run the plan first")
         return kept[0]

@@ -11,8 +11,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from groundlab.core import storage
-from groundlab.core.errors import GroundlabError
+from groundlab.core import manifests, storage
 from groundlab.core.paths import repository_root
 from groundlab.papers import registry
 from groundlab.report.records import FIRST_FINISHED
@@ -72,13 +71,9 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
 
 
 def command(run: StoredRun) -> str:
-    """What makes a run again: its method with the settings that are not the method's own."""
-    facts = run.facts
-    try:
-        known = registry.settings_of(facts["method"], facts["world"], facts["settings"])
-        changed = known.model_dump(mode="json", exclude_defaults=True)
-    except GroundlabError:  # a setting that today's method does not know: all as they were
-        changed = facts["settings"]
+    """What makes a run again: its method with the settings that differed from their defaults."""
+    facts, changed = run.facts, manifests.changed_settings(run.home)
+    changed = facts["settings"] if changed is None else changed
     words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]
     start = f"groundlab run {facts['method']} --world {facts['world']} --seed {facts['seed']}"
     return " ".join([start, *words, f"--out out/{run.name}"])
