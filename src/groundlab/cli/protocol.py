@@ -48,7 +48,7 @@ def play_protocol(
     if learns != (checkpoint is not None):
         fix = "give --checkpoint FOLDER of a run" if learns else "leave out --checkpoint"
         raise GroundlabError(f"{method} {'needs a trained agent' if learns else 'has no checkpoint'}; {fix}")
-    layouts = layouts or settings.get("layouts")
+    layouts = settings.get("layouts") if layouts is None else layouts
     trained, settings, seed = load_agent(checkpoint, method, settings, seed)
     outcome = protocols.play(protocol, method, settings, layouts, seed, trained, world, record)
     for policy in outcome["policies"]:

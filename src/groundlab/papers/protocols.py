@@ -126,7 +126,7 @@ def _settings(test: Protocol, method: str, world: str, given: dict[str, Any], la
     """The settings of an agent for one kind: its own, but for what the protocol says."""
     known = registry.schema_of(registry.get(method, world)).model_fields
     own = {name: value for name, value in _PLAIN.items() if name in known}
-    own |= {"layouts": layouts or test.layouts, "num_dists": test.num_dists}
+    own |= {"layouts": test.layouts if layouts is None else layouts, "num_dists": test.num_dists}
     if "prompt" in known:
         own["prompt"] = given.get("prompt", test.prompt)
     return registry.resolve_settings(method, world, {**given, **own})
