@@ -333,7 +333,7 @@ def cover(words: list[str]) -> int:
         listed = {"omit": options["omit"], "exclude_lines": options["exclude"]}
         lines = [f"{name} =\n    " + "\n    ".join(values) for name, values in listed.items()]
         rules.write_text("\n".join(["[report]", *lines]))
-        # what runs keep in the user's cache, such as unpacked datasets, is made anew; compiled worlds are not
+        # an empty user cache, so that datasets are unpacked again; compiled worlds are kept
         caches = {"XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": str(numba.config.CACHE_DIR)}  # type: ignore[attr-defined]
         run = ["run", data, f"--source={','.join(options['packages'])}", __file__, "--serial", *words]
         tool = [sys.executable, "-m", "coverage"]

@@ -16,7 +16,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip
 
 CARD = "README.md"  # of a model: for people, read by no run
-RECIPE = "recipe.json"  # what pretraining wrote down beside a model of our own
+RECIPE = "recipe.json"  # written by our pretraining next to a model
 _COUNTED = {".safetensors", ".bin", ".gguf", ".json", ".model", ".txt", ".jinja"}  # weights, config, tokenizer
 MODELS = Path(__file__).parent / "models"
 """The folder of recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`)."""
@@ -57,7 +57,7 @@ def needs_revision(model: str) -> bool:
 
 
 def pretraining_facts(model: str) -> dict[str, Any]:
-    """Return what pretraining wrote down beside a model of our own (`recipe.json`); empty for other models."""
+    """Return the facts that our pretraining wrote next to a model (`recipe.json`); empty for other models."""
     file = Path(resolve_model(model)) / RECIPE
     return storage.read_json(file) if model and file.is_file() else {}
 

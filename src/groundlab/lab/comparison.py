@@ -32,7 +32,7 @@ class Difference:
     """The first record that differs."""
     trained: bool
     same_name: bool
-    """Whether settings, inputs, versions of packages and behaviour were the same."""
+    """True if settings, inputs, versions of packages and behaviour were the same."""
     cpus: tuple[str, str]
     """The kinds of CPU that made this run and its counterpart."""
     same_rounding: bool
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def fault(self) -> bool:
-        """Whether nothing accounts for it: name and rounding are the same."""
+        """True if nothing accounts for it: name and rounding are the same."""
         return self.same_name and self.same_rounding
 
 

@@ -47,7 +47,7 @@ class PlannedRun:
     estimate: Estimate
     status: run_folder.Status
     other_sources: bool = False
-    """Whether it was finished by other sources than today's."""
+    """True if other sources than today's finished it."""
     given: str = ""
     note: str = ""
     experiments: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Plan:
     part: bool = False
     """Only some methods or experiments: enough for a figure, never a version of the paper's results."""
     again: bool = False
-    """Whether runs that other sources finished are made again."""
+    """True if runs that other sources finished are made again."""
     sources: str = field(default_factory=sources)
     """The digest of the code that made the plan; a worker with other code refuses its runs."""
     alone: tuple[str, ...] = ()
@@ -356,7 +356,7 @@ def _check_revision(spec: RunSpec) -> None:
         for setting, revision in (("model", "revision"), ("encoder", "encoder_revision")):
             name = settings.get(setting)
             if name and needs_revision(name) and revision in settings and not settings[revision]:
-                line = f"expected {revision} beside {setting}: {name} of {spec.label}, got none"
+                line = f"expected {revision} next to {setting}: {name} of {spec.label}, got none"
                 raise GroundlabError(f"{line}; give the commit of the repository on the hub")
 
 
@@ -400,7 +400,7 @@ def _made_by_others(the_plan: Plan) -> list[str]:
 
 
 def _notes_on_estimates(the_plan: Plan) -> list[str]:
-    """What a machine without a GPU cannot run."""
+    """List the runs that a machine without a GPU cannot execute."""
     left, found = [run for run in the_plan.runs if run.status != "finished"], list[str]()
     asking = [run for run in left if run.needs_gpu]
     if asking and not machine.gpu_names():

@@ -58,7 +58,7 @@ class Verification:
     failed: list[str] = field(default_factory=list)
     """With the error: also runs whose settings this code does not know."""
     changed: int = 0
-    """How many have another name today: other packages, inputs or behaviour."""
+    """Number of runs with another name today: other packages, inputs or behaviour."""
     unfinished: int = 0
 
     def bound(self) -> int:

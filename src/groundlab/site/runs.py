@@ -71,7 +71,7 @@ def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> st
 
 
 def command(run: StoredRun) -> str:
-    """What makes a run again: its method with the settings that differed from their defaults."""
+    """Command that repeats a run: its method with the settings that differed from their defaults."""
     facts, changed = run.facts, manifests.changed_settings(run.home)
     changed = facts["settings"] if changed is None else changed
     words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]

@@ -1,6 +1,6 @@
 """Writes what the golden runs read: python tests/golden/runs/make_ledgers.py
 
-The ledgers, made anew after a change of what is asked, and a causal model of 30 words whose replies are often plans.
+The ledgers, to be written again after a change of the questions, and a causal model whose replies are often plans.
 """
 
 import re

@@ -77,7 +77,11 @@ def play(
     if world is not None and world not in LEVELS:
         raise unknown_name("world", world, LEVELS, hint=f"of {protocol}")
     answer = _answerer(protocol, method, settings or {}, seed)
-    chosen = parse_layouts(parse(ChatAgentSettings, {"layouts": layouts}, "--layouts").layouts) if layouts is not None else LAYOUTS
+    chosen = (
+        parse_layouts(parse(ChatAgentSettings, {"layouts": layouts}, "--layouts").layouts)
+        if layouts is not None
+        else LAYOUTS
+    )
     if record is not None:
         storage.make_folder(record)
     rows, left_out = [], {}

@@ -82,8 +82,8 @@ class ModelSettings(ReadingSettings):
     token_budget: int = Field(8_192, ge=1)
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
     pass_tokens: float | None = Field(None, ge=0)
-    """What one more forward pass is worth, in tokens, when prompts of unlike lengths are cut into batches; without it
-    8,192 on a GPU, and on a CPU a number by the model's size."""
+    """Cost of one more forward pass, in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
+    a GPU, and on a CPU a number that follows from the model's size."""
 
     @property
     def model_path(self) -> str:

@@ -83,8 +83,8 @@ class ReplySettings(Strict):
     engine_gb: float = Field(4.0, gt=0)
     """Of vLLM's keys and values, in GB."""
     pass_tokens: float | None = Field(None, ge=0)
-    """What one more forward pass is worth, in tokens, when prompts of unlike lengths are cut into batches; without it
-    8,192 on a GPU, and on a CPU a number by the model's size."""
+    """Cost of one more forward pass, in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
+    a GPU, and on a CPU a number that follows from the model's size."""
 
     context_window: int = Field(2, ge=1)
     """Observations that the model reads, with its own replies between them (the paper: 5)."""
