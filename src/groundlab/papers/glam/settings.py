@@ -82,7 +82,7 @@ class ModelSettings(ReadingSettings):
     token_budget: int = Field(8_192, ge=1)
     """Padded tokens read at once: memory against speed, the same result up to rounding."""
     pass_tokens: float | None = Field(None, ge=0)
-    """Cost of one more forward pass, in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
+    """Cost of one more forward pass in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
     a GPU, and on a CPU a number that follows from the model's size."""
 
     @property

@@ -83,7 +83,7 @@ class ReplySettings(Strict):
     engine_gb: float = Field(4.0, gt=0)
     """Of vLLM's keys and values, in GB."""
     pass_tokens: float | None = Field(None, ge=0)
-    """Cost of one more forward pass, in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
+    """Cost of one more forward pass in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
     a GPU, and on a CPU a number that follows from the model's size."""
 
     context_window: int = Field(2, ge=1)
