@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +73,7 @@ def scores() -> Iterator[Row]:
     tokenizer = scoring.tokenizer_of([*prompts, *ACTIONS])
     pairs = [scoring.tokens_of(tokenizer, texts) for texts in (prompts[:READ], ACTIONS)]
     with torch.device("cuda"):
-        fresh = T5ForConditionalGeneration(FLAN_T5_LARGE).eval()
+        fresh: Any = T5ForConditionalGeneration(FLAN_T5_LARGE).eval()
     with torch.no_grad():
         here = ActionScorer(copy.deepcopy(fresh).cpu(), tokenizer, ACTIONS)(prompts[:CHECKED]).scores
     for name, (dtype, tf32), pass_tokens in [*((*each, None) for each in PRECISIONS.items()), SMALL_BATCHES]:
@@ -110,7 +111,8 @@ def replies() -> Iterator[Row]:
     written = generation.words()
     written.padding_side = "left"
     with torch.device("cuda"):
-        model = LlamaForCausalLM(LLAMA_3B).to(torch.bfloat16).eval()
+        model: Any = LlamaForCausalLM(LLAMA_3B)
+    model = model.to(torch.bfloat16).eval()
     for count in (6, 64):
         ours, theirs, _ = generation.measure(count, model, written, clock)
         fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up
