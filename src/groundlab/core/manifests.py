@@ -165,9 +165,15 @@ def _read_names(file: Path, changed_at: int) -> dict[str, dict[str, Any]]:
     return storage.read_json(file)
 
 
+def _entry(folder: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return the entry of a run folder in its version's names.json; empty where it lies in no such version."""
+    above = [*folder.absolute().parents][2:3]  # a folder near the root of the file system has fewer
+    return names_of(above[0]).get(manifest["hash"], {}) if above else {}
+
+
 def name_of(folder: Path, manifest: Manifest) -> str:
     """Return today's name of a stored run, of which `folder` is the run folder."""
-    return names_of(folder.parents[2]).get(manifest["hash"], {}).get("name", manifest["hash"])
+    return _entry(folder, manifest).get("name", manifest["hash"])
 
 
 def changed_settings(folder: Path, manifest: Manifest | None = None) -> dict[str, Any] | None:
@@ -177,8 +183,7 @@ def changed_settings(folder: Path, manifest: Manifest | None = None) -> dict[str
     """
     with suppress(GroundlabError):
         if manifest := manifest or read_run(folder):
-            stored = names_of(folder.absolute().parents[2]).get(manifest["hash"], {})
-            return manifest.get("changed", stored.get("settings"))
+            return manifest.get("changed", _entry(folder, manifest).get("settings"))
     return None
 
 

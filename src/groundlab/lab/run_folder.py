@@ -73,7 +73,7 @@ def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
 
 
 def damage_of(folder: Path, manifest: Manifest | None) -> dict[str, str]:
-    """What is wrong with the records of a finished run, by file name; empty for whole ones and for any other run."""
+    """Return the problems of a finished run's records by file name; empty for whole ones and for any other run."""
     return damaged_records(folder, manifest) if manifest and manifest["status"] == "finished" else {}
 
 

@@ -154,3 +154,10 @@ def test_every_published_run_of_1_1_has_a_name_of_its_own_today(version):
     assert len({manifests.name_of(folder, manifest) for folder, manifest in runs.items()}) == len(runs)
     for folder, manifest in runs.items():
         assert manifests.changed_settings(folder, manifest).keys() <= manifest["settings"].keys()
+
+
+def test_a_run_folder_near_the_root_of_the_file_system_is_read():
+    manifest = {"hash": "0" * 16}
+    for folder in (Path("/run"), Path("/tmp/run"), Path("run")):
+        assert manifests.name_of(folder, manifest) == "0" * 16
+        assert manifests.changed_settings(folder, manifest) is None
