@@ -170,5 +170,5 @@ def test_every_model_that_the_papers_train_is_pinned_to_a_commit():
     trained = {each.repo: each.revision for each in named if each.revision}
     assert {"google/flan-t5-large", "google/flan-t5-small", "google/flan-t5-xl"} < trained.keys()
     assert len(set(trained.values())) == len(trained) and all(len(revision) == 40 for revision in trained.values())
-    assert [each.repo for each in named if not each.revision] == ["prajjwal1/bert-small"], "a setting without one"
+    assert all(each.revision for each in named), "a setting without one"
     assert weights.named_at("smoke") == [], "what ships is enough"
