@@ -5,7 +5,7 @@
 #   mkdir out && chmod a+w out                # before Docker makes it root's
 #   docker run --rm -v "$PWD/out:/results" groundlab reproduce --scale smoke --results /results
 #
-# TORCH=cpu builds without NVIDIA's libraries; TORCH=index takes torch and its libraries from TORCH_INDEX. `nox -s pin-images` refreshes the digest of the base.
+# TORCH=cpu builds without NVIDIA's libraries; TORCH=index takes torch and its libraries from TORCH_INDEX.
 ARG BASE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${BASE}
 
@@ -15,8 +15,9 @@ ENV GROUNDLAB_ROOT=/opt/groundlab \
     PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONNOUSERSITE=1 \
     PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /opt/groundlab
+COPY pylock.toml .
 COPY requirements requirements
-RUN requirements/image-install.sh ${TORCH}
+RUN python3 requirements/install.py ${TORCH}
 
 COPY . .
 ARG COMMIT=unknown

@@ -1,9 +1,8 @@
 """Sessions: what people run. `nox -l` lists them; `nox -s reproduce` and `nox -s tests` are the two of the README.
 
-All sessions share one environment, .nox/groundlab. It is installed by the digests of pylock.toml where these fit
-(Python 3.11, x86_64 Linux), else by the versions of requirements/constraints.txt. A changed pin installs it anew, so
-after the first session no network is needed. GROUNDLAB_TORCH_INDEX, when set, is the package index that torch comes
-from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
+All sessions share one environment, .nox/groundlab, which requirements/install.py installs from pylock.toml. A changed
+pin installs it again; after that no network is needed. GROUNDLAB_TORCH_INDEX, when set, is the package index that torch
+comes from (https://download.pytorch.org/whl/cpu for a laptop without GPU).
 Words after `--` go to the command underneath: nox -s reproduce -- --only mediator --scale smoke
 """
 
@@ -12,14 +11,11 @@ import gzip
 import hashlib
 import json
 import os
-import platform
-import re
 import shutil
 import sys
 import tempfile
 import time
 import tomllib
-import urllib.request
 from pathlib import Path
 
 import nox
@@ -31,23 +27,18 @@ nox.options.default_venv_backend = "none"
 ROOT = Path(__file__).parent
 ENVIRONMENT = ROOT / ".nox" / "groundlab"
 PROGRAMS = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
-CONSTRAINTS = "requirements/constraints.txt"
-LOCK, PYLOCK = "requirements/container.lock", "pylock.toml"
+LOCK, INSTALL, CONSTRAINTS = "pylock.toml", "requirements/install.py", "requirements/constraints.txt"
 
-session = nox.session(venv_backend="none")  # the environment is ours: nox would build one for each session
-
+session = nox.session(venv_backend="none")  # all share one environment: nox would make one for each session
 
 IN_IMAGE = "GROUNDLAB_COMMIT" in os.environ
-"""Whether this is a container's repository: its own Python has the locked packages, and no network is needed."""
+"""Whether this is a container's repository, whose own Python has the locked packages."""
 if IN_IMAGE:
     PROGRAMS = Path(sys.executable).parent
 
 
 def run(session: nox.Session, program: str, *arguments: str) -> None:
-    """Run a program of the shared environment, offline: nothing is fetched once it is installed.
-
-    What is imported is compiled once and kept, whatever this machine says: pip has compiled nothing (`install`).
-    """
+    """Run a program of the shared environment, offline. Bytecode is kept even where the machine says otherwise."""
     paths = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
     environment = {"PATH": paths, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
     session.run(str(PROGRAMS / program), *arguments, env=environment)
@@ -57,24 +48,15 @@ def install(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
     if IN_IMAGE:
         return
-    index, wanted = _torch_index(), _digest_of_pins("pyproject.toml", CONSTRAINTS, PYLOCK)
-    stamp = ENVIRONMENT / "groundlab-pins"
+    wanted, stamp = _digest_of_pins("pyproject.toml", LOCK), ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     session.log(f"installing the pinned packages into {ENVIRONMENT} (once; about two minutes)")
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-    # modules are compiled when they are first imported: half of the work of an install is for those that never are
-    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-    if (sys.version_info[:2], sys.platform, platform.machine()) == ((3, 11), "linux", "x86_64"):
-        other = bool(index) or _has_other_sources(session)
-        for lines in locked(with_torch=not other):
-            file = ENVIRONMENT / "locked.txt"
-            file.write_text("\n".join(lines))
-            run(session, "python", *pip, "--require-hashes", "--no-deps", "--no-build-isolation", "-r", str(file))
-    else:
-        run(session, "python", *pip, "-c", CONSTRAINTS, "setuptools", "wheel")
-    run(session, "python", *pip, "-c", CONSTRAINTS, "torch", *(("--extra-index-url", index) if index else ()))
-    run(session, "python", *pip, "-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[dev]")
+    options = ("--quiet", "--disable-pip-version-check", "--no-compile")  # most modules are never imported
+    run(session, "python", INSTALL, "here", *options)
+    ours = ("--no-build-isolation", "-e", ".[dev]")
+    run(session, "python", "-m", "pip", "install", *options, "-c", CONSTRAINTS, *ours)
     stamp.write_text(wanted)
 
 
@@ -88,28 +70,6 @@ def _digest_of_pins(*files: str) -> str:
     return hashlib.sha256(b"".join([*pins, _torch_index().encode(), str(ROOT).encode()])).hexdigest()
 
 
-def locked(with_torch: bool) -> tuple[list[str], list[str]]:
-    """What pylock.toml locks, as pip's requirements with digests: what builds, and what is then installed.
-
-    with_torch: False leaves out torch and its CUDA libraries, of which another index has other files.
-    """
-    lines: dict[str, str] = {}
-    for package in tomllib.loads((ROOT / PYLOCK).read_text())["packages"]:
-        if not with_torch and package["name"].startswith(("torch", "triton", "nvidia-", "cuda-")):
-            continue
-        files = package.get("wheels") or [package["sdist"]]
-        marker = f" ; {package['marker']}" if "marker" in package else ""
-        digests = "".join(f" --hash=sha256:{file['hashes']['sha256']}" for file in files)
-        lines[package["name"]] = f"{package['name']}=={package['version']}{marker}{digests}"
-    return [lines.pop("setuptools")], list(lines.values())
-
-
-def _has_other_sources(session: nox.Session) -> bool:
-    """Whether pip is told of other places than PyPI on this machine: torch may then be another build."""
-    settings = session.run(str(PROGRAMS / "python"), "-m", "pip", "config", "list", silent=True)
-    return re.search(r"\.(index-url|extra-index-url|find-links)=", str(settings)) is not None
-
-
 def groundlab(session: nox.Session, *arguments: str) -> None:
     """Run the command line with the session's own words after it."""
     install(session)
@@ -121,7 +81,6 @@ def tests(session: nox.Session) -> None:
     """The test-suite, in three processes; words after `--` go to pytest: -m "not integration and not slow"."""
     install(session)
     # one more than the cores of a small machine: many tests wait for processes of their own
-    # handed out in their order, the long ones first: short ones of the worlds fill the end of all three
     run(session, "pytest", "-n", "3", *session.posargs)
 
 
@@ -176,7 +135,7 @@ def mutants(session: nox.Session) -> None:
 
 @session
 def lint(session: nox.Session) -> None:
-    """Style, types, the floors of the house, and notebooks without outputs."""
+    """Style, types, layers, and notebooks without outputs."""
     install(session)
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
@@ -265,52 +224,24 @@ def bench(session: nox.Session) -> None:
 
 
 @session
-def determinism(session: nox.Session) -> None:
-    """Reproduce twice, from nothing, and compare every stored record byte for byte: at smoke, or `-- --scale quick`."""
-    install(session)
-    options = [*([] if "--scale" in session.posargs else ["--scale", "smoke"]), *session.posargs]
-    home = Path(tempfile.mkdtemp(prefix="groundlab-determinism-"))
-    folders = [home / name for name in ("first", "second")]
-    for folder in folders:
-        run(session, "groundlab", "reproduce", "--results", str(folder), *options)
-    first, second = (_records(folder) for folder in folders)
-    differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
-    if differing or not first:
-        session.error(f"{len(differing)} of {len(first)} records differ: {', '.join(differing[:5])}")
-    session.log(f"{len(first)} records of two runs are byte for byte the same")
-    shutil.rmtree(home)
-
-
-def _records(folder: Path) -> dict[str, str]:
-    """The digest of every metrics and evaluation file of the runs under a results folder."""
-    names = ("metrics.jsonl", "evaluation.json")
-    files = [file for file in (folder / ".runs").rglob("*") if file.name in names]
-    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-
-
-@session
 def lab(session: nox.Session) -> None:
     """JupyterLab on the notebooks."""
     install(session)
     run(session, "jupyter", "lab", "notebooks", *session.posargs)
 
 
-IMAGE_FILES = ("Dockerfile", "apptainer.def")
-
-
 @session
 def lock(session: nox.Session) -> None:
-    """Write the locks anew: requirements/container.lock for the images, pylock.toml (PEP 751) for sessions and tests.
+    """Resolve pyproject.toml into pylock.toml, whose versions stay, and export requirements/constraints.txt from it.
 
-    Both name every package at its pinned version, with its hashes, for x86_64 Linux and Python 3.11.
+    It is for x86_64 Linux and Python 3.11. Words go to uv: `-- --upgrade-package numpy` takes its newest version.
     """
     install(session)
     run(session, "python", "-m", "pip", "install", "--quiet", "uv")
     target = ("--python-platform", "x86_64-manylinux_2_28", "--no-config", "--index-url", "https://pypi.org/simple")
-    compile_ = ("uv", "pip", "compile", "pyproject.toml", *target, "-c", CONSTRAINTS)
-    extras = ("--extra", "lab", "--extra", "slurm", "--extra", "test")
-    run(session, *compile_, "--generate-hashes", "--python-version", "3.11.14", *extras, "-o", LOCK)
-    run(session, *compile_, "--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", PYLOCK)
+    form = ("--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", LOCK)
+    run(session, "uv", "pip", "compile", "pyproject.toml", *target, *form, *session.posargs)
+    run(session, "python", INSTALL, "export")
 
 
 @session
@@ -368,15 +299,13 @@ def _build_with_buildah(session: nox.Session, source: str, given: dict[str, str]
         smoke = ("reproduce", "--only", "mediator", "--scale", "smoke", "--results", "/results")
         entry = "/opt/groundlab/requirements/image-entry.sh"
         session.run(*_NO_NETWORK, "buildah", "run", "--network=none", trial, "--", entry, *smoke, external=True)
-        freeze = ("python3", "-m", "pip", "freeze", "--exclude-editable")
-        packages = _answer(session, "buildah", "run", trial, "--", *freeze)
     finally:
         session.run("buildah", "rm", trial, silent=True, external=True)
-    return f"{name} (package set {hashlib.sha256(packages.encode()).hexdigest()[:12]})"
+    return name
 
 
-# Where buildah isolates by chroot alone, it cannot take the network away; as root, unshare can. The loopback stays, as
-# in any container without a network: the kernels of notebooks talk over it.
+# Where buildah isolates by chroot alone, it cannot take the network away; as root, unshare can. The kernels of
+# notebooks need the loopback.
 LOOPBACK_ONLY = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 _NO_NETWORK = LOOPBACK_ONLY if os.environ.get("BUILDAH_ISOLATION") == "chroot" else ()
 
@@ -394,36 +323,3 @@ def _build_with_apptainer(session: nox.Session, source: str, given: dict[str, st
     )
     session.run("apptainer", "test", "--net", "--network=none", str(image), external=True)
     return f"{image} ({image.stat().st_size / 1e6:.0f} MB)"
-
-
-@nox.session(venv_backend="none", name="pin-images")
-def pin_images(session: nox.Session) -> None:
-    """Ask Docker Hub for the digest that the base image's tag has today, and write it into both recipes."""
-    name, tag, old = _pinned_base((ROOT / "Dockerfile").read_text())
-    scope = f"service=registry.docker.io&scope=repository:library/{name}:pull"
-    with urllib.request.urlopen(f"https://auth.docker.io/token?{scope}") as answer:
-        token = json.load(answer)["token"]
-    kinds = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
-    request = urllib.request.Request(
-        f"https://registry-1.docker.io/v2/library/{name}/manifests/{tag}",
-        headers={"Authorization": f"Bearer {token}", "Accept": kinds},
-        method="HEAD",
-    )
-    with urllib.request.urlopen(request) as answer:
-        new = answer.headers["Docker-Content-Digest"]
-    for file in (ROOT / each for each in IMAGE_FILES):
-        file.write_text(with_digest(file.read_text(), new))
-    session.log(f"{name}:{tag} was {old}, is {new}; run `nox -s container` before committing")
-
-
-def _pinned_base(recipe: str) -> tuple[str, str, str]:
-    """(name, tag, digest) of the default base in a recipe."""
-    found = re.search(r"BASE=(\S+?):(\S+)@(sha256:[0-9a-f]{64})", recipe)
-    if not found:
-        raise ValueError("the recipe names no base as name:tag@sha256:digest")
-    return found[1], found[2], found[3]
-
-
-def with_digest(recipe: str, digest: str) -> str:
-    """A recipe whose default base has another digest."""
-    return recipe.replace(_pinned_base(recipe)[2], digest)

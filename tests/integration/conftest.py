@@ -1,6 +1,7 @@
-"""What several tests of the whole house share."""
+"""What several integration tests share."""
 
 import importlib.util
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,28 @@ def sessions():
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
+
+
+class RecordingSession:
+    """A session of nox that keeps the commands that it is given in `calls`, and runs those of git and the shell."""
+
+    def __init__(self, *posargs: str):
+        self.posargs, self.calls = posargs, []
+
+    def run(self, *words: str, **_: object) -> str:
+        self.calls.append(words)
+        if words[0] not in ("git", "sh"):
+            return ""
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def log(self, line: str) -> None:
+        """Nothing is shown."""
+
+
+@pytest.fixture(scope="session")
+def recording_session() -> type[RecordingSession]:
+    """A stand-in for nox.Session."""
+    return RecordingSession
 
 
 @pytest.fixture(scope="session")
