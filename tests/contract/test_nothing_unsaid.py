@@ -1,7 +1,6 @@
 """What fails on the way to a number is counted in the record of its run, or ends it: one of each group is planted.
 
-The list of all such places is in docs/log/2026-11.md (2026-11-23). Batches of the sandbox are in test_sandbox.py;
-records that no run writes, and exhibits and claims that break, in the report's test_damage.py.
+Batches of the sandbox are in test_sandbox.py; exhibits and claims that break, in the report's test_damage.py.
 """
 
 import json
@@ -22,7 +21,6 @@ from groundlab.language.chat import Sampling, connection
 from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers import registry
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling
-from groundlab.papers.worlds import bot
 from groundlab.report.claims import Claim
 from groundlab.report.judging import judge_claim
 from groundlab.report.records import Records
@@ -83,13 +81,6 @@ def test_a_text_that_the_encoder_reads_only_in_part_is_warned_of(caplog):
     assert "is read to its token 512 only" in caplog.text
 
 
-def test_an_episode_without_a_plan_of_the_bots_says_so_in_its_row():
-    rows = bot.play("BabyAI-KeyInBox-v0", list(range(5)))
-    lost = [row for row in rows if not row["success"]]
-    assert lost and all(row["no_plan"] for row in lost)
-    assert not any("no_plan" in row for row in rows if row["success"])
-
-
 def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
     runs = [{"run": f"r{seed}", "seed": seed, "wall_seconds": 1.0} for seed in range(5)]
     spec = {"paper": "mediator", "method": "mediator", "world": "SimpleDoorKey", "settings": {}}
@@ -106,11 +97,6 @@ def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
     assert "no training episode of seed 3 of" in judge_claim(claim, records).reason
     ended = replace(records, curves=curves.assign(success=50.0))
     assert "no training episode" not in judge_claim(claim, ended).reason
-
-
-def test_a_run_that_nothing_happened_to_has_no_warnings(tmp_path):
-    spec = registry.resolve("always", "SimpleDoorKey", 0, {"layouts": "0-0"})
-    assert "warnings" not in execute_run(spec, tmp_path / "run")["history"][-1]
 
 
 def test_replies_that_name_no_preference_are_counted_beside_the_labels(data, tmp_path):

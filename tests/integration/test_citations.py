@@ -30,14 +30,14 @@ TEXTS = _texts()
 
 
 def test_cited_places_exist():
-    missing, count = [], 0
-    for name, text in TEXTS.items():
-        for paper, anchors in _CITED.findall(text):
-            for anchor in re.findall(r"#([\w-]+)", anchors):
-                count += 1
-                if anchor not in ANCHORS.get(paper, ()):
-                    missing.append(f"{name}: docs/papers/{paper}.md#{anchor}")
-    assert count > 100 and not missing
+    cited = {
+        (name, paper, anchor)
+        for name, text in TEXTS.items()
+        for paper, anchors in _CITED.findall(text)
+        for anchor in re.findall(r"#([\w-]+)", anchors)
+    }
+    assert cited
+    assert not [(name, f"{paper}.md#{anchor}") for name, paper, anchor in cited if anchor not in ANCHORS.get(paper, ())]
 
 
 @pytest.mark.parametrize("paper", sorted(page for page in PAGES if "-" not in page))
@@ -48,11 +48,6 @@ def test_quirks_named_in_a_papers_room_are_on_its_pages(paper):
     named = {(name, number) for name, text in texts.items() for number in re.findall(r"\bQ(\d+)\b", text)}
     missing = [pair for pair in named if not {f"q{pair[1]}", f"env-q{pair[1]}"} & anchors]
     assert not missing
-
-
-def test_nothing_cites_a_document_that_is_not_here():
-    words = r"\b[Ss]pecs? (glam|reasoning|mediator|background|lm-|anchors|section|[A-Z]?\d)|\bdesign (section )?\d"
-    assert not [f"{name}: {found[0]}" for name, text in TEXTS.items() if (found := re.search(words, text))]
 
 
 PAGE = (ROOT / "docs" / "artifact.md").read_text()
@@ -72,14 +67,3 @@ def test_every_file_and_variable_that_is_named_exists():
     assert files and [name for name in files if not (ROOT / name).exists()] == []
     variables = {word for word in QUOTED if re.fullmatch(r"(OPENAI|GROUNDLAB_LLM)_\w+", word)}
     assert variables == {connection.KEY, connection.ATTEMPTS, connection.TIMEOUT}
-
-
-def test_the_stated_patience_is_that_of_the_code():
-    there = connection.Connection("http://host/v1")
-    assert f"at most {there.attempts} times" in PAGE and f"at most {there.timeout:.0f} seconds" in PAGE
-    assert f"at most {there.longest_wait:.0f} s" in PAGE and there.longest_answer == 2**20 and "1 MiB" in PAGE
-
-
-def test_the_feature_table_says_the_state_of_every_feature():
-    rows = re.findall(r"^\| ([^|]+) \| (done|partly|not) \| ([^|]+) \|$", PAGE, re.MULTILINE)
-    assert len(rows) == 24 and len({name for name, _, _ in rows}) == 24

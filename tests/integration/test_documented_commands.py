@@ -116,12 +116,10 @@ def understood(words: list[str]) -> None:
 
 def _nox_words(words: list[str]) -> list[str] | None:
     """The words of `groundlab` under a session; None where the session is no such command."""
-    sessions = re.findall(
-        r'^@(?:nox\.)?session(?:\(.*name="([\w-]+)"\))?\ndef (\w+)', (ROOT / "noxfile.py").read_text(), re.MULTILINE
-    )
+    sessions = re.findall(r"^@session\ndef (\w+)", (ROOT / "noxfile.py").read_text(), re.MULTILINE)
     if words[:1] != ["-s"]:
         return None
-    assert words[1] in {name or function for name, function in sessions}, f"nox has no session {words[1]}"
+    assert words[1] in sessions, f"nox has no session {words[1]}"
     if words[1] not in UNDER_NOX:
         return None
     command = ["reproduce", "--scale", "smoke"] if words[1] == "smoke" else [words[1]]
@@ -174,12 +172,3 @@ def test_a_command_that_does_not_exist_or_is_wrong_is_noticed():
     for words in (["evalute", "random"], ["evaluate", "randm", "--protocol", "balrog"], ["run", "glam", "--wrld", "x"]):
         with pytest.raises((Exception, SystemExit)):
             understood(words)
-
-
-def test_commands_were_found_everywhere_they_stand():
-    places = set(COMMANDS.values())
-    assert len(COMMANDS) > 60
-    assert places >= {"README.md", "docs/commands.md", "docs/artifact.md"}
-    assert places >= {"configs/glam/claims.yaml", "configs/worlds/claims.yaml"}
-    assert {"run glam", "run mediator"} <= {" ".join(line.split()[1:3]) for line in COMMANDS if "$SCRATCH" in line}
-    assert sum(line.startswith("groundlab label") for line in COMMANDS) >= 7
