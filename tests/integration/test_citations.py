@@ -4,7 +4,6 @@ The reviewer's page names claims, files and variables that exist; its commands: 
 """
 
 import re
-import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -21,9 +20,10 @@ _CITED = re.compile(r"docs/papers/([\w-]+)\.md((?:#[\w-]+)(?:(?:,| and| to)\s+#[
 
 
 def _texts() -> dict[str, str]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    kept = (name for name in listed if name.startswith(("src/", "tests/", "configs/", "notebooks/", "docs/", "README")))
-    return {name: (ROOT / name).read_text() for name in kept if name.endswith((".py", ".yaml", ".ipynb", ".md"))}
+    folders = ("src", "tests", "configs", "notebooks", "docs")
+    files = [ROOT / "README.md", *(file for name in folders for file in (ROOT / name).rglob("*.*"))]
+    kept = [file for file in files if file.suffix in (".py", ".yaml", ".ipynb", ".md")]
+    return {file.relative_to(ROOT).as_posix(): file.read_text() for file in kept}
 
 
 TEXTS = _texts()
