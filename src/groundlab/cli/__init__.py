@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 from groundlab import __version__
 from groundlab.cli import claims, export, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
-from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line, way_out
+from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line
 from groundlab.core.extras import has_laboratory
 from groundlab.core.storage import check_writable
 
@@ -102,9 +102,8 @@ def main() -> None:
     except OSError as error:
         problem = error.strerror or first_line(error)
         if error.filename is None:  # a full disk behind standard output, no more processes, no network
-            fix = way_out(error) or "mend that"
-            _end(f"the system says: {problem}; {fix}, and give the same command again", 2)
-        _end(f"{problem}: {error.filename}; {way_out(error) or 'mend that file, or name another'}", 2)
+            _end(f"the system says: {problem}; mend that, and give the same command again", 2)
+        _end(f"{problem}: {error.filename}; mend that file, or name another", 2)
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:

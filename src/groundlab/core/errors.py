@@ -4,7 +4,6 @@ Every error a user can cause is a `GroundlabError`: the command line prints its 
 """
 
 import difflib
-import errno
 from collections.abc import Iterable
 
 UNFINISHED_EXIT_CODE = 75  # sysexits' EX_TEMPFAIL: "run me again"
@@ -65,18 +64,3 @@ def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> 
     listed = "" if hint and len(names) > _LISTED else f"; known: {names_in_line(names)}"
     suggestion = f"; did you mean {lowered[close[0]]!r}?" if close else listed
     return GroundlabError(f"unknown {kind} {shown_value(name)}{suggestion}" + (f" ({hint})" if hint else ""))
-
-
-_WAYS_OUT = {
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "close other programs: this machine's files are all in use",
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
-}
-
-
-def way_out(error: BaseException) -> str:
-    """What helps where a limit of this machine was met; empty for other errors."""
-    if isinstance(error, OSError) and error.errno == errno.ENOENT and str(error.filename).startswith("/dev/"):
-        return f"make {error.filename}: every system has it, this container does not"
-    return _WAYS_OUT.get(error.errno or 0, "") if isinstance(error, OSError) else ""

@@ -19,21 +19,7 @@ from typing import Any
 
 from groundlab.core.errors import GroundlabError, clip, first_line
 
-_ANOTHER = "choose another with --results or --out"
-_ADVICE = {
-    errno.ENOSPC: "the disk is full; free some space and run the same command again",
-    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
-    errno.EROFS: f"the folder is on a read-only file system; {_ANOTHER}",
-    errno.EACCES: f"the folder may not be written to; {_ANOTHER}, or mend its permissions",
-    errno.EPERM: f"the folder may not be written to; {_ANOTHER}, or mend its permissions",
-    errno.ENOTDIR: f"a file stands where a folder is needed; {_ANOTHER}",
-    errno.EEXIST: f"a file stands where a folder is needed; {_ANOTHER}",
-    errno.EISDIR: "a folder stands where a file is needed; choose another name, or move that folder away",
-    errno.ENOENT: f"no such folder can be made there; {_ANOTHER}",
-    errno.ENAMETOOLONG: "the name is too long for the file system; choose a shorter one",
-    errno.ELOOP: f"a link points to itself, or stands where a file is written; remove it, or {_ANOTHER}",
-    errno.EMFILE: "too many files are open; raise the limit (ulimit -n) and run the same command again",
-}
+_FIX = "make room or set permissions there, or choose another place with --results or --out"
 UNWRITABLE: frozenset[int | None] = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 """Errnos that a folder which was made before answers with once it is full, or no longer to be written to."""
 
@@ -46,12 +32,12 @@ def clear_disk_errors(path: Path, only: Container[int | None] | None = None) -> 
     except OSError as error:
         if only is not None and error.errno not in only:
             raise
-        advice = _ADVICE.get(error.errno or 0, f"{first_line(error)}; {_ANOTHER}")
-        raise GroundlabError(f"cannot write {clip(str(path), 200)}: {advice}") from error
+        reason = error.strerror or first_line(error)
+        raise GroundlabError(f"cannot write {clip(str(path), 200)}: {reason}; {_FIX}") from error
     except ValueError as error:  # a NUL, or what is no text, in a path
         if only is not None or ("null" not in str(error) and not isinstance(error, UnicodeError)):
             raise
-        raise GroundlabError(f"{clip(str(path), 200)} is no name of a file; {_ANOTHER}") from error
+        raise GroundlabError(f"{clip(str(path), 200)} is no name of a file; {_FIX}") from error
 
 
 def make_folder(path: Path) -> Path:
@@ -66,11 +52,9 @@ def check_writable(path: Path) -> None:
     with clear_disk_errors(path):
         home = next(folder for folder in (path, *path.absolute().parents) if _stands(folder))
         if not home.is_dir():
-            code = errno.EEXIST if home == path else errno.ENOTDIR
-        else:
-            code = None if os.access(home, os.W_OK | os.X_OK) else errno.EACCES
-        if code is not None:
-            raise OSError(code, os.strerror(code))
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(home, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _stands(path: Path) -> bool:

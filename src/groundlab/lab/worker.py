@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, Unfinished, first_line, way_out
+from groundlab.core.errors import GroundlabError, Unfinished, first_line
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.core.sources import sources
 from groundlab.lab import machine, run_folder, tracking
@@ -146,8 +146,7 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
         _close_failed(run, record, str(error))
         raise
     except Exception as error:
-        fix = f"; {way_out(error)}" if way_out(error) else ""
-        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}{fix}"
+        line = f"{run.spec.label} failed: {type(error).__name__}: {first_line(error)}"
         _close_failed(run, record, line)
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 

