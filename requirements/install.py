@@ -23,9 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
-HEADER = (
-    "# The versions of pylock.toml without torch's GPU libraries, written by `nox -s lock`: pip install -c FILE ...\n"
-)
+HEADER = "# The versions of pylock.toml without torch's GPU libraries, for `pip install -c`; `nox -s lock` writes it\n"
 GPU_LIBRARIES = ("nvidia-", "cuda-", "triton")
 FITS = (sys.version_info[:2], sys.platform, platform.machine()) == ((3, 11), "linux", "x86_64")
 
