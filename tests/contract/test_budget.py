@@ -91,7 +91,7 @@ def as_toml(found: Counts) -> str:
 
 def test_no_room_is_larger_than_its_budget():
     if not (ROOT / ".git").exists():
-        pytest.skip("this is no git clone")
+        pytest.skip("not a git clone")
     found = excesses(tomllib.loads(BUDGET.read_text()), counts())
     assert not found, "\n" + "\n".join(found)
 

@@ -207,7 +207,7 @@ def test_the_base_is_small_and_has_no_upper_bound_that_excludes_trainers():
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
     if not (ROOT / ".git").exists():
-        pytest.skip("this is no git clone")
+        pytest.skip("not a git clone")
     folder = tmp_path_factory.mktemp("fresh") / "groundlab"
     subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(folder)], check=True)
     return folder

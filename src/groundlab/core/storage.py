@@ -37,7 +37,7 @@ def clear_disk_errors(path: Path, only: Container[int | None] | None = None) -> 
     except ValueError as error:  # a NUL, or what is no text, in a path
         if only is not None or ("null" not in str(error) and not isinstance(error, UnicodeError)):
             raise
-        raise GroundlabError(f"{clip(str(path), 200)} is no name of a file; {_FIX}") from error
+        raise GroundlabError(f"{clip(str(path), 200)} is not a valid file name; {_FIX}") from error
 
 
 def make_folder(path: Path) -> Path:
