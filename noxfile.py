@@ -89,7 +89,6 @@ TRAINERS = {  # extras of pyproject.toml; what two of them need in different ver
     "openenv": ("mcp==1.30.0", "openai==3.54.0"),
     "trl": (),
     "verifiers": ("mcp==2.0.0", "openai==2.54.0", "uv"),
-    "gem": ("requests",),  # which its wrappers import and it does not ask for
     "trackio": (),
 }
 

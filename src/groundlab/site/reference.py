@@ -33,7 +33,7 @@ MODULES = {
         "groundlab.report.tables",
     ),
 }
-NOT_INSTALLED = ("openenv", "trl", "verifiers", "gem", "vllm")
+NOT_INSTALLED = ("openenv", "trl", "verifiers")
 """What adapters import, and the site is made without."""
 
 

@@ -1,6 +1,6 @@
 """Every adapter keeps its trainer's contract: names, signatures, what is returned, and one level a group.
 
-The packages themselves are not installed here; tests/adapters runs four of them for real (nox -s adapters).
+The packages themselves are not installed here; tests/adapters runs them for real (nox -s adapters).
 """
 
 import inspect
@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
 from scripted_agent import Interaction
 
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import TextEnv, adapters
-from groundlab.worlds.adapters import balrog, gem, ragen, trl, verl_agent
+from groundlab.worlds.adapters import trl
 from groundlab.worlds.adapters.replies import find_action
 
 LOCAL = "BabyAI-GoToLocal-v0"
@@ -87,61 +86,6 @@ def test_trls_groups_share_their_level_and_are_paid_the_worlds_reward():
         trl.factory("BabyAI-GoToLocl-v0")
 
 
-def test_verl_agents_manager_gives_texts_anchors_and_one_level_a_group():
-    manager = verl_agent.make(LOCAL, num_envs=2, group=3)
-    observations, infos = manager.reset({"seed": 0})
-    assert observations.keys() == {"text", "image", "anchor"} and observations["image"] is None
-    assert [info["layout"] for info in infos] == [0, 0, 0, 1, 1, 1]
-    assert len(set(observations["anchor"])) == len(set(observations["text"])) == 2
-    replies = ["<action>go forward</action>"] * 2 + ["nothing I know"] + ["turn left", "turn right", "turn left"]
-    observations, rewards, dones, infos = manager.step(replies)
-    anchors = observations["anchor"]
-    assert anchors[0] == anchors[1] != anchors[2] and anchors[3] == anchors[5] != anchors[4]
-    assert [bool(info["is_action_valid"]) for info in infos] == [True, True, False, True, True, True]
-    assert rewards.shape == dones.shape == (6,) and not dones.any()
-    _, rewards, dones, infos = manager.step(["go forward"] * 6)
-    assert dones[0] and infos[0]["won"] and rewards[0] > 0
-    ended = [[{"active_masks": True}, {"active_masks": True}, {"active_masks": False}]] * 6
-    total = [[{"won": False}, info, {"won": not info["won"]}] for info in infos]
-    won = manager.success_evaluator(total_infos=total, total_batch_list=ended)["success_rate"]
-    np.testing.assert_array_equal(won, [1, 1, 0, 0, 0, 0])
-    assert manager.reset()[1][0]["layout"] is None
-
-
-def test_ragens_environment_returns_a_text_and_four_values():
-    env = ragen.GridEnv(ragen.GridConfig(world=LOCAL))
-    text = env.reset(seed=0, mode="train")
-    assert text == env.render() == env.reset(seed=0)
-    _, reward, done, info = env.step("jump")
-    assert (reward, done, info["action_is_valid"], info["action_is_effective"]) == (0.0, False, False, False)
-    env.step("<answer>go forward</answer>")
-    _, reward, done, info = env.step("go forward")
-    assert done and info["success"] and reward > 0 and info["action_is_effective"]
-
-
-def test_gems_environment_branches_and_samples_actions_that_it_understands():
-    env = gem.GridEnv(LOCAL)
-    text, _ = env.reset(seed=0)
-    assert env.step(env.sample_random_action())[4]["action_is_valid"]
-    env.step("\\boxed{turn right}")
-    branch = env.spawn(same_state=True)
-    assert [branch.step("go forward"), branch.step("turn left")] == [env.step("go forward"), env.step("turn left")]
-    assert env.spawn(history=2).reset(seed=0)[0] == text
-    with pytest.raises(ValueError, match="keeps its options"):
-        env.spawn(same_state=True, history=2)
-
-
-def test_balrogs_environment_has_what_its_wrapper_and_agents_read():
-    env = balrog.make_env("BabyAI-MixedTrainLocal-v0/goto")
-    observation, _ = env.reset(seed=0)
-    assert observation["text"].keys() == {"long_term_context", "short_term_context"}
-    assert observation["mission"] == env.get_stats()["mission"] and observation["image"] is None
-    assert (env.max_steps, env.default_action, env.get_text_action(3)) == (64, "go forward", "pick up")
-    assert env.get_text_action(SimpleNamespace(value=0)) == "turn left"
-    assert env.get_stats()["progression"] == 0.0
-    assert "You see" not in env.step("turn left")[0]["text"]["long_term_context"]
-
-
 @pytest.fixture
 def verifiers_package(monkeypatch):
     """As much of verifiers 0.4.0 as its textarena taskset uses, written out."""
@@ -184,19 +128,11 @@ def test_verifiers_plays_a_level_by_its_seed_and_pays_what_the_world_pays(verifi
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "adapters.md").read_text()
-BLOCKS = {
-    heading: code
-    for heading, code in re.findall(r"^## ([\w-]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
-}
+_FIRST_BLOCK = re.compile(r"^## ([\w -]+)\n(?:(?!^## ).)*?```python\n(.*?)```", re.MULTILINE | re.DOTALL)
+BLOCKS = dict(_FIRST_BLOCK.findall(PAGE))
 
 
-def test_the_page_has_at_most_ten_lines_or_so_of_code_for_each_adapter():
-    headings = {heading.lower() for heading in BLOCKS} - {"textenv"}
-    assert headings == {name for name in adapters.ADAPTERS if name != "openenv-client"}
-    assert all(code.count("\n") <= 13 for code in BLOCKS.values())
-
-
-@pytest.mark.parametrize("heading", ["TextEnv", "verl-agent", "RAGEN", "BALROG", "GEM"])
+@pytest.mark.parametrize("heading", ["TextEnv", "Another trainer"])
 def test_the_pages_code_runs(heading):
     exec(compile(BLOCKS[heading], heading, "exec"), {})
 
@@ -204,19 +140,3 @@ def test_the_pages_code_runs(heading):
 def test_the_pages_code_for_verifiers_runs(verifiers_package, capsys):
     exec(compile(BLOCKS["verifiers"], "verifiers", "exec"), {})
     assert "Goal of the agent" in capsys.readouterr().out
-
-
-def test_the_faq_answers_every_thread_by_its_number():
-    page = (Path(__file__).parents[3] / "docs" / "faq.md").read_text()
-    assert [int(number) for number in re.findall(r"^\*\*(\d+)\. ", page, re.MULTILINE)] == [*range(1, 30)]
-    threads = {
-        "GLAM": (3, 9, 12, 24, 26, 17, 23, 18, 20, 21, 31, 33),
-        "Lamorel": (23, 18, 20, 33, 34, 37, 38, 51, 53, 54, 45, 48),
-        "LLM4RL": (4,), "LLM4Teach": (2, 4), "Minigrid": (423, 17), "rl-starter-files": (79,), "babyai": (105, 111),
-        "BALROG": (6, 56, 59), "crafter": (31,), "RAGEN": (52, 68, 80, 114), "verl-agent": (155, 238, 243),
-        "Agent-G2": (1,), "AgentOPSD": (11,), "OpenEnv": (1102,), "NEKO": (14,), "navix": (130,),
-    }  # fmt: skip
-    said = [part for each in re.findall(r"\(([^()]*#[^()]*)\)", " ".join(page.split())) for part in each.split(";")]
-    for project, numbers in threads.items():
-        own = " ".join(part for part in said if project in part)
-        assert {int(number) for number in re.findall(r"#(\d+)", own)} >= set(numbers), project

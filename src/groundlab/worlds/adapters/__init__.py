@@ -1,7 +1,7 @@
 """Worlds of other packages run here, and these worlds run in other packages' trainers.
 
-`minigrid_package.py` and `minigrid_bot.py` run what minigrid has. The others give `TextEnv` the interface of a trainer
-or a benchmark, one file each, imported by name (docs/adapters.md):
+`minigrid_package.py` and `minigrid_bot.py` run what minigrid has. The others give `TextEnv` the interface of a trainer,
+one file each, imported by name (docs/adapters.md):
 
     from groundlab.worlds import adapters
     trl = adapters.load("trl")
@@ -18,11 +18,7 @@ ADAPTERS = {
     "openenv": "groundlab.worlds.adapters.openenv",
     "openenv-client": "groundlab.worlds.adapters.openenv_client",
     "trl": "groundlab.worlds.adapters.trl",
-    "verl-agent": "groundlab.worlds.adapters.verl_agent",
-    "ragen": "groundlab.worlds.adapters.ragen",
     "verifiers": "groundlab.worlds.adapters.verifiers",
-    "balrog": "groundlab.worlds.adapters.balrog",
-    "gem": "groundlab.worlds.adapters.gem",
 }
 
 
