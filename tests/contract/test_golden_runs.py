@@ -23,7 +23,6 @@ NEEDS = {
     "device": "a GPU",
     "tf32": "a GPU",
     "quantization": "a GPU",
-    "backend": "vLLM",
     "openai": "a server",
     "float16": "a GPU: no operation of it is exact on CPUs",
 }

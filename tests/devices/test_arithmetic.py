@@ -31,7 +31,6 @@ def _flags() -> tuple[bool, bool, bool]:
 def test_a_run_has_its_own_arithmetic_and_the_manifest_says_which(tmp_path, monkeypatch, tf32, deterministic):
     monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1" if deterministic else "")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
-    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "")
     monkeypatch.setattr(devices, "count_gpus", lambda: 1)
     before, seen = _flags(), []
     monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
@@ -54,8 +53,7 @@ def test_where_there_is_no_gpu_a_run_of_a_rule_does_not_load_torchs_compiler(tmp
 
 def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):
     monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1")
-    for name in ("CUBLAS_WORKSPACE_CONFIG", "VLLM_BATCH_INVARIANT"):
-        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     spec, seen = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": True}), []
     monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
     group = replace(distributed.SINGLE_PROCESS, rank=1, size=2)
@@ -88,8 +86,7 @@ def test_few_large_batches_score_as_many_small_ones_do(models, gpu):
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_the_process_had_chosen_is_put_back(monkeypatch, chosen):
-    for name in ("CUBLAS_WORKSPACE_CONFIG", "VLLM_BATCH_INVARIANT"):
-        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", not chosen)
     deterministic = torch.are_deterministic_algorithms_enabled
     torch.use_deterministic_algorithms(chosen)
@@ -103,19 +100,6 @@ def test_what_the_process_had_chosen_is_put_back(monkeypatch, chosen):
         assert (deterministic(), torch.backends.cudnn.benchmark) == (chosen, not chosen)
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-def test_a_session_with_vllm_says_whether_it_was_batch_invariant(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "execute", lambda run: None)
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
-    for backend, mode in (("vllm", "1"), ("vllm", ""), ("embedded", "1")):
-        monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, mode)
-        monkeypatch.setenv("VLLM_BATCH_INVARIANT", "")
-        given = {"backend": backend, "lora_rank": 4}
-        spec = registry.resolve("direct", "Reasoning-GoTo-v0", 0, given)
-        session = worker.execute_run(spec, tmp_path / f"{backend}{mode}")["history"][-1]
-        assert session.get("batch_invariant") == {"vllm": bool(mode)}.get(backend)
-        assert bool(os.environ["VLLM_BATCH_INVARIANT"]) == bool(mode)
 
 
 def test_the_peak_of_a_gpu_is_in_the_manifest(tmp_path, monkeypatch):

@@ -38,7 +38,7 @@ Results = Annotated[
     Path | None, typer.Option("--results", parser=_named_folder, help="Results folder, or one version in it.")
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Sums in one order on GPUs too, slower: torch's and vLLM's settings.")
+    bool, typer.Option("--deterministic", help="Sums in one order on GPUs too, slower: torch's settings.")
 ]
 Portable = Annotated[
     bool, typer.Option("--portable", help="Round alike on every x86-64 CPU, Intel's and AMD's; up to 1.6 times slower.")

@@ -25,7 +25,7 @@ AVX2 = MappingProxyType(
 )
 """What holds each library to AVX2. numpy has no upper bound: it gets the names of all sets beyond."""
 _NEEDED = {"avx2", "fma", "bmi1", "bmi2", "f16c", "abm", "movbe"}  # x86-64-v3
-_NAMED_SO = (2, 4)  # the first numpy that knows these names; an older one, as beside vLLM, warns of each at every start
+_NAMED_SO = (2, 4)  # the first numpy that knows these names; an older one warns of each at every start
 
 
 def hold() -> None:

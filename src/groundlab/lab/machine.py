@@ -181,11 +181,6 @@ def deterministic() -> bool:
     return os.environ.get(DETERMINISTIC_VARIABLE) == "1"
 
 
-def batch_invariant() -> bool:
-    """Whether vLLM is asked to read every row as it would alone: by `--deterministic`, or by its own variable."""
-    return deterministic() or os.environ.get("VLLM_BATCH_INVARIANT") == "1"
-
-
 def _cpu_seconds() -> float:
     """CPU time of this process and of its children that have ended; `os.times` would count in hundredths only."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -192,8 +192,6 @@ class ManifestWriter:
 
     def write(self, status: Status = "unfinished", error: str | None = None) -> None:
         self._history[-1]["deterministic"] = machine.deterministic()
-        if self.manifest["settings"].get("backend") == "vllm":
-            self._history[-1]["batch_invariant"] = machine.batch_invariant()
         self._history[-1].update(self._usage.so_far(), status=status)
         if self._warned:
             self._history[-1]["warnings"] = dict(sorted(self._warned.items()))

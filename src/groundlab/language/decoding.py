@@ -2,7 +2,7 @@
 
     decoding = Decoding(max_new_tokens=16, temperature=0.7, top_k=50, top_p=0.9)
 
-`generation.py` draws tokens by it, `vllm_backend.py` hands it to vLLM.
+`generation.py` draws tokens by it.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,3 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
             raise GroundlabError(f"{self}: needs max_new_tokens >= 1, temperature >= 0, top_k >= 0, 0 < top_p <= 1")
-
-
-def vllm_logprobs(decoding: Decoding) -> int:
-    """How many of the likeliest tokens vLLM must report, so that the log-probability of a draw can be computed.
-
-    Raises GroundlabError for tempered or truncated draws without a top_k: these need the whole vocabulary.
-    """
-    if decoding.temperature == 0 or decoding == Decoding(decoding.max_new_tokens):
-        return 0
-    if decoding.top_k == 0:
-        raise GroundlabError("backend vllm can tell tempered or cut draws apart with a top_k only; give top_k=50, say")
-    return decoding.top_k

@@ -59,8 +59,8 @@ def _file(tensors: dict[str, Tensor]) -> "bytes | TensorFile":
 class TensorFile(LazyFile):
     """Tensors in safetensors' format, made piece by piece: one tensor at a time is copied, not all of them twice.
 
-    A copy of `safetensors.torch.save`, held equal by `tests/devices/test_memory.py`. It reads the tensors when it is
-    written, so it is to be written before they change.
+    A copy of `safetensors.torch.save`, held equal by `tests/devices/test_checkpoints.py`. It reads the tensors when it
+    is written, so it is to be written before they change.
     """
 
     def __init__(self, tensors: dict[str, Tensor]):

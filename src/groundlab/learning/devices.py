@@ -49,15 +49,13 @@ def send(tensor: Tensor, device: torch.device | str) -> Tensor:
 def arithmetic(tf32: bool = False, deterministic: bool = False) -> Iterator[None]:
     """Inside, float32 products on a GPU round their factors to TF32 (10 bits), or not; and sums have one order, or not.
 
-    On a CPU the first changes nothing. `deterministic` makes torch raise where an operation has no such form, and has
-    vLLM read every row as it would alone.
+    On a CPU the first changes nothing. `deterministic` makes torch raise where an operation has no such form.
     """
     matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled(), cudnn.benchmark
     if deterministic:
-        # Read when cuBLAS is first used, and by a process of vLLM's when it starts.
-        os.environ |= {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "VLLM_BATCH_INVARIANT": "1"}
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is first used
     matmul.allow_tf32 = cudnn.allow_tf32 = tf32
     torch.use_deterministic_algorithms(deterministic or before[2])
     cudnn.benchmark = before[3] and not deterministic

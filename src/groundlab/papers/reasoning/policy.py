@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
 from peft import PeftConfig, PeftModel
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -25,9 +24,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import make_folder
 from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.generation import ReplyGenerator
-from groundlab.language.models import Lora, base_of, load
+from groundlab.language.models import Lora, load
 from groundlab.language.token_policy import TokenPolicy
-from groundlab.language.vllm_backend import VLLMGenerator, VLLMProcess
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 from groundlab.papers.reasoning.text_env import Message
@@ -54,19 +52,15 @@ class ChatPolicy:
         tokenizer: Any,
         settings: ReplySettings,
         *,
-        vllm: VLLMProcess | None = None,
         hide_end_tokens: bool = False,
     ):
-        """vllm: samples instead of the model. hide_end_tokens: prompts are read without them (quirk Q7)."""
+        """hide_end_tokens: prompts are read without them (quirk Q7)."""
         self._writer = DialogueWriter(tokenizer)
-        if vllm is None:
-            # What was read with other activations dropped is of no use.
-            reuse = not settings.fidelity.dropout
-            self._generate = ReplyGenerator(
-                model, self._writer.end_tokens, settings.decoding, reuse=reuse, pass_tokens=settings.pass_tokens
-            )
-        else:
-            self._generate = VLLMGenerator(vllm, model, self._writer.end_tokens, settings.decoding)
+        # What was read with other activations dropped is of no use.
+        reuse = not settings.fidelity.dropout
+        self._generate = ReplyGenerator(
+            model, self._writer.end_tokens, settings.decoding, reuse=reuse, pass_tokens=settings.pass_tokens
+        )
         self._hide_end_tokens, self.forget = hide_end_tokens, self._generate.forget
 
     @property
@@ -135,30 +129,12 @@ def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any
 def open_chat_policy(settings: ReplySettings) -> ChatPolicy:
     """The model of the settings as it is, for evaluation."""
     model, tokenizer = _open(settings, lora=None, seed=0)
-    return evaluation_policy(model, tokenizer, settings, start_vllm(model, settings))
+    return evaluation_policy(model, tokenizer, settings)
 
 
-def evaluation_policy(
-    model: Any, tokenizer: Any, settings: ReplySettings, vllm: VLLMProcess | None = None
-) -> ChatPolicy:
+def evaluation_policy(model: Any, tokenizer: Any, settings: ReplySettings) -> ChatPolicy:
     """A model as it answers in evaluations."""
-    return ChatPolicy(model, tokenizer, settings, vllm=vllm, hide_end_tokens=settings.fidelity.masked_separators)
-
-
-def start_vllm(model: Any, settings: ReplySettings) -> VLLMProcess | None:
-    """The process that samples with the model's weights, where the settings ask for one."""
-    if settings.backend == "embedded":
-        return None
-    name, adapters = base_of(model).name_or_path, getattr(model, "peft_config", {}).values()
-    revision = next((config.revision for config in adapters), settings.revision)
-    return VLLMProcess(
-        Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision, local_files_only=True)),
-        settings.dtype,
-        device=settings.device,
-        rank=max((config.r for config in adapters), default=0),
-        top_k=settings.top_k,
-        cache_gb=settings.engine_gb,
-    )
+    return ChatPolicy(model, tokenizer, settings, hide_end_tokens=settings.fidelity.masked_separators)
 
 
 def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: bool = False) -> tuple[Any, Any]:

@@ -28,7 +28,6 @@ from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.language.token_policy import Reading, TokenPolicy
-from groundlab.language.vllm_backend import LARGEST_GAP
 from groundlab.learning import checkpoints, credit, token_ppo
 from groundlab.learning.devices import send
 from groundlab.learning.master_weights import make_optimizer
@@ -41,7 +40,6 @@ from groundlab.papers.reasoning.policy import (
     evaluation_policy,
     open_policy,
     save_policy,
-    start_vllm,
 )
 from groundlab.papers.reasoning.rollouts import Collector, Rollout
 from groundlab.papers.reasoning.settings import TrainingSettings
@@ -49,6 +47,8 @@ from groundlab.papers.reasoning.thoughts import probe, thought_stats
 
 MODEL = "model"
 """Where, in a run's folder, the trained model is left."""
+LARGEST_GAP = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.03}
+"""Nats by which log-probabilities may differ between generation and training, in the mean: rounding, by precision."""
 
 
 def make_learner(spec: RunSpec, run: Run | None = None) -> "Learner":
@@ -72,8 +72,7 @@ class Learner(training.Learner):
         self.optimizer = make_optimizer(torch.optim.Adam, parameters, lr=settings.lr, fused=fused)
         self.kl = settings.kl_controller()
         self._frames = 0  # replies so far
-        self._vllm = start_vllm(self.policy.model, settings)
-        self._chat_policy = ChatPolicy(self.policy.model, self.tokenizer, settings, vllm=self._vllm)
+        self._chat_policy = ChatPolicy(self.policy.model, self.tokenizer, settings)
         self._env = evaluation.make_env(self._world, settings.num_envs, self._thinks, settings)
         self._collector = Collector(self._env, self._chat_policy, settings, self._seed)
 
@@ -122,7 +121,7 @@ class Learner(training.Learner):
         return evaluation.evaluate(self._evaluation_policy(), self._world, self._thinks, self._settings, self._seed)
 
     def _evaluation_policy(self) -> ChatPolicy:
-        return evaluation_policy(self.policy.model, self.tokenizer, self._settings, self._vllm)
+        return evaluation_policy(self.policy.model, self.tokenizer, self._settings)
 
     def state(self) -> Files:
         """Weights, optimizer, KL coefficient, count of replies, open episodes."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from groundlab import worlds
 from groundlab.assets import model_files, resolve_model
 from groundlab.core.schema import Device, Layouts, Strict
-from groundlab.language.decoding import Decoding, vllm_logprobs
+from groundlab.language.decoding import Decoding
 from groundlab.learning.options import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
 
 
@@ -78,10 +78,6 @@ class ReplySettings(Strict):
     tf32: bool = False
     """Whether float32 products on a GPU round their factors to 10 bits, which is several times as fast."""
     quantization: Literal["4bit"] | None = None
-    backend: Literal["embedded", "vllm"] = "embedded"
-    """Who samples replies: the model itself (`language/generation.py`), or vLLM (`vllm_backend.py`)."""
-    engine_gb: float = Field(4.0, gt=0)
-    """Of vLLM's keys and values, in GB."""
     pass_tokens: float | None = Field(None, ge=0)
     """Cost of one more forward pass in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
     a GPU, and on a CPU a number that follows from the model's size."""
@@ -106,15 +102,6 @@ class ReplySettings(Strict):
     top_k: int = Field(0, ge=0)
     """0: all tokens."""
     fidelity: Fidelity = Fidelity()
-
-    @model_validator(mode="after")
-    def _check_backend(self) -> Self:
-        if self.backend == "vllm":
-            vllm_logprobs(self.decoding)  # raises
-            if self.quantization or self.fidelity.dropout:
-                what = "quantization" if self.quantization else "fidelity.dropout"
-                raise ValueError(f"backend vllm draws without {what}; leave it out, or give backend=embedded")
-        return self
 
     @property
     def decoding(self) -> Decoding:
@@ -218,8 +205,6 @@ class TrainingSettings(ReplySettings):
         whole = self.episodes == "whole" or self.fidelity.drop_unfinished
         if self.estimator in WHOLE_EPISODES and not whole:
             raise ValueError(f"estimator {self.estimator} reads how an episode ended; give episodes=whole")
-        if self.backend == "vllm" and not self.lora_rank and not self.has_adapters:
-            raise ValueError("backend vllm follows adapters, not all weights; give lora_rank=32, or backend=embedded")
         if self.is_critic_free and self.num_envs % self.group_size:
             raise ValueError(f"num_envs {self.num_envs} is no multiple of group_size {self.group_size}")
         return self

@@ -6,6 +6,7 @@ import runs
 import torch
 from runs import evaluations, records
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
 from groundlab.learning.options import ESTIMATORS, WHOLE_EPISODES
 from groundlab.learning.token_ppo import FIGURES
@@ -25,6 +26,15 @@ ORIGINAL = {"fidelity": {"drop_unfinished": True}, "steps": 12, "outer_value": "
 
 def spec(resolved, method="direct", seed=0, **given):
     return RunSpec(method=method, world=WORLD, seed=seed, settings=resolved(method, **given))
+
+
+def test_runs_stored_with_the_settings_of_vllm_are_read_unless_it_drew_their_replies(resolved):
+    today = spec(resolved)
+    settings = today.settings | {"backend": "embedded", "engine_gb": 4.0}
+    assert registry.stored_spec(today.model_copy(update={"settings": settings}), {}) == today
+    served = today.model_copy(update={"settings": settings | {"backend": "vllm"}})
+    with pytest.raises(GroundlabError, match="backend"):
+        registry.stored_spec(served, {"backend": "vllm"})
 
 
 @pytest.mark.parametrize(("method", "given"), [("reasoning", LORA), ("direct", GROUPS), ("direct", ORIGINAL)])
