@@ -62,16 +62,6 @@ def test_a_budget_ends_it_in_one_line_and_nothing_is_lost_or_paid_twice(ask, tmp
     assert Ledger(tmp_path / "out" / "ledger.jsonl").account().replies == 6
 
 
-def test_a_server_that_breaks_ends_it_in_one_line_and_the_same_command_goes_on(ask, tmp_path, monkeypatch):
-    monkeypatch.setenv("GROUNDLAB_LLM_ATTEMPTS", "1")
-    answers = (chat_server.answer(LIST), chat_server.status(500), chat_server.answer(LIST))
-    with chat_server.ChatServer(*answers) as server:
-        one_line(ask(server, "goals", "--set", "rounds=3"), "asked once: status 500")
-        assert not (tmp_path / "out" / "labelling.json").exists()
-        code, said, _ = ask(server, "goals", "--set", "rounds=3")
-    assert code == 0 and "2 replies now" in said
-
-
 @pytest.mark.parametrize(
     ("form", "said"),
     [

@@ -1,10 +1,11 @@
-"""A language model as planner, in this process and behind servers: the same episodes as the scripted planner's.
+"""A language model as planner, in this process and behind servers: the same episodes either way.
 
-The model is a tiny Llama that is trained here, in seconds, to answer SimpleDoorKey's six texts as the tables do.
+The model is the one of the golden runs: a Llama of one layer that writes plans in braces.
 """
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,14 +15,13 @@ from pathlib import Path
 
 import chat_server as serving
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 from transformers.utils.import_utils import is_serve_available
 
 from groundlab.language.chat import Ledger
 from groundlab.papers.mediator.planner import ATTEMPTS, REMINDER, perfect_reply
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 WORLD = "SimpleDoorKey"
 KEY = "sk-d0-n0t-te11-Anyb0dy"
 SEEN = ("nothing", "a key", "a door", "a key, observed a door", "nothing, carry key", "a door, carry key")
@@ -60,70 +60,15 @@ def asked_of(evaluate, tmp_path):
     return call
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte pairs of the six texts and replies; its chat template writes the last message only."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<pad>", "</s>"], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator([*TEXTS, *(perfect_reply(WORLD, text) for text in TEXTS)], trainer)
-    names = {"pad_token": "<pad>", "eos_token": "</s>", "model_input_names": ["input_ids", "attention_mask"]}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
-    fast.chat_template = "{{ messages[-1]['content'] }}"
-    return fast
-
-
-def lessons(tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
-    """(inputs, labels) [6, T]: each text with its reply; labels -100 where nothing is to be learnt."""
-    pairs = [(tokenizer(text).input_ids, tokenizer(perfect_reply(WORLD, text)).input_ids) for text in TEXTS]
-    pairs = [(prompt, [*reply, tokenizer.eos_token_id]) for prompt, reply in pairs]
-    inputs = torch.full((len(pairs), max(len(prompt) + len(reply) for prompt, reply in pairs)), 0)
-    labels = torch.full_like(inputs, -100)
-    for row, (prompt, reply) in enumerate(pairs):
-        both = torch.tensor([*prompt, *reply])
-        inputs[row, : len(both)] = both
-        labels[row, len(prompt) : len(both)] = both[len(prompt) :]
-    return inputs, labels
-
-
-def teach(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Train until every reply is right, token by token."""
-    inputs, labels = lessons(tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(400):
-        output = model(inputs, labels=labels)
-        wrong = (output.logits[:, :-1].argmax(-1) != labels[:, 1:]) & (labels[:, 1:] != -100)
-        if not wrong.any() and output.loss < 0.02:
-            return
-        optimizer.zero_grad()
-        output.loss.backward()
-        optimizer.step()
-    raise AssertionError("the tiny model has not learnt its six replies")
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
-    """The folder of a model that plans as the tables do."""
-    folder = tmp_path_factory.mktemp("models") / "tiny-planner"
-    tokenizer = make_tokenizer()
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
-    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
-    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **sizes, **ends)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = LlamaForCausalLM(config)
-        teach(model, tokenizer)
-    model.save_pretrained(folder)
+    """The folder of the golden runs' model, with a chat template, which a server needs."""
+    folder = tmp_path_factory.mktemp("models") / "planner"
+    shutil.copytree(GOLDEN / "runs" / "planner_llama", folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def test_a_model_in_this_process_gives_the_scripted_planners_episodes(tiny, evaluate, tmp_path):
-    asked = evaluate("--planner", "local", "--model", tiny, "--ledger", tmp_path / "ledger.jsonl")
-    assert asked == evaluate()
-    account = Ledger(tmp_path / "ledger.jsonl").account()
-    assert 3 <= account.replies <= len(TEXTS) and account.prompt_tokens > 0
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +103,19 @@ def wait_for(address: str, process: subprocess.Popen, seconds: float = 400.0) ->
     raise AssertionError(f"no answer from {address} in {seconds:.0f} s")
 
 
-def test_a_real_server_gives_the_scripted_planners_episodes_and_is_paid_once(
+def test_a_real_server_gives_the_same_episodes_as_the_model_in_this_process_and_is_paid_once(
     tiny, transformers_serve, evaluate, groundlab, tmp_path
 ):
+    local = evaluate("--planner", "local", "--model", tiny, "--ledger", tmp_path / "local.jsonl")
     ledger = tmp_path / "ledger.jsonl"
     asked = ("--planner", "openai", "--model", tiny, "--ledger", ledger)
-    scripted = evaluate()
-    assert evaluate(*asked, "--base-url", transformers_serve, "--prices", "1,2") == scripted
+    assert evaluate(*asked, "--base-url", transformers_serve, "--prices", "1,2") == local != evaluate()
     written, account = ledger.read_bytes(), Ledger(ledger).account()
-    assert account.uncounted == 0 and 3 <= account.replies <= len(TEXTS)
+    here = Ledger(tmp_path / "local.jsonl").account()
+    assert (account.uncounted, account.replies, account.prompt_tokens) == (0, here.replies, here.prompt_tokens)
     assert account.cost == pytest.approx((account.prompt_tokens + 2 * account.completion_tokens) / 1e6)
-    assert evaluate(*asked, "--base-url", "http://127.0.0.1:9/v1") == scripted  # nobody is there, nobody is asked
-    assert evaluate("--planner", "recorded", "--model", tiny, "--ledger", ledger) == scripted
+    assert evaluate(*asked, "--base-url", "http://127.0.0.1:9/v1") == local  # nobody is there, nobody is asked
+    assert evaluate("--planner", "recorded", "--model", tiny, "--ledger", ledger) == local
     assert ledger.read_bytes() == written
     assert f"{account.prompt_tokens:,}" in groundlab("ledger", ledger)[1]
 
@@ -221,16 +167,6 @@ def test_a_server_that_stays_broken_ends_the_evaluation_in_one_line_and_it_goes_
         assert evaluate(*asked, "--base-url", server.base_url) == evaluate()
         questions = [request.body["messages"][1]["content"] for request in server.requests]
     assert len(set(questions)) == len(questions) <= len(TEXTS) - 2
-
-
-def test_the_budget_stops_an_evaluation_and_a_higher_one_lets_it_go_on(groundlab, tmp_path):
-    arguments = ("evaluate", "always", "--world", WORLD, "--layouts", "0-1", "--planner", "openai", "--model", "m")
-    with serving.ChatServer(serving.rule(lambda text: perfect_reply(WORLD, text))) as server:
-        reached = (*arguments, "--ledger", tmp_path / "l", "--base-url", server.base_url)
-        code, _, err = groundlab(*reached, "--budget", "tokens=90")
-        assert code == 2 and "the budget of 90 tokens is used up" in err and len(server.requests) == 2
-        assert groundlab(*reached, "--budget", "tokens=100000")[0] == 0
-    assert Ledger(tmp_path / "l").account().tokens > 90
 
 
 def test_no_key_is_in_any_file_of_a_run_nor_in_what_it_prints(groundlab, caplog, tmp_path):
