@@ -81,13 +81,6 @@ def test_readings_come_in_order_whatever_the_token_budget(count, budget):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_part_of_its_own_must_be_worth_it():
-    net, passes = policy(), []
-    net.model.model.register_forward_pre_hook(lambda module, inputs, keywords: passes.append(1), with_kwargs=True)
-    net.read([[5] * 20, [5] * 21, [5] * 22], [[3]] * 3)
-    assert len(passes) == 1
-
-
 def test_beginnings_that_rows_have_in_common_are_read_once():
     net, read = policy(), []
     net.model.model.embed_tokens.register_forward_hook(lambda module, given, made: read.append(given[0].numel()))
@@ -180,10 +173,13 @@ def batch_of(reading, responses):
     return Batch(torch.tensor(list(map(len, responses))), *old, advantages, returns)
 
 
+@pytest.mark.parametrize("talk", [conversations, alike])
 @pytest.mark.parametrize("count", [1, 16])
 @pytest.mark.parametrize("budget", [1, 60, 8192])
-def test_ppos_gradients_are_those_of_conversations_read_one_by_one_however_it_is_cut(budget, count):
-    (prompts, responses), net, plain = conversations(count, seed=7), policy(budget, seed=3), policy(seed=3)
+def test_ppos_gradients_are_those_of_conversations_read_one_by_one_however_it_is_cut(budget, count, talk):
+    """Whatever the token budget, and whether the common beginnings of prompts are read once or not."""
+    prompts, responses = talk(count, seed=7)
+    net, plain = policy(budget, seed=3, pass_tokens=0.0), policy(seed=3)
     alone = [plainly(plain.model, plain.value_head, p, r) for p, r in zip(prompts, responses, strict=True)]
     reading = Reading(*map(torch.cat, zip(*alone, strict=True)))
     batch, optimizer = batch_of(reading, responses), torch.optim.SGD(net.parameters(), lr=0.0)
@@ -194,24 +190,6 @@ def test_ppos_gradients_are_those_of_conversations_read_one_by_one_however_it_is
     for (name, ours), theirs in zip(net.named_parameters(), plain.parameters(), strict=True):
         assert ours.grad is not None and ours.grad.abs().max() > 0, name
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5, msg=name)
-
-
-@pytest.mark.parametrize("count", [1, 2, 16])
-def test_gradients_do_not_depend_on_what_is_shared(count):
-    model, head = tiny_llama(), ValueHead(32)
-    prompts, responses = alike(count)
-    noise = torch.randn(sum(map(len, responses)), generator=torch.Generator().manual_seed(2))
-
-    def loss_of(parts):
-        log_probs, values = (torch.cat([part[i] for part in parts]) for i in (0, 1))
-        return (noise * log_probs + (values - noise).square()).mean()
-
-    loss_of([token_log_probs(model, prompts, responses, head, overhead=0.0)]).backward()
-    found = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    loss_of([plainly(model, head, p, r) for p, r in zip(prompts, responses, strict=True)]).backward()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-5, msg=name)
 
 
 def test_checkpointed_layers_give_the_same_gradient():

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling, Tokens
-from groundlab.language.chat.factory import ChatSettings
 from groundlab.language.chat.local_client import Local
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -110,13 +108,9 @@ NO_MODEL, NO_PROMPT, NO_REPLY = "does not hold a whole model", "cannot write thi
     [
         ("config.json: {}", None),
         ('config.json: {"num_attention_heads": 0}', NO_MODEL),
-        ('config.json: {"eos_token_id": "x"}', NO_MODEL),
-        ('config.json: {"model_type": "none"}', NO_MODEL),
         ("tokenizer_config.json: [1]", NO_MODEL),
-        ("generation_config.json: [1]", NO_MODEL),
         ("model.safetensors: nothing", NO_MODEL),
         ("chat_template.jinja: {{ raise_exception('no') }}", NO_PROMPT),
-        ("chat_template.jinja: {% for %}", NO_PROMPT),
         ("chat_template.jinja: {{ ''.__class__.__mro__ }}", NO_PROMPT),
         ("weights: nan", NO_REPLY),
     ],
@@ -137,20 +131,10 @@ def test_a_damaged_model_is_one_line_at_any_temperature(folders, tmp_path, name,
     ("settings", "told"),
     [
         ({"device": "cuda:99"}, "cannot use the device 'cuda:99' .*give device=cpu"),
-        ({"device": "abacus"}, "cannot use the device 'abacus'"),
         ({"name": "a" * 5000}, "cannot read the model a|is not on this machine"),
-        ({"name": "a\0b"}, "is not on this machine"),
     ],
 )
 def test_a_model_or_a_device_that_is_none_is_one_line(folders, settings, told):
     with pytest.raises(GroundlabError, match=told) as error:
         Local(**({"name": str(folders / "plain")} | settings)).reply(MESSAGES, Sampling())
     assert str(error.value).isprintable() and len(str(error.value)) < 480
-
-
-@pytest.mark.parametrize(
-    "values", [{"temperature": float("nan")}, {"temperature": float("inf")}, {"max_tokens": 10**10}]
-)
-def test_sampling_is_of_numbers_that_a_server_can_read(values):
-    with pytest.raises(ValidationError):
-        ChatSettings(**values)
