@@ -1,6 +1,6 @@
 """DRRN's own tokenizer: 8,000 pieces of a unigram language model (Kudo 2018), learned from texts of the worlds.
 
-    tokenizer = load()                     # the shipped one; unigram_training.py made it
+    tokenizer = load()                     # the shipped one; tools/drrn_tokenizer.py made it
 
 The original's tokenizer is not available. Like SentencePiece's it knows no case folding, marks the start of a word by
 "▁", and takes every run of white space for one blank. Words are cut at digits and marks.

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import drrn_tokenizer
 import numpy as np
 import pytest
 import runs
@@ -14,7 +15,7 @@ from groundlab.core.run import RunSpec
 from groundlab.learning.replay import Sequences
 from groundlab.papers import registry
 from groundlab.papers.episodes import select_env
-from groundlab.papers.glam import drrn, unigram, unigram_training
+from groundlab.papers.glam import drrn, unigram
 from groundlab.papers.glam import settings as glam_settings
 from groundlab.papers.glam.drrn import DRRN, TRANSITION, DriftingReader, DRRNLearner, QFunction, Settings, last_states
 from groundlab.papers.glam.episodes import training_stream
@@ -123,8 +124,8 @@ def test_the_tokenizer_keeps_the_words_of_captions_whole_and_knows_every_letter(
 
 def test_training_the_tokenizer_repeats_itself_and_keeps_frequent_words():
     lines = ["go to the red ball"] * 50 + ["go to the blue key, ready"] * 20
-    pieces = unigram_training.train(lines, 120)
-    assert pieces == unigram_training.train(lines, 120) and len(pieces) == 120
+    pieces = drrn_tokenizer.train(lines, 120)
+    assert pieces == drrn_tokenizer.train(lines, 120) and len(pieces) == 120
     tokenizer = unigram.build(pieces)
     assert tokenizer.encode("the red  key").tokens == ["▁the", "▁red", "▁key"]
     assert "".join(tokenizer.encode("ballet").tokens) == "▁ballet"

@@ -1,27 +1,28 @@
-"""How DRRN's tokenizer was made: the likeliest pieces of the words of its worlds and of the corpus.
+"""Train DRRN's tokenizer: the likeliest pieces of the words of its worlds and of the corpus. Half a minute.
 
-    pieces = train(texts())            # the same texts give the same pieces
+    python tools/drrn_tokenizer.py        # writes src/groundlab/assets/tokenizers/drrn.json, the same bytes each time
 
-The trainers of the `tokenizers` library do not repeat themselves, and cut our few words to letters; this one counts all
-pieces of all words, lets expectation maximisation share the words among them, and keeps the likeliest. The shipped
-pieces are those of `texts()` with the corpus as it was in November 2026. Apart from `unigram.py`, so that what the
-corpus says names no run of DRRN's.
+The trainers of the `tokenizers` library do not repeat themselves, and cut our few words to letters. This one counts all
+pieces of all words, lets expectation maximisation share the words among them, and keeps the likeliest.
 """
 
+import json
 import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
-from groundlab import worlds
+from groundlab import assets, worlds
+from groundlab.core import storage
 from groundlab.core.seeding import generator
 from groundlab.language import corpus
 from groundlab.language.corpus import Breadth
 from groundlab.language.tokenizer import CHARACTERS
-from groundlab.papers.glam.unigram import SIZE, SPECIAL, START, WORD, Pieces
+from groundlab.papers.glam.unigram import FILE, SIZE, SPECIAL, START, WORD, Pieces
 from groundlab.worlds.text import describe_batch
 from groundlab.worlds.text_env.prompts import glam_prompt, text_actions
 
@@ -106,3 +107,13 @@ def _sums(length: int, cuts: list[tuple[int, int, str]], scores: dict[str, float
     for start, end, piece in reversed(cuts):
         after[start] = np.logaddexp(after[start], scores[piece] + after[end])
     return before, after
+
+
+def main() -> None:
+    """Write the pieces to the file that ships, one a line."""
+    lines = ",\n".join(json.dumps(piece, ensure_ascii=False) for piece in train(texts()))
+    storage.write_atomic(Path(assets.__file__).parent / FILE, f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    main()
