@@ -65,7 +65,6 @@ def worlds(
 
 
 def _show_world(name: str) -> None:
-    from groundlab.pages.world_pages import lines
     from groundlab.worlds import facts
 
     _check_world(name)
@@ -74,7 +73,7 @@ def _show_world(name: str) -> None:
     if world.level:
         print_text(f"layout 0 (what its letters mean: groundlab play {world.name})\n{world.level}")
     table = Table(Column(no_wrap=True), Column(), box=None, show_header=False, padding=(0, 2, 0, 0))
-    for heading, texts in lines(world):
+    for heading, texts in facts.lines(world):
         table.add_row(heading, "\n".join(texts))
     wide_console().print(table, highlight=False)
 

@@ -284,10 +284,8 @@ def figures(
     if publish:
         newest = versions[-1]
         lab.publish(newest.name, newest.parent)
-        from groundlab.pages.worlds import draw_families
-
         root = repository_root()
-        for path in [*report.publish(root), *draw_families(root / "figures")]:
+        for path in report.publish(root):
             print_text(f"published {path}")
         for name in manifests.published_versions(newest.parent):
             print_text(names_line(newest.parent / name))

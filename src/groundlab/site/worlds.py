@@ -6,12 +6,12 @@ Layout: assets/site/world.md.j2 and worlds.md.j2.
 import io
 from pathlib import Path
 
-from groundlab.pages.world_pages import lines
 from groundlab.site import chosen, links
 from groundlab.site.pages import render
 from groundlab.worlds import facts
-from groundlab.worlds.facts import Facts
+from groundlab.worlds.facts import Facts, lines
 
+_TILE, _WIDEST = 24, 400  # pixels: a cell, and a picture that is shown in smaller cells
 _COLOURS = 64  # of a picture: minigrid's tiles have about forty
 _CRAFTER_SCALE = 5  # pixels of a page for one of Crafter's
 
@@ -38,10 +38,16 @@ def _picture(world: Facts) -> bytes:
     """A PNG of the beginning of layout 0: the whole level with the agent's view lit, or what Crafter shows."""
     from PIL import Image
 
-    from groundlab.pages.worlds import first_picture  # compiles
+    from groundlab import worlds
+    from groundlab.worlds import render  # compiles
 
-    image, buffer = Image.fromarray(first_picture(world.name, 0)[0]), io.BytesIO()
     if world.family == "crafter":
+        image = Image.fromarray(worlds.make(world.name, 1).reset(seed=0)[0]["image"][0])
         image = image.resize([_CRAFTER_SCALE * side for side in image.size], Image.Resampling.NEAREST)
+    else:
+        env = worlds.GridEnv(world.name)
+        env.reset(seed=0)
+        image = Image.fromarray(render.level_picture(env.grids, tile=min(_TILE, _WIDEST // env.grids.cells.shape[1])))
+    buffer = io.BytesIO()
     image.quantize(_COLOURS).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

@@ -43,8 +43,6 @@ class WorldFamily(ABC):
     """What "image" in its observations is."""
     options: tuple[str, ...] = ("autoreset",)
     """What `make` takes besides."""
-    languages: tuple[str, ...] = ()
-    """Languages in which BabyAI-Text describes its views."""
     words_about: str = ""
     """Which part of its observations `describe` puts into words, an array [B, ...]; empty where it has no words."""
 
@@ -72,13 +70,6 @@ class WorldFamily(ABC):
         """
         return None
 
-    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
-        """Captioned pictures of one environment, as `render` knows it.
-
-        Cells are of `tile` pixels, smaller where a level would be wider than `widest`.
-        """
-        return []
-
 
 class GridFamily(WorldFamily):
     """Levels of the grid engine that show the agent's own view."""
@@ -86,7 +77,6 @@ class GridFamily(WorldFamily):
     name, title = "grid", "levels with the agent's view (GLAM, reasoning agents, background knowledge)"
     image = "uint8 [7, 7, 3]: type, colour and state of the cells in view"
     options = ("autoreset", "kinds", "num_dists")
-    languages = ("english", "french")
     words_about = "image"
 
     def __init__(self, added: Iterable[World] = ()):
@@ -117,20 +107,13 @@ class GridFamily(WorldFamily):
 
         return render.level_picture(grids) if mode == "rgb_array" else render.level_text(grids)
 
-    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
-        """The level and the agent's view."""
-        from groundlab.worlds import render
-
-        level = render.level_picture(grids, tile=min(tile, widest // grids.cells.shape[1]))
-        return [("the level (lit: in view)", level), ("what the agent sees", render.view_picture(image, tile))]
-
 
 class DoorKeyFamily(GridFamily):
     """Rooms of the grid engine that show what has been seen so far; their words are the mediator paper's own."""
 
     name, title = "door-key", "door-key worlds (mediator)"
     image = "uint8 [10, 10, 4]: type, colour and state of the remembered cells, and the agent's heading"
-    languages, words_about = (), ""
+    words_about = ""
 
     def describe(self, world: World, observations: dict[str, Any]) -> list[list[str]]:
         return WorldFamily.describe(self, world, observations)
@@ -140,12 +123,6 @@ class DoorKeyFamily(GridFamily):
         from groundlab.worlds import render
 
         return render.as_picture(image) if mode == "rgb_array" else render.as_text(image)
-
-    def pictures(self, grids: "Grids", image: "np.ndarray", tile: int, widest: int) -> "list[tuple[str, np.ndarray]]":
-        """What the agent has seen of the room."""
-        from groundlab.worlds import render
-
-        return [("what has been seen", render.as_picture(image, tile))]
 
 
 class CrafterFamily(WorldFamily):

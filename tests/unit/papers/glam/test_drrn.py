@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import drrn_tokenizer
 import numpy as np
 import pytest
 import runs
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+import drrn_tokenizer
 from groundlab.core.run import RunSpec
 from groundlab.learning.replay import Sequences
 from groundlab.papers import registry

@@ -1,17 +1,16 @@
-"""Measures what the page of a world says, and keeps it in `assets/worlds.json`, which `groundlab.worlds.facts` reads.
+"""Measure what is known of each world and write it to `assets/worlds.json`, which `groundlab.worlds.facts` reads.
 
-    python -m groundlab.pages.world_facts                     # all worlds: half an hour on one core
-    python -m groundlab.pages.world_facts SimpleDoorKey       # this one anew; the others stay
+    python tools/world_facts.py                     # all worlds: half an hour on one core
+    python tools/world_facts.py SimpleDoorKey       # this one again; the others stay
 
-Chance is measured on the layouts 0 to 999 (Crafter: 0 to 199), minigrid's bot on 0 to 99, at the world's own time limit
-and with its own objects. Where the published version of scale `full` holds the same, its numbers are taken instead, so
-that a page and a claim never disagree; so is the best of BALROG's published agents, whose task is the mixed world.
+Random actions play the layouts 0 to 999 (Crafter: 0 to 199), minigrid's bot 0 to 99, at the world's own time limit and
+with its own objects. Where the published version of scale `full` holds the same, its numbers are taken instead, so that
+a page and a claim never disagree; so is the best of BALROG's published agents, whose task is the mixed world.
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,72 +33,60 @@ from groundlab.worlds.crafter.rules import CrafterWorld
 from groundlab.worlds.facts import Facts, Played, Submission, group_of
 
 FILE = Path(assets.__file__).parent / "worlds.json"
-LAYOUTS, LIVES, BOT_LAYOUTS = 1000, 200, 100
-_MISSIONS = 5  # examples on a page
-_ACTIONS = 6  # of a grid world that chance draws from: all but "done", which does nothing
-_REWARD = "1 - 0.9 * steps / time limit when the mission is done, else 0"
-_TASK = "1, once, for the achievement {}"
-_HEALTH = "1 in a step with a new one of 22 achievements, and a tenth of the change in health"
-_NO_MISSION = "no observation tells a mission: what is paid for is the task"
-_NO_WORDS = "no words of its own: BabyAI-Text describes a view, and this world shows what is remembered"
-_SILENT = "nothing is in view at the beginning of layout 0, so nothing is said"
-_NO_BOT = "minigrid's planner plans BabyAI's missions, and this world has none"
-_NOT_PUBLISHED = "BALROG's published episodes are of BabyAI-MixedTrainLocal-v0"
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a published version holds of random actions, the bot and BALROG's submissions, by world."""
-
-    random: dict[str, Played]
-    bot: dict[str, Played]
-    best: dict[str, Submission]
+LAYOUTS, LIVES, BOT_LAYOUTS, MISSIONS = 1000, 200, 100, 5
+ACTIONS = 6  # of a grid world that chance draws from: all but "done", which does nothing
+NO_MISSION = "no observation tells a mission: what is paid for is the task"
+NO_WORDS = "no words of its own: BabyAI-Text describes a view, and this world shows what is remembered"
+SILENT = "nothing is in view at the beginning of layout 0, so nothing is said"
+NO_BOT = "minigrid's planner plans BabyAI's missions, and this world has none"
+NOT_PUBLISHED = "BALROG's published episodes are of BabyAI-MixedTrainLocal-v0"
 
 
 def measure(name: str) -> Facts:
-    """Play a world and say what was found. Raises GroundlabError for an unknown one."""
+    """Play a world and return its facts. Raises GroundlabError for an unknown one."""
     world, family = worlds.find(name), worlds.family_of(name)
-    common = {"name": name, "family": family.name, "summary": world.summary, "pattern": world.mission}
-    common |= {"width": world.width, "height": world.height, "actions": list(family.actions(world))}
-    return Facts(**common, **(_of_crafter(world) if isinstance(world, CrafterWorld) else _of_grid(world)))
+    facts = {"name": name, "family": family.name, "summary": world.summary, "pattern": world.mission}
+    facts |= {"width": world.width, "height": world.height, "actions": list(family.actions(world))}
+    return Facts(**facts, **(_of_crafter(world) if isinstance(world, CrafterWorld) else _of_grid(world)))
 
 
 def _of_grid(world: worlds.World) -> dict[str, Any]:
-    family, known = worlds.family_of(world.name), published()
+    family, (random, bots, best) = worlds.family_of(world.name), published()
     envs = episodes.make(world.name, range(LAYOUTS))
     observations, _ = envs.reset(seed=list(range(LAYOUTS)))
-    image, limits = observations["image"], envs.grids.max_steps
-    words = family.describe(world, {"image": image[:1]})[0]
-    chance, planned = known.random.get(world.name), known.bot.get(world.name)
+    limits, words = envs.grids.max_steps, family.describe(world, {"image": observations["image"][:1]})[0]
+    chance, planned, submission = random.get(world.name), bots.get(world.name), best.get(world.name)
     if chance is None:
-        player = RandomPlayer(_ACTIONS, generator(0, "random actions"))
+        player = RandomPlayer(ACTIONS, generator(0, "random actions"))
         chance = _played(episodes.play_layouts(world.name, range(LAYOUTS), player))
     if planned is None and family.name == "grid":
         planned = _played(bot.play(world.name, list(range(BOT_LAYOUTS))))
-    best = known.best.get(world.name)
     missing = {
-        "words": "" if words else _SILENT if family.words_about else _NO_WORDS,
-        "bot": "" if planned else _NO_BOT,
+        "words": "" if words else SILENT if family.words_about else NO_WORDS,
+        "bot": "" if planned else NO_BOT,
+        "published": "" if submission else NOT_PUBLISHED,
     }
     return {
         "group": group_of(world),
-        "missions": list(dict.fromkeys(observations["mission"]))[:_MISSIONS],
+        "missions": list(dict.fromkeys(observations["mission"]))[:MISSIONS],
         "words": words,
         "language": world.language if words else "",
         "level": render.level_text(envs.grids),
         "limits": (int(limits.min()), int(limits.max())),
-        "reward": _REWARD,
+        "reward": "1 - 0.9 * steps / time limit when the mission is done, else 0",
         "chance": chance,
         "bot": planned,
-        "published": best,
-        "without": {key: why for key, why in missing.items() if why} | ({} if best else {"published": _NOT_PUBLISHED}),
+        "published": submission,
+        "without": {name: why for name, why in missing.items() if why},
     }
 
 
 def _of_crafter(world: CrafterWorld) -> dict[str, Any]:
     family = worlds.family_of(world.name)
     observations, _ = worlds.make(world.name, 1).reset(seed=0)
-    paid = world.tasks[0] if len(world.tasks) == 1 else ""
+    reward = "1 in a step with a new one of 22 achievements, and a tenth of the change in health"
+    if len(world.tasks) == 1:
+        reward = f"1, once, for the achievement {world.tasks[0]}"
     return {
         "group": family.title,
         "missions": [],
@@ -107,11 +94,9 @@ def _of_crafter(world: CrafterWorld) -> dict[str, Any]:
         "language": "english",
         "level": "",
         "limits": (world.max_steps, world.max_steps),
-        "reward": _TASK.format(paid) if paid else _HEALTH,
+        "reward": reward,
         "chance": _played(_lives(world)),
-        "bot": None,
-        "published": None,
-        "without": {"missions": _NO_MISSION, "bot": _NO_BOT, "published": _NOT_PUBLISHED},
+        "without": {"missions": NO_MISSION, "bot": NO_BOT, "published": NOT_PUBLISHED},
     }
 
 
@@ -146,18 +131,16 @@ def _percent(success: Estimate) -> dict[str, Any]:
 
 
 @cache
-def published() -> Published:
-    """What the published version of scale `full` holds of the worlds."""
-    results = repository_root() / "results"
-    version = read_reference(results)["worlds"]["full"]
-    mine = records.load(results / version, "worlds")
-    played: dict[str, dict[str, Played]] = {"random": {}, "bot": {}}
-    for agent, found in played.items():
-        for row in exhibits.rows_of(mine, agent):
-            if row.selector.policy == agent:  # every layout counts once
-                name = f"{row.selector.world}/{row.selector.kind}" if row.selector.kind else row.selector.world
-                found[name] = _stored(row, version)
-    return Published(**played, best=_best(balrog_exhibits.agents(mine), version))
+def published() -> tuple[dict[str, Played], dict[str, Played], dict[str, Submission]]:
+    """(random actions, the bot, BALROG's best submissions), by world, in the published version of scale `full`."""
+    version = read_reference(repository_root() / "results")["worlds"]["full"]
+    stored = records.load(repository_root() / "results" / version, "worlds")
+    played: list[dict[str, Played]] = []
+    for agent in ("random", "bot"):
+        rows = [row for row in exhibits.rows_of(stored, agent) if row.selector.policy == agent]  # each layout once
+        names = ["/".join(filter(None, (row.selector.world, row.selector.kind))) for row in rows]
+        played.append({name: _stored(row, version) for name, row in zip(names, rows, strict=True)})
+    return played[0], played[1], _best(balrog_exhibits.agents(stored), version)
 
 
 def _stored(row: exhibits.Row, version: str) -> Played:
@@ -191,22 +174,17 @@ def _best(agents: list[balrog_exhibits.Agent], version: str) -> dict[str, Submis
     return best
 
 
-def write(names: Sequence[str], file: Path = FILE) -> None:
-    """Measure worlds and put them into the file, one after another; what it holds of others stays."""
-    kept = json.loads(file.read_text()) if file.exists() else {}
-    for number, name in enumerate(names, 1):
-        print(f"{number} of {len(names)}: {name}", flush=True)
-        kept[name] = measure(name).model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
-        storage.write_json(file, {each: kept[each] for each in worlds.names() if each in kept})
-
-
 def main() -> None:
-    """The command of the docstring above; what a person can mend is one line."""
-    try:
-        write(sys.argv[1:] or worlds.names())
-    except GroundlabError as error:
-        sys.exit(str(error))
+    """Measure worlds, by default all, and put each into the file; the file's other worlds stay."""
+    stored = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for name in sys.argv[1:] or worlds.names():
+        print(name, flush=True)
+        stored[name] = measure(name).model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+        storage.write_json(FILE, {each: stored[each] for each in worlds.names() if each in stored})
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except GroundlabError as error:
+        sys.exit(str(error))
