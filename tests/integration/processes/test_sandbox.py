@@ -1,4 +1,4 @@
-"""Code that a language model wrote does what it should on honest windows, and no harm whatever it is."""
+"""Code that a language model wrote does what it should on honest windows; what happens to its process is said."""
 
 import os
 import signal
@@ -15,9 +15,7 @@ import pytest
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
 from groundlab.lab import execute_run
-from groundlab.pages import attacks as adversaries
-from groundlab.papers.knowledge import sandbox as sandboxes
-from groundlab.papers.knowledge.sandbox import Limits, Sandbox, child, seccomp
+from groundlab.papers.knowledge.sandbox import Limits, Sandbox, seccomp
 from groundlab.papers.knowledge.settings import KnowledgeSettings
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=30.0)
@@ -34,139 +32,42 @@ def sandbox():
         yield running
 
 
-@pytest.fixture(scope="module")
-def attacks():
-    """Every adversary, with the gate and without."""
-    if not seccomp.is_available():
-        return adversaries.run_all(gate=True)
-    return [*adversaries.run_all(gate=True), *adversaries.run_all(gate=False)]
-
-
-def test_no_adversary_harms_anything(attacks):
-    assert [attack for attack in attacks if attack.harms] == []
-
-
-def test_the_suite_is_as_large_as_it_says(attacks):
-    gated = {attack.name for attack in attacks if attack.gate}
-    assert len(gated) >= 40
-    assert sum(not attack.gate for attack in attacks) >= 20 or not seccomp.is_available()
-    assert len({attack.kind for attack in attacks}) >= 12
-
-
-def test_no_adversary_of_a_reaching_kind_passes_the_gate(attacks):
-    reaching = {"attributes", "imports", "frames", "numpy-loaders", "processes", "signals"}
-    reaching |= {"files", "network", "native"}
-    assert {attack.ending for attack in attacks if attack.gate and attack.kind in reaching} == {"refused"}
-
-
-@FILTERED
-def test_forged_answers_are_told_from_honest_ones(attacks):
-    endings = {attack.name: attack.ending for attack in attacks if attack.kind == "forging" and not attack.gate}
-    finite = {"values-not-finite": "output", "values-too-large": "output", "failure-code": "died"}
-    finite["surrogates-in-the-text"] = "error"  # an answer like any other, once it can be read
-    assert endings == {name: finite.get(name, "forged") for name in endings}
-
-
-@FILTERED
-@pytest.mark.parametrize("name", ["block-the-clock", "block-all-clocks"])
-def test_a_program_that_blocks_the_clock_is_told_that_it_took_too_long(name):
-    (blocking,) = (each for each in adversaries.adversaries() if each.name == name)
-    with Sandbox(Limits(cpu_seconds=0.2, cpu_seconds_per_window=0.0), gate=False) as sandbox:
-        assert sandbox.evaluate(blocking.source, WINDOWS, ACTIONS).fault.kind == "cpu"
-
-
-@pytest.mark.parametrize("gate", [True, False])
-@pytest.mark.parametrize("count", [16, 200])
-def test_a_program_that_keeps_state_gives_the_answer_of_a_first_call_or_a_reason(gate, count):
-    windows, actions = RNG.integers(0, 11, (count, 6, 3, 7, 7), dtype=np.uint8), RNG.integers(0, 7, (count, 5))
-    bombs = [each for each in adversaries.adversaries() if each.kind == "time-bombs"]
-    with Sandbox(Limits(), gate) as sandbox:
-        for bomb in bombs:
-            result = sandbox.evaluate(bomb.source.replace("HALF", str(count // 2)), windows, actions)
-            told = result.fault is not None and result.fault.kind in ("refused", "error") and result.failed.all()
-            assert told or (result.fault is None and (result.values == 1.0).all()), bomb.name
-
-
-def _answers_of_three_starts(names):
-    """The bits that programs gave, a list for each start."""
-    programs = [each for each in adversaries.adversaries() if each.name in names]
-    answers = []
-    for _ in range(3):
-        with Sandbox(LIMITS) as sandbox:
-            results = [sandbox.evaluate(program.source, WINDOWS[:2], ACTIONS[:2]) for program in programs]
-            assert [result.fault for result in results] == [None] * len(names)
-            answers.append([result.values.tobytes() for result in results])
-    return answers
-
-
-@pytest.mark.parametrize("fixed", [True, False], ids=["addresses as they can be", "a kernel that refuses to fix them"])
-def test_neither_an_address_nor_the_order_of_a_set_of_words_decides_anything(fixed, monkeypatch):
-    if not fixed:
-        monkeypatch.setitem(sandboxes._ENVIRONMENT, child._STARTED_AGAIN, "1")
-    names = {"set-with-nothing", "set-of-tuples-with-nothing", "set-with-no-number"}
-    names |= {"set-of-words", "sum-over-a-set", "set-of-tuples"}
-    first, second, third = _answers_of_three_starts(names)
-    assert first == second == third and len(first) == len(names)
-
-
-def _addresses_can_be_fixed():
-    ask = "import ctypes; f = ctypes.CDLL(None).personality; raise SystemExit(f(f(0xFFFFFFFF) | 0x40000) < 0)"
-    return sys.platform == "linux" and subprocess.run([sys.executable, "-c", ask]).returncode == 0
-
-
-@pytest.mark.skipif(not _addresses_can_be_fixed(), reason="the kernel lets no process ask for the same addresses")
-def test_a_run_says_whether_addresses_are_the_same_at_every_start(monkeypatch):
-    assert Sandbox(LIMITS).protections["addresses"]
-    monkeypatch.setitem(sandboxes._ENVIRONMENT, child._STARTED_AGAIN, "1")
-    sandboxes._protections.cache_clear()
-    assert not Sandbox(LIMITS).protections["addresses"]
-    sandboxes._protections.cache_clear()
-
-
-def test_a_program_that_uses_addresses_is_refused(attacks):
-    names = {"address-of-the-function", "address-of-a-lambda", "address-of-a-method", "address-in-the-details"}
-    names |= {"set-of-functions-of-its-own", "set-of-functions", "address-of-numpy", "text-of-functions"}
-    endings = {attack.name: attack.ending for attack in attacks if attack.name in names and attack.gate}
-    assert endings == dict.fromkeys(names, "error")
-
-
 @pytest.mark.parametrize("kind", ["np.float32", "float", "'uint8'", "bool", "np.int64", "obs.dtype", "'<f8'"])
 def test_numbers_may_be_of_any_plain_kind(kind, sandbox):
     ways = f"np.zeros(3, {kind}).sum() + np.full((2,), 1, dtype={kind}).sum() + obs.astype({kind})[0, 0, 0]"
     assert sandbox.evaluate(HEAD + f"return float({ways}), {{}}", WINDOWS, ACTIONS).fault is None
 
 
-def test_no_program_reads_memory_that_nobody_wrote(attacks):
-    endings = {attack.name: attack.ending for attack in attacks if attack.kind == "old-memory" and attack.gate}
-    assert set(endings.values()) == {"refused", "error"}
+HALVES = "half = np.zeros(obs.shape)\n    np.divide(obs, 2, out=half, where=obs > 5)\n"
+HALVES += "    return (half.sum() + obs.sum(where=obs <= 5)) / 10, {}"
 
 
-def test_where_beside_an_array_of_ones_own_is_let_in(sandbox):
-    source = HEAD + "half = np.zeros(obs.shape)\n    np.divide(obs, 2, out=half, where=obs > 5)\n"
-    source += "    return (half.sum() + obs.sum(where=obs <= 5)) / 10, {}"
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        pytest.param(HEAD + HALVES, lambda obs: np.where(obs > 5, obs / 2, obs).sum(1) / 10, id="where and out"),
+        pytest.param(
+            "def same(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray[int]:\n    return a\n"
+            f"{HEAD}return float(isinstance(same(obs), np.ndarray) + 2 * isinstance(3, (np.ndarray, list))), {{}}",
+            lambda obs: np.ones(len(obs)),
+            id="ndarray is a type",
+        ),
+        pytest.param(
+            f"{HEAD}distância = float(obs.sum())\n    return distância / 10, {{}}",
+            lambda obs: obs.sum(1) / 10,
+            id="names beyond ASCII",
+        ),
+    ],
+)
+def test_honest_programs_are_let_in(source, value, sandbox):
     result = sandbox.evaluate(source, WINDOWS, ACTIONS)
-    obs = WINDOWS[:, -1].reshape(40, -1).astype(float)
     assert result.fault is None
-    np.testing.assert_array_equal(result.values, np.where(obs > 5, obs / 2, obs).sum(1) / 10)
+    np.testing.assert_array_equal(result.values, value(WINDOWS[:, -1].reshape(40, -1).astype(float)))
 
 
-def test_an_array_is_still_of_the_type_ndarray(sandbox):
-    source = "def add(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray[int]:\n    return a\n"
-    source += HEAD + "return float(isinstance(add(obs), np.ndarray) + 2 * isinstance(3, (np.ndarray, list))), {}"
-    assert (sandbox.evaluate(source, WINDOWS, ACTIONS).values == 1.0).all()
-
-
-def test_names_beyond_ascii_are_read_as_python_reads_them(sandbox):
-    result = sandbox.evaluate(HEAD + "distância = float(obs.sum())\n    return distância / 10, {}", WINDOWS, ACTIONS)
-    np.testing.assert_array_equal(result.values, WINDOWS[:, -1].reshape(40, -1).sum(1) / 10)
+def test_a_refusal_names_the_line_and_the_attribute_as_python_reads_it(sandbox):
     fault = sandbox.evaluate(HEAD + "return len(obs.__ｃlass__.__mro__), {}", WINDOWS, ACTIONS).fault
     assert fault == ("refused", "line 2: the attribute __mro__")
-
-
-def test_the_report_has_a_row_for_each_kind(attacks):
-    rows = adversaries.by_kind(attacks)
-    assert sum(int(row["programs"]) for row in rows) == len(adversaries.adversaries())
-    assert all(row["harmed"] == 0 for row in rows)
 
 
 @FILTERED
