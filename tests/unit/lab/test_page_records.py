@@ -1,6 +1,5 @@
 """What versions keep of a run beside its records, and published records in place of training."""
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +16,6 @@ from groundlab.lab import run_copy, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.learning import checkpoints
-from groundlab.pages import agents
 from groundlab.papers import registry
 
 SMALL = {"iterations": 1, "trajectories": 1, "epochs": 1, "layouts": "0-1"}
@@ -87,25 +85,9 @@ def test_only_the_first_run_of_an_entry_is_kept():
     assert [(run.label, run.keep) for run in plan.runs if run.keep] == [("mediator-SimpleDoorKey-s0", ("weights",))]
 
 
-def test_where_nothing_is_kept_the_loader_names_the_fix_and_the_page_shows_it(tmp_path):
+def test_where_nothing_is_kept_the_loader_names_the_fix(tmp_path):
     with pytest.raises(GroundlabError, match="keeps no weights of glam; train them: groundlab reproduce --only glam"):
         lab.load_agent("glam", tmp_path)
-    assert "keeps no weights of glam" in str(agents.choices("glam", tmp_path))
-
-
-def test_a_change_of_words_changes_the_planners_answer_on_the_page(trained, tmp_path):
-    home = kept_in(tmp_path, trained)
-    seen = re.findall(r"\{(.*?)\}", str(agents.choices("mediator", home)))[0]
-    other = "observed a key" if seen == "observed nothing" else "observed nothing"
-    page = str(agents.choices("mediator", home, 0, {seen: other}))
-    assert other in page.splitlines()[1]
-    before, after = page.splitlines()[-2:]
-    assert before.partition("answers: ")[2] != after.partition("answers: ")[2]
-    assert "is not in what the agent reads" in str(agents.choices("mediator", home, 0, {"parrot": "key"}))
-
-
-def test_words_are_exchanged_whole_and_all_at_once():
-    assert agents.replaced("go left, leftmost, right", {"left": "right", "right": "left"}) == "go right, leftmost, left"
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""What only notebooks show: maps, galleries and worked examples, drawn from runs and models."""
