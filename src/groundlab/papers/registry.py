@@ -9,12 +9,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from groundlab import worlds
-from groundlab.core import manifests, plugins
+from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint, Run, RunSpec, load_checkpoint
 from groundlab.core.schema import Strict, first_names, known_part, parse
 from groundlab.core.seeding import generator
-from groundlab.core.yaml_files import read_yaml
 from groundlab.papers.method import Method, Paper, Request
 from groundlab.papers.training import Evaluation, evaluate_once, train
 
@@ -102,12 +101,6 @@ def stored_spec(spec: RunSpec, changed: dict[str, Any] | None) -> RunSpec:
     schema = schema_of(get(spec.method, spec.world))
     known = spec.settings if changed is None else known_part(schema, spec.settings, changed)
     return resolve(spec.method, spec.world, spec.seed, known)
-
-
-def stored_run(folder: Path) -> RunSpec:
-    """The spec of a run folder as today's code knows it. Raises GroundlabError as `stored_spec`."""
-    stored = RunSpec(**read_yaml(folder / "config.yaml"))
-    return stored_spec(stored, manifests.changed_settings(folder))
 
 
 def trained(folder: Path) -> Checkpoint:
