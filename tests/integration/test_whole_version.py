@@ -4,16 +4,17 @@ The plans are the real ones, their records are made up (`made_up.py`): nothing i
 both sides of a comparison have the same.
 """
 
-import ast
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import made_up
+import nbformat
 import pytest
 import yaml
+from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
 from groundlab import lab, report
@@ -195,31 +196,19 @@ def test_a_version_of_all_papers_shows_and_judges_all_that_it_can(scale, tmp_pat
 
 
 def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Execute a notebook's code as its kernel would, each result shown; returns its names.
-
-    What `groundlab.pages` shows is left out: it plays worlds and asks models, and reads no record.
-    """
-    names: dict[str, Any] = {}
-    for cell in json.loads((repository_root() / "notebooks" / page).read_text())["cells"]:
-        if cell["cell_type"] == "code":
-            for statement in ast.parse("".join(cell["source"])).body:
-                _run_statement(statement, names)
-        if "parameters" in cell["metadata"].get("tags", ()):
-            assert parameters.keys() <= names.keys()
-            names |= parameters | ({"source": "fresh"} if "source" in names else {})  # as `reproduce` tells them
-    return names
-
-
-def _run_statement(statement: ast.stmt, names: dict[str, Any]) -> None:
-    if not isinstance(statement, ast.Expr):
-        exec(compile(ast.Module([statement], []), "cell", "exec"), names)
-        return
-    root = names.get(ast.unparse(statement).split(".")[0])
-    if not (isinstance(root, ModuleType) and root.__name__.startswith("groundlab.pages.")):
-        value = eval(compile(ast.Expression(statement.value), "cell", "eval"), names)
-        show = getattr(value, "_repr_mimebundle_", None) or getattr(value, "_repr_html_", value.__repr__)
-        assert show()
-        assert len(repr(value)) < 20_000, ast.unparse(statement)  # a notebook keeps it beside what it shows
+    """Execute a notebook's cells here, where figures are drawn coarsely, and show each result; returns its names."""
+    shell = InteractiveShell()
+    for cell in nbformat.read(repository_root() / "notebooks" / page, as_version=4).cells:
+        if cell.cell_type == "code":
+            done = shell.run_cell(cell.source)
+            done.raise_error()
+            show = getattr(done.result, "_repr_mimebundle_", None) or getattr(done.result, "_repr_html_", None)
+            assert show is None or show()
+            assert len(repr(done.result)) < 20_000, cell.source  # a notebook keeps it with what it shows
+        if "parameters" in cell.metadata.get("tags", ()):
+            assert parameters.keys() <= shell.user_ns.keys()
+            shell.push(parameters | ({"source": "fresh"} if "source" in shell.user_ns else {}))  # as `reproduce` does
+    return shell.user_ns
 
 
 def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
@@ -228,6 +217,9 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
+    made = sorted(lab.published("knowledge", "quick", repository_root() / "results").glob("knowledge/runs/*/knowledge"))
+    for knowledge, run in zip(made, sorted((whole / "knowledge" / "runs").iterdir()), strict=False):
+        shutil.copytree(knowledge, run / "knowledge")  # which the notebook prints
     versions.describe_version(plan, whole, {}, "groundlab reproduce")
     for experiment in plan.experiments:
         for page in experiment.notebooks:
