@@ -24,9 +24,7 @@ def test_it_runs_on_every_level_that_minigrid_has_too():
 def test_our_levels_are_minigrids_state_for_state():
     counts = minigrid_parity.compare(WORLD, 400)
     assert counts["states"] == 400 and counts["episodes"] >= 3
-    assert {name: count for name, count in counts.items() if "mismatches" in name} == dict.fromkeys(
-        ("mismatches", *(f"{field}_mismatches" for field in minigrid_parity.FIELDS)), 0
-    )
+    assert not any(count for name, count in counts.items() if "mismatches" in name)
 
 
 def test_minigrid_is_silent_while_it_is_compared(capfd):

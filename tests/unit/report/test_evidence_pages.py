@@ -148,14 +148,3 @@ def test_the_address_of_a_filter_restores_it_and_the_filter_picks_its_rows():
     ]
     found = node(f"{json.dumps(cases)}.map(each => it.fits({json.dumps(row)}, each))", "board.js")
     assert found == [True, True, False, False, False]
-
-
-@in_node
-def test_hovering_takes_the_nearest_point_of_any_seed():
-    curves = [[[10, 20], [0, 50]], [[10, 20], [90, None]], [[10, 20], [40, 40]]]
-    runs_ = [{"seed": seed, "curves": {"success": curve}} for seed, curve in enumerate(curves)]
-    point = node(f"it.nearest({json.dumps(runs_)}, 'success', {{x: 12, y: 80}}, x => x, y => y)", "curves.js")
-    assert (point["run"]["seed"], point["index"]) == (1, 0)
-    words = f"it.sentence({{counter: 'frames'}}, 'success', {json.dumps(point)})"
-    assert node(words, "curves.js") == "seed 1 after 10 frames: success 90 %"
-    assert node("it.ticks(0, 100)", "curves.js") == [0, 20, 40, 60, 80, 100]

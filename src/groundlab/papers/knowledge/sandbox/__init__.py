@@ -13,7 +13,7 @@ have no text and no hash, None and NaN hash by a constant. What is left is the o
 same at every start if the kernel lets it be (Docker's default does not). A program that uses addresses of its own
 objects is found out: the windows come in an order of our own, some of them twice. `Sandbox.protections` is measured,
 not assumed: without the kernel's filter (another system or processor than it knows) limits alone keep nobody from
-deleting files or sending signals; the gate has to. Programs of tests/integration/processes/attacks.yaml attack all of it.
+deleting files or sending signals; the gate has to. The tests attack all of it (processes/attacks.yaml).
 Source: docs/papers/knowledge-method.md#s3.
 """
 
