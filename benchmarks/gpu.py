@@ -1,6 +1,6 @@
-"""What a GPU does to the hot paths: scoring and learning, replies, the small networks; one process, one table.
+"""Speed of the hot paths on a GPU: scoring and learning, the small networks; one process, one table.
 
-    python benchmarks/gpu.py > table.md                 # 5 minutes on an H200; --only replies: one part of it
+    python benchmarks/gpu.py > table.md                 # 5 minutes on an H200; --only scoring: one part of it
 
 Models have the published shapes and random weights, in the package's own way and in that of the originals, in the same
 run. Seconds are of the wall, with all work on the device waited for; the CPU's are of one thread of the same machine.
@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import T5Config, T5ForConditionalGeneration
 
-from groundlab.bench import generation, scoring
+from groundlab.bench import scoring
 from groundlab.core.run import Run
 from groundlab.lab.plan import plan
 from groundlab.language.corpus.scenes import ACTIONS
@@ -43,11 +43,6 @@ FLAN_T5_LARGE = T5Config(
     **{"num_decoder_layers": 24, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
 )
 """Sizes of the published models (their config.json on the hub); weights are random."""
-LLAMA_3B = LlamaConfig(
-    **{"vocab_size": 128256, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28},
-    **{"num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 131072},
-    **{"rms_norm_eps": 1e-5, "tie_word_embeddings": True},
-)
 
 
 def clock() -> float:
@@ -71,7 +66,6 @@ def scores() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     prompts = [scoring.random_prompt(rng) for _ in range(LEARNT)]
     tokenizer = scoring.tokenizer_of([*prompts, *ACTIONS])
-    pairs = [scoring.tokens_of(tokenizer, texts) for texts in (prompts[:READ], ACTIONS)]
     with torch.device("cuda"):
         fresh: Any = T5ForConditionalGeneration(FLAN_T5_LARGE).eval()
     with torch.no_grad():
@@ -88,7 +82,7 @@ def scores() -> Iterator[Row]:
         with torch.no_grad():
             there = scorer(prompts[:CHECKED]).scores.float().cpu()
             read = seconds(lambda scorer=scorer: scorer(prompts[:READ]).scores)
-            plain = seconds(partial(scoring.plain_scores, model, *pairs))
+            plain = seconds(partial(scoring.plain_scores, model, tokenizer, prompts[:READ], ACTIONS))
         learnt = seconds(learn)
         update = STEPS * read + EPOCHS * READ * STEPS / LEARNT * learnt
         subject = f"Flan-T5-large, {name}"
@@ -104,24 +98,6 @@ def scores() -> Iterator[Row]:
         del scorer, model
         torch.cuda.empty_cache()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-
-
-def replies() -> Iterator[Row]:
-    """Llama-3.2-3B draws replies of 20 tokens in bfloat16, ours and as the original called transformers."""
-    written = generation.words()
-    written.padding_side = "left"
-    with torch.device("cuda"):
-        model: Any = LlamaForCausalLM(LLAMA_3B)
-    model = model.to(torch.bfloat16).eval()
-    for count in (6, 64):
-        ours, theirs, _ = generation.measure(count, model, written, clock)
-        fast, slow = (generation.throughput(steps[1:]) for steps in (ours, theirs))  # the first warms up
-        subject = f"Llama-3.2-3B, bfloat16, {count} environments"
-        yield from [
-            (subject, "generation", fast, "tokens/s"),
-            (subject, "transformers.generate the original's way, same run", slow, "tokens/s"),
-            (subject, "ratio", fast / slow, "x"),
-        ]
 
 
 def small() -> Iterator[Row]:
@@ -143,7 +119,7 @@ def small() -> Iterator[Row]:
 
 
 def main() -> None:
-    parts = {"scoring": scores, "replies": replies, "small": small}
+    parts = {"scoring": scores, "small": small}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=parts, action="append", help="part to measure; all by default")
     chosen = parser.parse_args().only or list(parts)

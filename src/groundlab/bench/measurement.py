@@ -1,11 +1,16 @@
-"""What a benchmark measures, and how a rate is timed: in turns, so that busy neighbours slow all sides alike."""
+"""Rates of pieces of work that take turns, so that a busy machine slows all of them alike."""
 
 import time
 from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
-SECONDS, TURNS = 2.0, 5  # of each rate, taken in turns
+SECONDS, TURNS = 0.4, 5  # CPU seconds of a turn at least, and turns of each piece of work
+RATIO = "x"
+"""The unit of a ratio of two rates that were measured in the same run."""
+
+Work = Callable[[], int]
+"""Does some work and returns how many units it did."""
 
 
 class Measurement(NamedTuple):
@@ -16,29 +21,25 @@ class Measurement(NamedTuple):
     unit: str
 
 
-Work = Callable[[], int]
-
-
-def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:
-    """What some work takes, done so many times."""
-    start = time.process_time()
-    for _ in range(times):
-        work()
-    return time.process_time() - start
-
-
 def rates(*works: Work) -> list[float]:
-    """Units a second of each piece of work, where a call does as many units as it returns; two calls warm up.
-
-    They take turns and the median turn counts, so that busy neighbours slow all of them alike.
-    """
-    taken: list[list[float]] = [[] for _ in works]
-    for work in (*works, *works):
+    """Return the units of each piece of work per CPU second: the median turn, after one call that warms up."""
+    turns: list[list[float]] = [[] for _ in works]
+    for work in works:
         work()
     for _ in range(TURNS):
-        for own, work in zip(taken, works, strict=True):
-            done, start = 0, time.perf_counter()
-            while time.perf_counter() - start < SECONDS / TURNS:
+        for own, work in zip(turns, works, strict=True):
+            done, start = 0, time.process_time()
+            while time.process_time() - start < SECONDS:
                 done += work()
-            own.append(done / (time.perf_counter() - start))
-    return [median(own) for own in taken]
+            own.append(done / (time.process_time() - start))
+    return [median(own) for own in turns]
+
+
+def compared(name: str, ours: Work, other: str, theirs: Work, unit: str) -> list[Measurement]:
+    """Measure our rate of some units, the rate of the other way, and the ratio of the two."""
+    own, peer = rates(ours, theirs)
+    return [
+        Measurement(name, own, f"{unit}/CPU-s"),
+        Measurement(f"{name}: {other}, same run", peer, f"{unit}/CPU-s"),
+        Measurement(f"{name} / {other}", own / peer, RATIO),
+    ]

@@ -393,11 +393,6 @@ def fingerprint(portable: Portable = False) -> None:
 
 def bench(
     subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
-    only: Annotated[str | None, typer.Option("--only", metavar="PAPER", help="Only one paper's training.")] = None,
-    first_use: Annotated[
-        bool, typer.Option("--first-use", help="Also compile all worlds afresh, a minute or less.")
-    ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Keep the figures in benchmarks/.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a ratio kept there is lost.")] = False,
 ) -> None:
@@ -406,31 +401,20 @@ def bench(
     from groundlab.bench import history
     from groundlab.lab import machine
 
-    if json_file:
-        storage.check_file(json_file)
     hardware = machine.hardware()
-    reference = history.latest(hardware) if check else None  # before minutes of measuring
-    measured = measure(subject, only, first_use)
+    kept = history.kept_ratios(hardware) if check else {}  # before minutes of measuring
+    measured = measure(subject)
     title = f"{hardware['cpu']}, {hardware['cores']} cores"
     table = Table("what", Column("value", justify="right"), "unit", title=title)
     for each in measured:
         table.add_row(each.name, f"{each.value:,.2f}" if each.value < 100 else f"{each.value:,.0f}", each.unit)
     console.print(table)
-    if json_file:
-        content = {"hardware": hardware, "figures": [each._asdict() for each in measured]}
-        storage.write_json(json_file, content)
-    if subject in ("scoring", "all"):
-        from groundlab.bench import scoring
-        from groundlab.lab.plan import results_folder
-
-        picture = scoring.draw(measured, history.folder() if save else results_folder() / ".scratch" / "benchmarks")[0]
-        print_text(f"time against the number of actions: {picture}")
     if save:
         print_text(f"kept in {history.save(measured, hardware)}")
-    if reference:
-        lost = history.lost(measured, reference)
-        for line in lost:
-            print_text(f"lost: {line} ({reference.name})", style="red")
-        if lost:
-            raise typer.Exit(1)
-        print_text(f"no ratio of {reference.name} is lost")
+    lost = history.lost(measured, kept)
+    for line in lost:
+        print_text(f"lost: {line}", style="red")
+    if lost:
+        raise typer.Exit(1)
+    if check:
+        print_text("no ratio is lost")
