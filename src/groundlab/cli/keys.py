@@ -9,15 +9,9 @@ A terminal shows nothing of what is typed meanwhile, and is put back as it was; 
 import os
 import select
 import sys
-from types import TracebackType
+import termios
+import tty
 from typing import Any, Self
-
-try:
-    import termios
-    import tty
-except ImportError:  # Windows
-    termios: Any = None
-    tty: Any = None
 
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 _ESCAPE, _ESCAPE_SECONDS = "\x1b", 0.05  # within which the rest of an arrow key follows
@@ -27,7 +21,7 @@ class Keys:
     """Where keys come from: the terminal or the pipe that standard input is."""
 
     def __init__(self) -> None:
-        self.typed = sys.stdin.isatty() and termios is not None
+        self.typed = sys.stdin.isatty()
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -36,14 +30,14 @@ class Keys:
             tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)  # what was typed before is read too
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        if self._before is not None:
+    def __exit__(self, *_: object) -> None:
+        if self.typed:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
 
     def read(self) -> str:
-        """The next key: a character, "up", "down", "left" or "right", "." for a space or Enter; empty at the end.
+        """Return the next key: a character, the name of an arrow, "." for a space or Enter; empty at the end.
 
-        In a pipe blanks and ends of lines stand between keys and are none.
+        In a pipe, blanks and ends of lines separate keys.
         """
         character = self._character()
         while not self.typed and character.isspace():
@@ -54,6 +48,4 @@ class Keys:
         return "." if character in (" ", "\r", "\n") else character
 
     def _character(self) -> str:
-        if not self.typed:
-            return sys.stdin.read(1)
-        return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+        return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") if self.typed else sys.stdin.read(1)

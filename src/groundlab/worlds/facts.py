@@ -86,7 +86,7 @@ class Facts(Strict):
     """What is said of the first observation of layout 0, in `language`."""
     language: str
     level: str
-    """Layout 0 in characters (`render.LEGEND`); empty for Crafter."""
+    """Layout 0 in characters (`GridFamily.legend`); empty for Crafter."""
     width: int
     height: int
     limits: tuple[int, int]

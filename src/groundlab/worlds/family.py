@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.worlds.codes import ACTIONS
+from groundlab.worlds.crafter import terminal as crafter
 from groundlab.worlds.crafter.rules import CRAFTER_WORLDS, CrafterWorld
 from groundlab.worlds.registry import ALIASES, WORLDS, World, register_worlds
 
@@ -45,6 +46,10 @@ class WorldFamily(ABC):
     """What `make` takes besides."""
     words_about: str = ""
     """Which part of its observations `describe` puts into words, an array [B, ...]; empty where it has no words."""
+    keys: Mapping[str, tuple[str, ...]] = {}
+    """Keys of `groundlab play`, each with the names that its action has in the family's worlds; numbers if empty."""
+    legend: str = ""
+    """Meaning of the characters of `render`."""
 
     @property
     @abstractmethod
@@ -63,10 +68,10 @@ class WorldFamily(ABC):
         """Sentences about each of B observations; none for a family without words of its own."""
         return [[] for _ in observations["image"]]
 
-    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
-        """One environment of the grid engine, which observes `image`; none for another game.
+    def render(self, grids: "Grids | Any", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+        """Draw one environment, which observes `image`; `grids` is that of the grid engine.
 
-        A picture uint8 [H * 32, W * 32, 3] for mode "rgb_array", text for "ansi".
+        A picture uint8 [H * 32, W * 32, 3] for mode "rgb_array", two characters per cell for "ansi" and "terminal".
         """
         return None
 
@@ -78,6 +83,14 @@ class GridFamily(WorldFamily):
     image = "uint8 [7, 7, 3]: type, colour and state of the cells in view"
     options = ("autoreset", "kinds", "num_dists")
     words_about = "image"
+    keys: Mapping[str, tuple[str, ...]] = {
+        **{"a": ("left",), "left": ("left",), "d": ("right",), "right": ("right",), "w": ("forward",)},
+        **{"up": ("forward",), "p": ("pickup",), "x": ("drop",), "t": ("toggle",), "n": ("done",)},
+    }
+    legend = (
+        ">> you, K key, A ball, B box, G goal, V lava, F floor, _ open door, d closed door, L locked door, ## wall; "
+        "then its colour: R red, G green, B blue, P purple, Y yellow, E grey"
+    )
 
     def __init__(self, added: Iterable[World] = ()):
         self._added = tuple(added)
@@ -101,11 +114,13 @@ class GridFamily(WorldFamily):
 
         return describe_batch(observations["image"], world.language)
 
-    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
-        """The whole level, its view lit."""
+    def render(self, grids: "Grids | Any", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+        """The whole level, its view lit; at a terminal, floor out of view is blank."""
         from groundlab.worlds import render  # here, because it is compiled
 
-        return render.level_picture(grids) if mode == "rgb_array" else render.level_text(grids)
+        if mode == "rgb_array":
+            return render.level_picture(grids)
+        return render.level_text(grids, lit=mode == "terminal")
 
 
 class DoorKeyFamily(GridFamily):
@@ -118,7 +133,7 @@ class DoorKeyFamily(GridFamily):
     def describe(self, world: World, observations: dict[str, Any]) -> list[list[str]]:
         return WorldFamily.describe(self, world, observations)
 
-    def render(self, grids: "Grids", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
+    def render(self, grids: "Grids | Any", image: "np.ndarray", mode: str) -> "np.ndarray | str | None":
         """What the agent has seen of the room, as a picture or as text."""
         from groundlab.worlds import render
 
@@ -132,6 +147,7 @@ class CrafterFamily(WorldFamily):
     image = "uint8 [64, 64, 3]: a picture"
     options = ("autoreset", "success", "length")
     words_about = "codes"
+    keys, legend = crafter.KEYS, crafter.LEGEND
 
     @property
     def worlds(self) -> Mapping[str, CrafterWorld]:
@@ -150,6 +166,10 @@ class CrafterFamily(WorldFamily):
         from groundlab.worlds.crafter.view import describe
 
         return [[describe(codes)] for codes in observations["codes"]]
+
+    def render(self, grids: Any, image: "np.ndarray", mode: str) -> str | None:
+        """What the player sees, by its codes; no picture."""
+        return None if mode == "rgb_array" else crafter.characters(image)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groundlab.worlds.codes import AGENT, COLOURS, DOOR, DOOR_STATES, EMPTY, NORTH, TYPES, UNSEEN, WALL
+from groundlab.worlds.codes import AGENT, COLOURS, DOOR, EMPTY, NORTH, TYPES, UNSEEN, WALL
 from groundlab.worlds.registry import VIEW
 from groundlab.worlds.state import Grids
 from groundlab.worlds.view import agent_pose, remember_view
@@ -23,14 +23,6 @@ _LETTERS = {"door": "D", "key": "K", "ball": "A", "box": "B", "goal": "G", "lava
 _ARROWS = (">", "V", "<", "^")
 _DOOR_LETTERS = ("_", "d", "L")  # open, closed, locked
 _INITIALS = {colour: "E" if colour == "grey" else colour[0].upper() for colour in COLOURS}  # G is green
-LEGEND = (
-    *(f"{letter} {name}" for name, letter in _LETTERS.items() if letter != "D"),
-    *(f"{letter} {state} door" for letter, state in zip(_DOOR_LETTERS, DOOR_STATES, strict=True)),
-    "## wall",
-)
-"""What the first letter of a cell means."""
-COLOUR_LEGEND = tuple(f"{letter} {colour}" for colour, letter in _INITIALS.items())
-"""What the second means."""
 
 
 def _as_minigrid(cells: np.ndarray, agent: tuple[int, int]) -> "Grid":
@@ -97,9 +89,12 @@ def level_picture(grids: Grids, env: int = 0, tile: int = TILE) -> np.ndarray:
     return _as_minigrid(cells, (x, y)).render(tile, (x, y), heading, highlight_mask=lit_cells(grids, env))
 
 
-def level_text(grids: Grids, env: int = 0) -> str:
-    """The whole level in characters, as `as_text`."""
-    return _in_characters(*_level(grids, env))
+def level_text(grids: Grids, env: int = 0, lit: bool = False) -> str:
+    """The whole level in characters, as `as_text`; if `lit`, floor out of view is blank."""
+    cells, agent = _level(grids, env)
+    if lit:
+        cells = np.where(((cells[:, :, 0] == EMPTY) & ~lit_cells(grids, env))[:, :, None], UNSEEN, cells)
+    return _in_characters(cells, agent)
 
 
 def view_picture(image: np.ndarray, tile: int = TILE) -> np.ndarray:
