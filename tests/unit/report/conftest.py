@@ -34,13 +34,9 @@ def store_run(
     arm: str = "",
     label: str = "",
 ) -> Path:
-    settings = settings or HEAD
     facts = {"wall_seconds": 1.5, "cpu_seconds": 1.4, "arm": arm or method, "arm_label": label}
-    number = f"{len(list(folder.glob('mediator/runs/*'))):04}" if arm else "0000"
-    name = f"{method}-{world}-s{seed}"
-    given = (evaluations, metrics, settings)
-    place = made_up.store_run(folder, "mediator", method, world, seed, *given, label=name, **facts)
-    return place.rename(place.with_name(f"{name}-{settings['plans'][:4]}{number}"))
+    facts["label"] = f"{method}-{world}-s{seed}"
+    return made_up.store_run(folder, "mediator", method, world, seed, evaluations, metrics, settings or HEAD, **facts)
 
 
 def store_rule(folder: Path, method: str, world: str, interactions: int, fails=(), seed=0, plans="head") -> Path:

@@ -265,10 +265,6 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):
     assert levels["always"] == pytest.approx(30.0)
     gap = found.fresh[name]
     assert gap.value == pytest.approx(levels["at the end"] - levels["trained policy, first tenth"])
-    text = readable_row(found)["here"]
-    assert text.startswith(f"interactions: at the end {levels['at the end']:.2f}, ") and "(difference " in text
-    warm = {**compare, "of": {**OURS, "label": "temperature 2.14"}, "beside": []}
-    assert "temperature 2.14: 3." in readable_row(verdict(stored, "ordering", compare=[warm]))["here"]
     with pytest.raises(ValueError, match="calls two sides 'trained policy'; give each a label"):
         claim("ordering", compare=[{**compare, "of": OURS, "than": {**OURS, "settings": {"seed": 1}}}])
 

@@ -13,7 +13,7 @@ import yaml
 
 from groundlab.papers.mediator import arms
 from groundlab.papers.mediator.arms import all_selectors
-from groundlab.papers.mediator.exhibits import curves, table1, tradeoff
+from groundlab.papers.mediator.exhibits import table1
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import style
 from groundlab.report.claims import load_claims
@@ -105,30 +105,3 @@ def test_an_agent_that_no_figure_knows_has_a_row_a_line_and_a_point_of_its_own(r
     records = load(results)
     (line,) = [each for each in table1(records).readable.to_dict("records") if each["method"] == "asks wisely"]
     assert line["success"].startswith("75 %") and line["world"] == "SimpleDoorKey"
-    for figure in (curves(records), tradeoff(records)):
-        shown = {text.get_text(): handle for text, handle in zip(*_legend(figure), strict=True)}
-        assert shown["asks wisely"].get_color() not in {style.colour for style in arms.STYLES.values()}
-        colours = [line.get_color() for axis in figure.axes for line in axis.get_lines()]
-        assert shown["asks wisely"].get_color() in colours
-
-
-def test_curves_name_the_first_commits_protocol_where_they_show_it_and_no_rule_that_was_not_run(results):
-    plain = {text.get_text() for text in _legend(curves(load(results)))[0]}
-    assert any(label.startswith("training episodes") and label.endswith("iterations)") for label in plain)
-    for place in results.glob("mediator/runs/mediator-*"):
-        spec = yaml.safe_load((place / "config.yaml").read_text())
-        protocol = {"plans": "first-commit", "anneal_from": 1.0}
-        spec["settings"] |= protocol | {"fidelity": spec["settings"]["fidelity"] | {"penalty": "first-commit"}}
-        (place / "config.yaml").write_text(yaml.safe_dump(spec))
-        made_up.seal_run(place, arm="mediator", arm_label="")
-    made_up.seal_version(results)
-    for place in results.glob("mediator/runs/on-change-*"):
-        shutil.rmtree(place)
-    made_up.seal_version(results)
-    shown = {text.get_text() for text in _legend(curves(load(results)))[0]}
-    assert any(label.endswith("iterations), first commit's protocol") for label in shown)
-    assert arms.STYLES["on-change"].label not in shown and arms.STYLES["always"].label in shown
-
-
-def _legend(figure):
-    return figure.legends[0].get_texts(), figure.legends[0].get_lines()

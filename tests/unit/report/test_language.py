@@ -5,7 +5,6 @@ import json
 
 import pandas as pd
 import pytest
-from matplotlib.patches import Rectangle
 
 from groundlab.papers.glam import pretraining_exhibits
 from groundlab.report.exhibits import draw
@@ -44,15 +43,6 @@ def test_every_folder_of_weights_that_ships_is_shown_with_a_recipe_that_ships():
     assert {facts["recipe"]["name"] for facts in models.values()} <= recipes
 
 
-def test_models_that_were_taught_everything_come_first_and_the_others_say_what_they_lack(home):
-    store(home, "b-s1", {}, {"binding_start": False}, dose=0.25, leave_out=["sides", "french_spatial"])
-    shipped = pretraining_exhibits.shipped(home)
-    variants = {name: pretraining_exhibits.recipe_name(facts) for name, facts in shipped.items()}
-    assert list(variants) == ["quick-t5-s0", "a-no-verbs-s0", "b-s1", "z-llama-s3"]
-    lacking = "no sides, french spatial, 25% of the steps, stock initial values"
-    assert list(variants.values()) == ["all", "no verbs", lacking, "no dialogue"]
-
-
 def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
     rows = pretraining_exhibits.models_table(home).readable.set_index("model")
     ours = rows.loc["quick-t5-s0"]
@@ -71,17 +61,6 @@ def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_n
     wanted["z-llama-s3\nno dialogue"] = {"places": "85", "verbs": "98", "dialogue": "50"}
     assert cells == {(model, probe): text for model, row in wanted.items() for probe, text in row.items()}
     assert [text.get_text() for text in binding.texts] == ["30"] * 3
-
-
-def test_only_topics_that_a_model_was_asked_but_never_taught_are_framed(home):
-    models = list(pretraining_exhibits.shipped(home))
-    topics, binding = pretraining_exhibits.probe_figure(home).axes
-    frames = [patch for patch in topics.patches if isinstance(patch, Rectangle)]
-    places = {(round(frame.get_x() + 0.47), round(frame.get_y() + 0.46)) for frame in frames}
-    names = [text.get_text() for text in topics.get_xticklabels()]
-    framed = {(models[row], names[column]) for column, row in places}
-    assert framed == {("a-no-verbs-s0", "verbs"), ("z-llama-s3", "dialogue")}
-    assert not binding.patches
 
 
 def test_both_are_drawn_into_a_folder_that_holds_no_run(tmp_path):

@@ -65,33 +65,6 @@ def test_typing_filters_and_a_link_to_a_hidden_claim_shows_it(reviewed, browser)
     assert _found(browser(reviewed.page, script=script)) == "0 true"
 
 
-def test_on_a_telephone_nothing_is_wider_than_the_screen_and_a_claim_is_followed_by_its_verdict(reviewed, browser):
-    script = """const row = document.querySelector("tr[id]"), top = each => each.getBoundingClientRect().top;
-    const shown = [...row.children].filter(each => each.offsetHeight).sort((a, b) => top(a) - top(b));
-    const wide = document.documentElement.scrollWidth > innerWidth;
-    document.body.dataset.found = `${wide} ${shown[0] === row.children[0]} ${shown[1].className}`;"""
-    assert _found(browser(reviewed.page, width=500, script=script)) == "false true verdict"
-
-
-def test_on_a_telephone_a_word_in_a_table_is_not_broken(reviewed, browser):
-    """The table is moved sideways in its own frame instead."""
-    script = """const text = document.querySelector(".scroll tbody td").firstChild, range = document.createRange();
-    range.selectNodeContents(text);
-    document.body.dataset.found = `${text.data} ${range.getClientRects().length}`;"""
-    assert _found(browser(reviewed.page, width=500, script=script)) == "SimpleDoorKey 1"
-
-
-@pytest.mark.parametrize("width", [800, 1280])
-def test_a_link_to_a_claim_shows_the_heads_of_its_columns_between_the_filters_and_the_claim(width, reviewed, browser):
-    script = """const box = each => document.querySelector(each).getBoundingClientRect();
-    const row = document.getElementById(location.hash.slice(1)), head = row.closest("table").querySelector("th");
-    const bar = box(".filters").bottom, first = head.getBoundingClientRect(), claim = row.getBoundingClientRect().top;
-    document.body.dataset.found = `${scrollY > 500} ${first.top <= bar && first.bottom > bar + 10} ${
-      claim >= first.bottom - 2 && claim < first.bottom + 40}`;"""
-    found = browser(reviewed.page, "#mediator-table1-KeyInBox-always", width=width, script=script)
-    assert _found(found) == "true true true"
-
-
 def test_text_of_records_is_never_run(results, browser):
     entry = {
         "label": "<script>document.title='run'</script>",
