@@ -19,20 +19,15 @@ from groundlab.core.paths import repository_root
 from groundlab.lab import config
 
 
-def test_evaluate_writes_the_fixed_json(groundlab, tmp_path):
+@pytest.mark.parametrize("layouts", [("--layouts", "3-6"), ("--set", "layouts=3-6")])
+def test_evaluate_writes_rows_and_their_mean(layouts, groundlab, tmp_path):
     file = tmp_path / "always.json"
-    code, out, _ = groundlab("evaluate", "always", "--world", "SimpleDoorKey", "--layouts", "0-9", "--json", file)
+    code, out, _ = groundlab("evaluate", "always", "--world", "SimpleDoorKey", *layouts, "--json", file)
     result = json.loads(file.read_text())
     assert code == 0 and "interactions" in out
-    assert [row["layout"] for row in result["rows"]] == list(range(10))
+    assert [row["layout"] for row in result["rows"]] == [3, 4, 5, 6]
     assert set(result["rows"][0]) >= {"layout", "steps", "success", "return", "interactions"}
-    assert result["mean"]["steps"] == sum(row["steps"] for row in result["rows"]) / 10
-
-
-def test_layouts_may_be_given_as_a_setting(groundlab, tmp_path):
-    arguments = ("evaluate", "always", "--world", "SimpleDoorKey", "--set", "layouts=3-4")
-    assert groundlab(*arguments, "--json", tmp_path / "a.json")[0] == 0
-    assert [row["layout"] for row in json.loads((tmp_path / "a.json").read_text())["rows"]] == [3, 4]
+    assert result["mean"]["steps"] == sum(row["steps"] for row in result["rows"]) / 4
 
 
 def test_an_agent_that_answers_in_words_is_read_word_by_word(groundlab):
@@ -88,17 +83,12 @@ def test_replies_are_recorded_and_replayed(groundlab, tmp_path):
     assert json.loads(first.read_text()) == json.loads(second.read_text())
 
 
-def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_of_its_paper(tmp_path):
+def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_of_its_paper(tmp_path, monkeypatch):
     for name, created, alone in (("a", "2026-01-02", []), ("b", "2026-01-01", []), ("c", "2026-01-03", ["row"])):
         made_up.seal_version(tmp_path / name, created=created, alone=alone)
-    assert [folder.name for folder in versions_in(tmp_path)] == ["b", "a"]
-    assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
-
-
-def test_stored_results_are_looked_for_where_reproduce_puts_them(tmp_path, monkeypatch):
-    made_up.seal_version(tmp_path / "a", created="2026-01-01")
     monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
-    assert versions_in(None) == [tmp_path / "a"]
+    assert [folder.name for folder in versions_in(None)] == ["b", "a"]
+    assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
 
 
 @pytest.mark.parametrize(
@@ -139,31 +129,15 @@ def test_the_benchmark_prints_and_keeps_its_figures_and_checks_its_ratios(ground
     assert code == 1 and "lost: GoToLocal, batch of 256 / minigrid" in out
 
 
-def test_all_worlds_are_listed_with_what_they_ask(groundlab):
+def test_all_worlds_are_listed_and_those_of_the_package_on_request(groundlab):
     from groundlab.worlds import WORLDS
 
     out = groundlab("worlds")[1]
-    words = out.split()
-    assert set(WORLDS) <= set(words)
-    assert max(map(len, out.splitlines())) <= 100
+    assert set(WORLDS) <= set(out.split()) and "MiniGrid-LockedRoom-v0" not in out
     (row,) = [line.split() for line in out.splitlines() if "BabyAI-MixedTrainLocal-v0/open" in line]
     assert row[1:6] == ["15x8", "128", "open", "the", "door;"]
-    assert "MiniGrid-LockedRoom-v0" not in words
-
-
-def test_every_world_is_in_one_group():
-    from groundlab.worlds import WORLDS
-    from groundlab.worlds.facts import GROUPS, group_of
-
-    groups = [group_of(world) for world in WORLDS.values()]
-    assert set(groups) == set(GROUPS) - {"worlds of other packages"}
-    assert groups.count("levels of the knowledge paper") == sum(name.startswith("BabyAI-Text-") for name in WORLDS)
-
-
-def test_the_packages_worlds_are_listed_on_request(groundlab):
     words = groundlab("worlds", "--all")[1].split()
-    assert {"MiniGrid-LockedRoom-v0", "MiniGrid-Empty-5x5-v0", "SimpleDoorKey"} <= set(words)
-    assert words.count("BabyAI-GoToLocal-v0") == 1
+    assert {"MiniGrid-LockedRoom-v0", "SimpleDoorKey"} <= set(words) and words.count("BabyAI-GoToLocal-v0") == 1
 
 
 def test_every_method_is_listed_with_its_paper_and_what_it_is(groundlab):
@@ -295,30 +269,25 @@ MISTAKES = [
     (("evaluate", "never", "--world", "KeyInBox"), "never does not run on KeyInBox; it runs on SimpleDoorKey"),
     (("evaluate", "always", "--world", "KeyInBox", "--layouts", "9-3"), "is no range: give first-last, as in 0-99"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "ask_lamda=1"), "did you mean 'ask_lambda'?"),
-    (("evaluate", "always", "--world", "KeyInBox", "--set", "ask_lambda=much"), "ask_lambda"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "fidelity.penalti=head"), "did you mean 'penalty'?"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "epsilon=2"), "epsilon"),
-    (("evaluate", "always", "--world", "KeyInBox", "--set", "plans=heads"), "did you mean 'head'?"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "epsilon"), "write --set key=value"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "planner=recorded"), "needs a ledger file"),
     (("evaluate", "mediator", "--world", "SimpleDoorKey"), "give --checkpoint"),
     (("evaluate", "always", "--world", "KeyInBox", "--checkpoint", "x"), "leave out --checkpoint"),
     (("reproduce", "--scale", "quik", "--dry-run"), "did you mean 'quick'?"),
     (("reproduce", "--only", "mediatr", "--dry-run"), "did you mean 'mediator'?"),
-    (("reproduce", "--figure", "mediator-curve", "--dry-run"), "did you mean 'mediator-curves'?"),
     (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run: groundlab figures --figure glam-probes"),
     (("figures", "--figure", "glam-probe"), "did you mean 'glam-probes'?"),
     (("figures", "--figure", "glam-probes", "--publish"), "leave out --figure"),
     (("reproduce", "--executor", "slum", "--dry-run"), "unknown executor"),
     (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
     (("methods", "mediatr"), "did you mean 'mediator'?"),
-    (("claims", "mediatr"), "did you mean 'mediator'?"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "layouts=[1,2"), "is not valid YAML"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),
     (("bench", "world"), "did you mean 'worlds'?"),
-    (("bench", "scorin"), "did you mean 'scoring'?"),
+    (("pretrain", "quick-t6", "--out", "out"), "did you mean 'quick-"),
     (("play", "SimpleDoorKy"), "did you mean 'SimpleDoorKey'?"),
-    (("play", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'?"),
     (("play", "MiniGrid-LockedRoom-v0"), "runs through the minigrid package; play one of those"),
     (("play",), "no world is named"),
     (("play", "SimpleDoorKey", "--replay", "x.json"), "leave out the world"),
@@ -361,12 +330,13 @@ def test_a_mistake_is_one_line_that_names_the_fix(groundlab, arguments, fix):
 
 
 def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, trained, tmp_path):
-    code, _, err = groundlab("evaluate", "mediator", "--world", "KeyInBox", "--checkpoint", trained)
-    assert code == 2 and "is a checkpoint of world SimpleDoorKey, not KeyInBox" in err
-    code, _, err = groundlab("evaluate", "never", "--world", "SimpleDoorKey", "--checkpoint", trained)
-    assert code == 2 and "is a checkpoint of method mediator, not never; name that method, or another" in err
-    code, _, err = groundlab("evaluate", "glam", "--protocol", "balrog", "--checkpoint", trained)
-    assert code == 2 and "is a checkpoint of method mediator, not glam; name that method" in err
+    for asked, line in (
+        (("mediator", "--world", "KeyInBox"), "is a checkpoint of world SimpleDoorKey, not KeyInBox"),
+        (("never", "--world", "SimpleDoorKey"), "is a checkpoint of method mediator, not never; name that method, or"),
+        (("glam", "--protocol", "balrog"), "is a checkpoint of method mediator, not glam; name that method"),
+    ):
+        code, _, err = groundlab("evaluate", *asked, "--checkpoint", trained)
+        assert code == 2 and line in err
     broken = tmp_path / "broken"
     shutil.copytree(trained, broken)
     weights = broken / "checkpoint" / "2" / "network.safetensors"
@@ -375,14 +345,11 @@ def test_checkpoints_of_other_worlds_and_corrupt_ones_are_refused(groundlab, tra
     assert code == 2 and "is corrupt" in err and len(err.strip().splitlines()) == 1
 
 
-def test_a_folder_with_other_files_is_left_alone(groundlab, tmp_path):
+def test_a_folder_of_other_files_or_of_another_run_is_left_alone(groundlab, trained, tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     code, _, err = groundlab("run", "always", "--world", "KeyInBox", "--out", tmp_path)
     assert code == 2 and "choose an empty or a new folder" in err
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_run_folder_is_never_given_to_another_run(groundlab, trained):
     code, _, err = groundlab("run", "mediator", "--world", "KeyInBox", "--seed", 1, "--out", trained)
     assert code == 2 and "world SimpleDoorKey, not KeyInBox" in err and "choose another folder" in err
 
@@ -396,8 +363,3 @@ def test_pretrain_writes_a_model_that_loads_by_its_folder(groundlab, tmp_path):
     assert facts["recipe"]["seed"] == 3
     model, words = models.load(str(tmp_path / "lm"))
     assert sum(parameter.numel() for parameter in model.parameters()) == facts["parameters"] and len(words) > 100
-
-
-def test_pretrain_names_the_recipe_that_was_meant(groundlab, tmp_path):
-    code, _, error = groundlab("pretrain", "quick-t6", "--out", tmp_path)
-    assert code == 2 and "did you mean 'quick-" in error

@@ -24,7 +24,6 @@ from groundlab.report.judging import (
 )
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups
-from groundlab.report.verdicts import readable_row
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -267,12 +266,6 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):
     assert gap.value == pytest.approx(levels["at the end"] - levels["trained policy, first tenth"])
     with pytest.raises(ValueError, match="calls two sides 'trained policy'; give each a label"):
         claim("ordering", compare=[{**compare, "of": OURS, "than": {**OURS, "settings": {"seed": 1}}}])
-
-
-def test_the_paper_s_numbers_of_both_sides_stand_in_the_column_of_the_paper(stored):
-    sides = {"of": {**OURS, "published": "12"}, "than": {**ALWAYS, "published": "89.5"}}
-    found = verdict(stored, "ordering", compare=[{"metric": "success", "direction": "lower", **sides}])
-    assert readable_row(found)["paper"] == "success: trained policy 12 %, always 89.5 %"
 
 
 def test_a_claim_says_how_many_of_its_runs_are_missing(results):

@@ -52,17 +52,6 @@ def test_the_table_tells_how_each_model_was_made_and_how_to_make_it_again(home):
     assert rows.loc["z-llama-s3", "architecture"] == "llama, 3 layers, width 96"
 
 
-def test_a_cell_holds_the_percentage_of_its_model_and_probe_and_is_blank_where_nothing_was_asked(home):
-    topics, binding = pretraining_exhibits.probe_figure(home).axes
-    names = [text.get_text() for text in topics.get_xticklabels()]
-    labels = [text.get_text() for text in topics.get_yticklabels()]
-    cells = {(labels[y], names[x]): text.get_text() for text in topics.texts for x, y in [text.get_position()]}
-    wanted = {"quick-t5-s0": {"places": "85", "verbs": "98"}, "a-no-verbs-s0\nno verbs": {"places": "85", "verbs": "3"}}
-    wanted["z-llama-s3\nno dialogue"] = {"places": "85", "verbs": "98", "dialogue": "50"}
-    assert cells == {(model, probe): text for model, row in wanted.items() for probe, text in row.items()}
-    assert [text.get_text() for text in binding.texts] == ["30"] * 3
-
-
 def test_both_are_drawn_into_a_folder_that_holds_no_run(tmp_path):
     assert draw("glam-probes", tmp_path).path("png").stat().st_size > 1000
     data = pd.read_csv(draw("glam-models", tmp_path).path("csv"))

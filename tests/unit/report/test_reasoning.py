@@ -32,14 +32,6 @@ def rows(rate: float, invalid: int = 0, layouts: int = 50) -> list[dict]:
     return made
 
 
-def with_scripts(made: list[dict]) -> list[dict]:
-    said = {"seen": "You see a wall 2 steps left\nYou see a | key", "said": "I go.\nfinal answer: go forward"}
-    for row in made[:2]:
-        row["mission"] = "go to the red ball"
-        row["told"] = [{**said, "valid": number > 0} for number in range(10)]
-    return made
-
-
 def update(number: int, success: float, thinks: bool, tested: bool) -> dict:
     """A record of training: what is displayed lies a tenth above the truth."""
     record: dict = {"iteration": number, "frames": 128 * number}
@@ -66,7 +58,6 @@ def store(folder, method, seed, rates, world=WORLD, iterations=40, variant="", l
         levels = 0.2 + 0.7 * np.arange(iterations + 1) / 40 + 0.01 * seed
         records = [update(number, levels[number], thinks, number % 10 == 0) for number in range(iterations + 1)]
     stored = {policy: rows(rate, invalid=1) for policy, rate in rates.items()}
-    with_scripts(next(iter(stored.values())))
     given = {**USUAL, "iterations": iterations, **settings}
     named = {"arm": f"{method}/{variant}" if variant else method, "arm_label": label}
     made_up.store_run(folder, "reasoning", method, world, seed, stored, records, given, **named)
@@ -262,17 +253,6 @@ def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
     assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
     untuned = table["thinks, untuned", "from another episode's start"]["actions changed"]
     assert (untuned, other["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
-
-
-def test_a_transcript_is_one_episode_of_each_agent_cut_and_told_how_it_went(records):
-    table = tables.transcripts(records).readable
-    heads = [cell for cell in table["episode"] if "layout" in cell]
-    assert [head.partition(",")[0] for head in heads].count("answers at once") == 2
-    assert all(head.endswith("layout 0: go to the red ball") for head in heads) and len(heads) == 4
-    assert table["says"][0] == "“I go. ⏎ final answer: go forward” ✗"
-    assert table["reads"][0] == "You see a wall 2 steps left; You see a | key"
-    assert [cell for cell in table["episode"] if "success" in cell] == ["success after 10 replies"] * 4
-    assert table["reply"].tolist()[:11] == ["1", "2", "3", "4", "5", "6", "…", "8", "9", "10", ""]
 
 
 @pytest.mark.parametrize("thinks", [True, False])
