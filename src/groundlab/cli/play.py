@@ -7,7 +7,7 @@
     groundlab play --replay out/recordings/0-sampled.json
 
 Left is the whole level, with floor dotted where the agent sees it; right is what a language model would read of it.
-The loop is in session.py, what is drawn in screen.py.
+The loop and the screen are in session.py; each family of worlds draws its own map (worlds/family.py).
 """
 
 from pathlib import Path
