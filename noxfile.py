@@ -118,20 +118,6 @@ def _trainer(session: nox.Session, name: str) -> str:
     return python
 
 
-MUTMUT = ("mutmut==3.3.1", "libcst==1.7.0")
-
-
-@session
-def mutants(session: nox.Session) -> None:
-    """Change the code at random and see a test fail (tests/mutants.py): `-- 40 learning/returns.py`, not in CI."""
-    install(session)
-    home = ROOT / ".nox" / "mutants"
-    if not home.is_dir():
-        run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(home), *MUTMUT)
-    environment = {"PYTHONPATH": str(home), "HF_HUB_OFFLINE": "1"}
-    session.run(str(PROGRAMS / "python"), "tests/mutants.py", *session.posargs, env=environment)
-
-
 @session
 def lint(session: nox.Session) -> None:
     """Style, types, layers, and notebooks without outputs."""
