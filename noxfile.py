@@ -174,9 +174,12 @@ def site(session: nox.Session) -> None:
     run(session, "python", "-m", "groundlab.site", *(session.posargs or ["site"]))
 
 
+ROCRATE = ("rocrate==0.16.0", "arcp==0.2.1")  # their own requirements are in the environment
+
+
 @session
 def archive(session: nox.Session) -> None:
-    """dist/groundlab-VERSION.tar.xz: this commit without its history, RO-Crates at its top and in each version.
+    """dist/groundlab-VERSION.tar.xz: this commit without its history, with an RO-Crate at its top (tools/crate.py).
 
     Records of runs lie in it unpacked, as they may: with xz over all of them the tarball is a fifth smaller.
     """
@@ -187,14 +190,16 @@ def archive(session: nox.Session) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     file, name = ROOT / "dist" / f"groundlab-{version}.tar.xz", f"groundlab-{version}"
     file.parent.mkdir(exist_ok=True)
+    home = str(ROOT / ".nox" / "rocrate")
+    run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", home, *ROCRATE)
     with tempfile.TemporaryDirectory() as folder:
         session.run("sh", "-c", f"git archive --prefix={name}/ HEAD | tar -x -C {folder}", external=True)
         for packed in Path(folder, name, "results").glob("*/*/runs/*/*.gz"):
             packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
             packed.unlink()
-        write = "import sys; from pathlib import Path; from groundlab.lab import crate; "
-        write += "crate.write_archive(Path(sys.argv[1]), *sys.argv[2:])"
-        run(session, "python", "-c", write, str(Path(folder, name)), commit, date)
+        session.run(
+            str(PROGRAMS / "python"), "tools/crate.py", str(Path(folder, name)), commit, date, env={"PYTHONPATH": home}
+        )
         alike = ("--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", f"--mtime={date}")
         alike += ("--mode=u+rwX,go+rX,go-w",)
         session.run("tar", *alike, "-cJf", str(file), "-C", folder, name, external=True)

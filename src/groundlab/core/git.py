@@ -28,7 +28,7 @@ def facts() -> dict[str, Any]:
 
 
 def _archived() -> str | None:
-    """The commit that an archive says it is of (`lab.crate.of_archive`); its files may have changed since."""
+    """The commit that an archive says it is of (tools/crate.py); its files may have changed since."""
     file = (find_root() or Path()) / "ro-crate-metadata.json"
     graph = json.loads(file.read_text())["@graph"] if file.is_file() else []
     return next((entity["identifier"] for entity in graph if entity["@id"] == "src/"), None)
