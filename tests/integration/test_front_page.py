@@ -10,7 +10,6 @@ import pytest
 
 from groundlab import report
 from groundlab.core import storage
-from groundlab.report import prose
 from groundlab.report.claims import load_claims
 from groundlab.report.front_page import best_scale, between_markers, claims_page, papers_table, published, results_block
 from groundlab.report.verdicts import MISSED

@@ -137,7 +137,7 @@ def test_a_link_to_what_the_site_does_not_have_is_text_and_code_stays(tmp_path):
     (root / "docs").mkdir(parents=True)
     (root / "docs" / "a.py").write_text("x = 1\n")
     links.write(source, "docs/b", "")
-    text = '## <a id="x"></a>A\n\n[b](b.md#x) [`c`](c.md) [a](a.py) `[i](j)` <!-- from: x -->[w](https://w.org)'
+    text = '## <a id="x"></a>A\n\n[b](b.md#x) [`c`](c.md) [a](a.py) `[i](j)` <!-- x -->[w](https://w.org)'
     made = links.Links(root, source).markdown(text, "docs/f.md", "docs/f")
     assert '<div id="x"></div>\n\n## A' in made
     assert "[b](b.html#x) `c` [a](../source/docs/a.py.html) `[i](j)`[w](https://w.org)" in made

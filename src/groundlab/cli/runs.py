@@ -289,8 +289,6 @@ def figures(
             print_text(f"published {path}")
         for name in manifests.published_versions(newest.parent):
             print_text(names_line(newest.parent / name))
-        for line in report.prose.stale(root):
-            print_text(f"no longer holds: {line}")
 
 
 def compare(

@@ -12,11 +12,10 @@ tables.py, curves.py and style.py draw, exhibits.py names what is drawn. claims.
 review.py a page of them, front_page.py what README and docs show.
 """
 
-from groundlab.report import prose
 from groundlab.report.exhibits import draw, draw_all, exhibits
 from groundlab.report.front_page import publish
 from groundlab.report.judging import judge
 from groundlab.report.records import Records, load
 from groundlab.report.review import Review, review
 
-__all__ = ["Records", "Review", "draw", "draw_all", "exhibits", "judge", "load", "prose", "publish", "review"]
+__all__ = ["Records", "Review", "draw", "draw_all", "exhibits", "judge", "load", "publish", "review"]
