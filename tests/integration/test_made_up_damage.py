@@ -158,7 +158,6 @@ HOLES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("pretrain", "HOLE", "--out", "OUT"), never),
     (("pretrain", "smoke-t5", "--out", "OUT", "--seed", "HOLE"), within(int, 0, 2**31 - 1)),
     (("ledger", "HOLE"), never),
-    (("fingerprint", "HOLE"), never),
     (("model", "HOLE"), never),
     (("model", "memory", "HOLE"), never),
     (("model", "memory", "quick-llama-chat-s0", "--context", "HOLE"), within(int, 1, 10**12)),

@@ -121,7 +121,6 @@ evaluate random --world SimpleDoorKey --base-url http://127.0.0.1:1/v1
 figures
 review
 bench
-fingerprint
 methods
 claims
 ledger x

@@ -60,7 +60,6 @@ for command in (
         runs.verify,
         runs.review,
         runs.bench,
-        runs.fingerprint,
     ),
     *(methods.methods, claims.claims, model.pretrain, model.label, model.ledger),
 ):

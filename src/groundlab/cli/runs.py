@@ -378,17 +378,6 @@ def versions_in(results: Path | None) -> list[Path]:
     return sorted(whole or folders, key=lambda folder: manifests[folder]["created"])
 
 
-def fingerprint(portable: Portable = False) -> None:
-    """Print how this machine rounds: those with the same digest are expected to train the same agents, bit for bit."""
-    from groundlab.lab import fingerprint as measured
-    from groundlab.lab import machine
-
-    ask_for_portable(portable)
-    hardware = machine.hardware()
-    print_text(f"{hardware['cpu']}, rounding {measured.rounding()}")
-    print_text("held to " + (", ".join(f"{name}={value}" for name, value in hardware["held_to"].items()) or "nothing"))
-
-
 def bench(
     subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
     save: Annotated[bool, typer.Option("--save", help="Keep the figures in benchmarks/.")] = False,

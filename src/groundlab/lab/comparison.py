@@ -36,7 +36,7 @@ class Difference:
     cpus: tuple[str, str]
     """The kinds of CPU that made this run and its counterpart."""
     same_rounding: bool
-    """Whether both were made on hardware whose operations round alike (lab/fingerprint.py)."""
+    """Whether both were made on hardware whose operations round alike (lab/rounding.py)."""
 
     @property
     def fault(self) -> bool:
@@ -192,7 +192,7 @@ def _cpu(manifest: Manifest) -> str:
 
 
 def rounding_of(manifest: Manifest) -> tuple[str, str]:
-    """What decides how its numbers were rounded: its fingerprint, or the kind of CPU before there was one; the GPU."""
+    """What decides how its numbers were rounded: its digest (lab/rounding.py), or the kind of CPU in older ones; the GPU."""
     return manifest.get("rounding") or _cpu(manifest), manifest.get("hardware", {}).get("gpu") or ""
 
 

@@ -29,7 +29,7 @@ from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
 from groundlab.lab import machine
 from groundlab.lab.config import Estimate
-from groundlab.lab.fingerprint import rounding
+from groundlab.lab.rounding import rounding
 from groundlab.lab.run_hash import input_digests
 from groundlab.papers import registry
 

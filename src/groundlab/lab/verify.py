@@ -19,10 +19,11 @@ from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
 from groundlab.core.run import RunSpec
-from groundlab.lab import executor, fingerprint, machine
+from groundlab.lab import executor, machine
 from groundlab.lab.comparison import rounding_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
+from groundlab.lab.rounding import rounding
 from groundlab.lab.run_folder import status_of
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
@@ -78,7 +79,7 @@ class Verification:
         if self.same_rounding and self.equal and not self.failed:
             found.append(f"so at most {self.bound()} of the {total} runs differ, at 95 % confidence")
         if not self.same_rounding:
-            found.append("this machine rounds differently (groundlab fingerprint): compare the evaluations")
+            found.append("this machine rounds differently: compare the evaluations")
         if self.changed and self.differing:
             found.append("some have another name today: git checkout the version's commit, verify again")
         kinds = (("differs", self.differing), ("failed", self.failed))
@@ -106,7 +107,7 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
     Raises GroundlabError for runs that want a device which is not here.
     """
     version = manifests.read_version(sample.version)
-    here = rounding_of({"rounding": fingerprint.rounding(), "hardware": machine.hardware()})
+    here = rounding_of({"rounding": rounding(), "hardware": machine.hardware()})
     there = {rounding_of(manifest) for _, manifest in sample.drawn}
     result = Verification(sample, same_rounding=there == {here})
     planned: dict[Path, PlannedRun] = {}

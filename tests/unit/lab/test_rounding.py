@@ -8,7 +8,7 @@ from functools import cache
 from groundlab.core import numerics
 from groundlab.lab import machine
 
-_PROGRAM = "from groundlab.lab import fingerprint; print(fingerprint.rounding())"
+_PROGRAM = "from groundlab.lab import rounding; print(rounding.rounding())"
 
 
 @cache
@@ -32,5 +32,5 @@ def test_processes_round_alike_and_other_kernels_round_otherwise():
 
 def test_loops_are_compiled_alike_on_every_cpu():
     # digests recorded on an AMD with AVX-512, whose own loops have other lanes; the machine code is the same everywhere
-    program = "from groundlab.lab import fingerprint; print(fingerprint.operations()['compiled sums'])"
+    program = "from groundlab.lab import rounding; print(rounding.operations()['compiled sums'])"
     assert _printed(program) == "fbe0ddb4d0edcc38"
