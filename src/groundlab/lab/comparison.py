@@ -192,7 +192,7 @@ def _cpu(manifest: Manifest) -> str:
 
 
 def rounding_of(manifest: Manifest) -> tuple[str, str]:
-    """What decides how its numbers were rounded: its digest (lab/rounding.py), or the kind of CPU in older ones; the GPU."""
+    """What decides how its numbers were rounded: its digest (lab/rounding.py), or in older ones the CPU; the GPU."""
     return manifest.get("rounding") or _cpu(manifest), manifest.get("hardware", {}).get("gpu") or ""
 
 
