@@ -1,9 +1,7 @@
-"""Language models on the command line: pretraining, labels, what tuning takes, uploads, the account of a ledger.
+"""Language models on the command line: pretraining, labels, the hub, the account of a ledger.
 
 groundlab pretrain smoke-t5 --out out/lm
-groundlab model memory quick-llama-chat-s0 --set lora_rank=32
 groundlab model fetch --scale paper
-groundlab model memory google/flan-t5-large --set token_budget=8192 --set device=cuda
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
 groundlab model export out/glam
 groundlab ledger replies.jsonl
@@ -21,13 +19,13 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from groundlab.cli import laboratory, options
-from groundlab.cli.options import BaseUrl, Budget, Model, Only, Prices, Seed, Set, parse_settings
+from groundlab.cli.options import BaseUrl, Budget, Model, Only, Prices, Seed, Set
 from groundlab.cli.printing import console, print_text
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Language models: memory, uploads, released weights.",
+    help="Language models: downloads, uploads, released weights.",
     callback=lambda: laboratory.require("groundlab model"),
 )
 
@@ -70,58 +68,26 @@ def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -
 
 
 @app.command()
-def memory(
-    name: Annotated[str, typer.Argument(help="A model that ships, a folder, or a name on this machine.")],
-    context: Annotated[int, typer.Option("--context", min=1, help="Tokens of the longest prompt.")] = 512,
-    method: Annotated[
-        str | None, typer.Option("--method", help="glam or reasoning; by default glam for encoder-decoders.")
-    ] = None,
-    set_: Set = [],  # noqa: B006
-) -> None:
-    """Estimate the memory of tuning a model, e.g. --set dtype=bfloat16 --set device=cuda --set lora_rank=32."""
-    from groundlab.core.schema import parse
-    from groundlab.papers.glam import memory as of_glam
-    from groundlab.papers.glam.settings import TrainingSettings as GLAMSettings
-    from groundlab.papers.reasoning import memory as of_replies
-    from groundlab.papers.reasoning.settings import TrainingSettings
-
-    if method not in (None, "glam", "reasoning"):
-        raise unknown_name("method", str(method), ("glam", "reasoning"))
-    config = of_replies.configuration(name)
-    scores = method == "glam" or (method is None and config.is_encoder_decoder)
-    given = {**parse_settings(set_), "model": name}
-    if scores:
-        plan = of_glam.estimate(config, parse(GLAMSettings, given, "settings of glam"), context)
-    else:
-        settings = parse(TrainingSettings, given, "settings of reasoning")
-        plan = of_replies.estimate(of_replies.causal(config, name), settings, context)
-    table = Table("memory", Column("GB", justify="right"))
-    for purpose, size in plan.items():
-        if size:
-            table.add_row(purpose, f"{size / 1e9:,.3f}", end_section=purpose == list(plan)[-2])
-    console.print(table)
-
-
-@app.command()
 def fetch(
     scale: Annotated[str, typer.Option("--scale", help="Whose models: paper names the published ones.")] = "paper",
     only: Only = [],  # noqa: B006
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list files, sizes and digests.")] = False,
 ) -> None:
-    """Fetch the models that a scale's configs name, at their pinned revisions, and check every file's digest."""
-    from groundlab.lab import weights
+    """Fetch the models that a scale's configs name, at their pinned revisions, into the hub's cache."""
+    from groundlab.lab import hub
 
-    named = weights.named_at(scale, tuple(only))
+    named = hub.named_at(scale, tuple(only))
     if not named:
         print_text(f"scale {scale} needs no model of the hub: those that ship are enough")
     for each in named:
-        found = weights.listing(each)
-        pinned = "pinned" if each.revision else "not pinned: today's newest"
-        print_text(f"{each.repo} at {found.commit} ({pinned}): {len(found.files)} files, {found.bytes / 1e9:,.2f} GB")
-        for file in found.files if dry_run else []:
-            print_text(f"{file.digest}  {file.bytes:>14,}  {file.name}")
+        commit, files = hub.listing(each)
+        size, pinned = sum(file.size or 0 for file in files), "pinned" if each.revision else "not pinned"
+        print_text(f"{each.repo} at {commit} ({pinned}): {len(files)} files, {size / 1e9:,.2f} GB")
+        for file in files if dry_run else []:
+            digest = file.lfs.sha256 if file.lfs else file.blob_id
+            print_text(f"{digest}  {file.size or 0:>14,}  {file.rfilename}")
         if not dry_run:
-            print_text(f"in {weights.fetch(each, found, print_text)}")
+            print_text(f"in {hub.fetch(each)}")
 
 
 @app.command()

@@ -1,16 +1,13 @@
-"""A trained agent goes to a hub: what its run left, no more, with a card whose figures are the run's.
+"""Models go to a hub as their run left them, with a card whose figures are the run's, and come from there.
 
-The hub is a server on the loopback; the client is huggingface_hub itself.
+The hub is a stand-in for the functions of huggingface_hub that transfer something.
 """
 
-import base64
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 import yaml
-from huggingface_hub import HfApi, constants
+from huggingface_hub.hf_api import RepoSibling
 from peft import LoraConfig
 from tiny_models import write_t5
 from typer.testing import CliRunner
@@ -23,7 +20,48 @@ from groundlab.lab import hub
 from groundlab.papers import registry
 
 SETTINGS = {"num_envs": 2, "steps": 4, "minibatch_size": 4, "iterations": 1, "layouts": "0-5", "num_dists": 0}
-TOKEN = "hf_" + "x" * 34
+COMMIT = "a" * 40
+
+
+class FakeHub:
+    """A hub with one repository; `error` is what it answers to every call."""
+
+    endpoint = "https://hub.invalid"
+
+    def __init__(self):
+        self.files, self.private, self.fetched, self.error = {}, None, [], None
+
+    def create_repo(self, repo, private, exist_ok):
+        if self.error:
+            raise self.error
+        self.private = private
+
+    def create_commit(self, repo, operations, commit_message):
+        for each in operations:
+            with each.as_file() as content:
+                self.files[each.path_in_repo] = content.read()
+
+    def model_info(self, repo, revision, files_metadata):
+        if self.error:
+            raise self.error
+        files = [RepoSibling(rfilename=name, size=len(each), blob_id="0" * 40) for name, each in self.files.items()]
+        return SimpleNamespace(sha=COMMIT, siblings=files)
+
+    def snapshot_download(self, repo, revision, allow_patterns):
+        self.fetched.append((repo, revision, sorted(allow_patterns)))
+        return "cache/folder"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    fake = FakeHub()
+    monkeypatch.setattr(hub, "HfApi", lambda: fake)
+    monkeypatch.setattr(hub, "snapshot_download", fake.snapshot_download)
+    return fake
+
+
+def groundlab(*words, **options):
+    return CliRunner().invoke(app, [str(word) for word in words], **options)
 
 
 @pytest.fixture(scope="module")
@@ -43,59 +81,6 @@ def tuned(tmp_path_factory):
     return folder
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as an upload asks for."""
-
-    def do_POST(self):
-        asked = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            return self.answer({"error": "Invalid username or password."}, 401)
-        if b'"busy"' in asked:
-            return self.answer({"error": "Busy"}, 500)
-        if self.path.endswith("/repos/create"):
-            self.server.created.append(json.loads(asked))  # type: ignore[attr-defined]
-            return self.answer({"url": f"{self.address}/me/agent"})
-        if "/preupload/" in self.path:
-            files = [{"path": file["path"], "uploadMode": "regular"} for file in json.loads(asked)["files"]]
-            return self.answer({"files": [{**file, "shouldIgnore": False} for file in files]})
-        if "/commit/" in self.path:
-            lines = [json.loads(line)["value"] for line in asked.splitlines()]
-            self.server.files.update(  # type: ignore[attr-defined]
-                {line["path"]: base64.b64decode(line["content"]) for line in lines if "path" in line}
-            )
-            return self.answer({"commitUrl": f"{self.address}/me/agent/commit/1", "commitOid": "1"})
-        return self.answer({})  # the check of the card's header
-
-    @property
-    def address(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def answer(self, content, status=200):
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """The loopback hub, as the environment's own."""
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    httpd.created, httpd.files = [], {}  # type: ignore[attr-defined]
-    threading.Thread(target=httpd.serve_forever, daemon=True).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{httpd.server_address[1]}")
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)  # the test session is offline; the loopback is not the hub
-    yield httpd
-    httpd.shutdown()
-    httpd.server_close()
-
-
 def test_the_card_states_how_the_agent_was_made_and_what_was_measured(trained):
     text, manifest = hub.card(trained), storage.read_json(trained / "manifest.json")
     made = (manifest["git"]["commit"], manifest["hash"], "quick-llama-chat-s0")
@@ -110,8 +95,21 @@ def test_the_card_states_how_the_agent_was_made_and_what_was_measured(trained):
     assert yaml.safe_load(text.split("```yaml")[1].split("```")[0])["lora_rank"] == 2
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_an_upload_holds_the_files_of_the_model_and_the_card_byte_for_byte(trained, server, tmp_path, private):
+    result = groundlab("model", "push", trained, "me/agent", "--yes", *(["--private"] if private else []))
+    assert result.exit_code == 0, result.output
+    wanted = {path.name: path.read_bytes() for path in hub.model_files(trained)}
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "value_head.safetensors"} <= {*wanted}
+    assert server.files == wanted | {"README.md": hub.card(trained).encode()} and server.private == private
+    assert all(name in result.output for name in wanted)
+    for name, content in server.files.items():
+        (tmp_path / name).write_bytes(content)
+    assert LoraConfig.from_pretrained(str(tmp_path)).r == 2
+
+
 def test_an_agent_of_glam_is_uploaded_as_a_model_of_transformers(tuned, server):
-    result = CliRunner().invoke(app, ["model", "push", str(tuned), "me/glam", "--yes"])
+    result = groundlab("model", "push", tuned, "me/glam", "--yes")
     assert result.exit_code == 0, result.output
     wanted = {path.name: path.read_bytes() for path in hub.model_files(tuned)}
     assert {"config.json", "model.safetensors", "tokenizer.json", "heads.safetensors", "released.json"} <= {*wanted}
@@ -119,51 +117,10 @@ def test_an_agent_of_glam_is_uploaded_as_a_model_of_transformers(tuned, server):
     assert "scores actions" in hub.card(tuned) and "glam on BabyAI-GoToObjS4-v0, seed 0" in hub.card(tuned)
 
 
-def test_an_upload_holds_the_files_of_the_model_and_the_card_byte_for_byte(trained, server):
-    result = CliRunner().invoke(app, ["model", "push", str(trained), "me/agent", "--private", "--yes"])
-    assert result.exit_code == 0, result.output
-    wanted = {path.name: path.read_bytes() for path in hub.model_files(trained)}
-    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "value_head.safetensors"} <= {*wanted}
-    assert server.files == wanted | {"README.md": hub.card(trained).encode()}
-    assert server.created[0]["name"] == "agent" and server.created[0]["visibility"] == "private"
-    assert all(name in result.output for name in wanted)
-
-
-def test_what_was_uploaded_opens_with_peft(trained, server, tmp_path):
-    hub.push(trained, "me/agent")
-    for name, content in server.files.items():
-        (tmp_path / name).write_bytes(content)
-    assert LoraConfig.from_pretrained(str(tmp_path)).r == 2
-
-
 def test_nothing_is_sent_before_a_person_agrees(trained, server):
-    result = CliRunner().invoke(app, ["model", "push", str(trained), "me/agent"], input="n\n")
+    result = groundlab("model", "push", trained, "me/agent", input="n\n")
     assert "adapter_model.safetensors" in result.output and "public" in result.output
-    assert server.created == [] and server.files == {}
-
-
-@pytest.mark.parametrize(
-    ("repo", "api", "said"),
-    [
-        ("me/agent", {"token": "hf_" + "y" * 34}, "hf auth login"),
-        ("me/agent", {"token": False}, "hf auth login"),
-        ("not a name", {"token": TOKEN}, "ACCOUNT/NAME"),
-        ("busy/agent", {"token": TOKEN}, "refused busy/agent .*; correct what it names, or try again later"),
-        ("me/agent", {"token": TOKEN, "endpoint": "http://127.0.0.1:9"}, "out of reach"),
-    ],
-)
-def test_what_the_hub_refuses_is_one_line_with_its_fix(repo, api, said, trained, server):
-    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    with pytest.raises(GroundlabError, match=said) as error:
-        hub.push(trained, repo, api=HfApi(**{"endpoint": endpoint, **api}))
-    assert "\n" not in str(error.value)
-
-
-def test_an_offline_session_is_told_what_keeps_it_from_uploading(trained, server, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(GroundlabError, match="unset it"):
-        hub.push(trained, "me/agent")
-    assert server.files == {}
+    assert server.private is None and server.files == {}
 
 
 def test_folders_without_a_finished_run_or_without_a_model_are_refused(tmp_path, trained):
@@ -173,3 +130,41 @@ def test_folders_without_a_finished_run_or_without_a_model_are_refused(tmp_path,
         (tmp_path / name).write_bytes((trained / name).read_bytes())
     with pytest.raises(GroundlabError, match="holds no model for the hub"):
         hub.model_files(tmp_path)
+
+
+SMALL = ["config.json", "tokenizer.json"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "loaded"),
+    [
+        (["model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/config.json"], ["model.safetensors"]),
+        (
+            ["pytorch_model-1.bin", "pytorch_model-2.bin", "flax.msgpack"],
+            ["pytorch_model-1.bin", "pytorch_model-2.bin"],
+        ),
+    ],
+)
+def test_the_files_that_runs_load_are_fetched_at_the_pinned_commit(server, monkeypatch, weights, loaded):
+    server.files = dict.fromkeys([*SMALL, *weights], b"12345")
+    monkeypatch.setattr(hub, "named_at", lambda scale, papers: [hub.Weights("google/tiny", COMMIT)])
+    listed = groundlab("model", "fetch", "--dry-run").output
+    assert f"google/tiny at {COMMIT} (pinned): {len(loaded) + 2} files" in " ".join(listed.split())
+    assert all(name in listed for name in [*SMALL, *loaded]) and server.fetched == []
+    assert "cache/folder" in groundlab("model", "fetch").output
+    assert server.fetched == [("google/tiny", COMMIT, sorted([*SMALL, *loaded]))]
+
+
+def test_what_the_hub_refuses_is_one_line(trained, server):
+    server.error = OSError("Repository not found.\nIf it is private, log in.")
+    for call in (lambda: hub.push(trained, "me/agent"), lambda: hub.fetch(hub.Weights("me/agent"))):
+        with pytest.raises(GroundlabError, match=r"me/agent: Repository not found. If .*`hf auth login`") as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_every_model_that_the_papers_train_is_pinned_to_a_commit():
+    named = hub.named_at("paper")
+    assert {"google/flan-t5-large", "google/flan-t5-small", "google/flan-t5-xl"} < {each.repo for each in named}
+    assert all(each.revision and len(each.revision) == 40 for each in named)
+    assert hub.named_at("smoke") == [], "what ships is enough"

@@ -62,22 +62,17 @@ def test_scores_and_values_are_the_originals(save, tmp_path, prefix):
     close(values, T5["value/minibatch=192"])
 
 
-def test_an_agent_with_action_heads_comes_with_them(save, tmp_path):
-    import_weights(save(state(action_head=True)), tmp_path / "out", str(BASE))
-    built = scorer(tmp_path / "out", "aflan")
-    stored = recorded_heads()
-    for layer in (0, 2, 4):
-        weight = stored[f"policy_head.action_heads_op.{layer}.weight"]
-        assert torch.equal(built.action_head.layers[layer].weight, weight)
+@pytest.mark.parametrize(("action_head", "method", "other"), [(True, "aflan", "glam"), (False, "glam", "aflan")])
+def test_an_agent_comes_with_its_heads_and_plays_by_its_own_method_only(save, tmp_path, action_head, method, other):
+    import_weights(save(state(action_head)), tmp_path / "out", str(BASE))
+    built, stored = scorer(tmp_path / "out", method), recorded_heads()
+    for layer in (0, 2, 4) if action_head else ():
+        assert torch.equal(
+            built.action_head.layers[layer].weight, stored[f"policy_head.action_heads_op.{layer}.weight"]
+        )
     close(built(PROMPTS).values, T5["value/minibatch=192"])
-    with pytest.raises(GroundlabError, match="is an agent of the method aflan; give aflan"):
-        scorer(tmp_path / "out", "glam")
-
-
-def test_an_agent_without_action_heads_is_not_taken_for_one_that_has_them(save, tmp_path):
-    import_weights(save(state()), tmp_path / "out", str(BASE))
-    with pytest.raises(GroundlabError, match="is an agent of the method glam; give glam"):
-        scorer(tmp_path / "out", "aflan")
+    with pytest.raises(GroundlabError, match=f"is an agent of the method {method}; give {method}"):
+        scorer(tmp_path / "out", other)
 
 
 def test_a_cloned_agent_is_the_language_model_alone(save, tmp_path):
@@ -97,7 +92,7 @@ def test_the_embedding_that_encoder_and_decoder_share_is_one(save, tmp_path):
 
 def test_what_was_imported_is_written_down_and_done_once(save, tmp_path):
     folder, out = save(state()), tmp_path / "out"
-    facts = import_weights(folder.parent, out, str(BASE))  # the folder of the only seed is found
+    facts = import_weights(folder, out, str(BASE))
     checkpoint = folder / "model.checkpoint"
     assert json.loads((out / "released.json").read_text()) == facts
     assert facts["sha256"] == sha256(checkpoint.read_bytes()).hexdigest() and facts["heads"] == ["value_head"]
@@ -151,70 +146,52 @@ class Trap:
         return Path.touch, (self.file,)
 
 
-def without(name: str) -> dict[str, torch.Tensor]:
-    return {key: value for key, value in state().items() if not key.endswith(name)}
-
-
 def changed(name: str, change) -> dict[str, torch.Tensor]:
     return {key: change(value) if key.endswith(name) else value for key, value in state().items()}
 
 
 LAYER = "encoder.block.0.layer.0.SelfAttention.q.weight"
+MORE = torch.zeros(1)
 WRONG = {
-    "a missing weight": (lambda: without(LAYER), f"lacks {LAYER}, unlike"),
-    "a weight too many": (lambda: state() | {"module._LLM_model.more": torch.zeros(1)}, "holds more, unlike"),
-    "a part that is unknown": (lambda: state() | {"module._other.x": torch.zeros(1)}, "holds _other.x, which GLAM's"),
-    "another size": (lambda: changed(LAYER, lambda value: value[:, :-1]), r"is \[32, 31\], not \[32, 32\]"),
-    "a value that is no number": (lambda: changed(LAYER, lambda value: value * torch.nan), "is no number"),
-    "an embedding of its own": (
-        lambda: changed("decoder.embed_tokens.weight", lambda value: value + 1),
-        "is not the shared embedding",
+    "a missing weight": (
+        lambda: {key: value for key, value in state().items() if LAYER not in key},
+        f"Missing .*{LAYER}",
     ),
-    "no dictionary": (lambda: [1, 2], "is no state dict"),
+    "a weight too many": (lambda: state() | {"module._LLM_model.more": MORE}, 'Unexpected .*"more"'),
+    "a part that is unknown": (lambda: state() | {"module._other.x": MORE}, "Unexpected .*_other.x"),
+    "another size": (lambda: changed(LAYER, lambda value: value[:, :-1]), "size mismatch"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_checkpoint_of_something_else_is_one_line(save, tmp_path, name):
-    make, told = WRONG[name]
-    with pytest.raises(GroundlabError, match=told) as error:
+def test_weights_of_another_model_are_one_line(save, tmp_path, name):
+    make, message = WRONG[name]
+    with pytest.raises(GroundlabError, match=f"does not fit .*{message}.*; name its model with --base") as error:
         import_weights(save(make()), tmp_path / "out", str(BASE))
-    assert len(str(error.value)) < 480 and "\n" not in str(error.value) and not (tmp_path / "out").exists()
-    assert not list(tmp_path.glob(".out*"))
+    assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
 
 
-NO_CHECKPOINTS = (b"", b"not a checkpoint", b"PK\x03\x04" + b"\x00" * 90, b"\x80\x02]q\x00.", None)
-
-
-@pytest.mark.parametrize("content", NO_CHECKPOINTS, ids=["empty", "words", "archive", "pickle", "half"])
-def test_a_file_that_is_no_checkpoint_is_one_line(save, tmp_path, content):
-    folder = save(state())
-    file = folder / "model.checkpoint"
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", None], ids=["empty", "words", "half"])
+def test_a_file_that_is_no_whole_checkpoint_is_one_line(save, tmp_path, content):
+    file = save(state()) / "model.checkpoint"
     file.write_bytes(file.read_bytes()[:-5000] if content is None else content)
-    with pytest.raises(GroundlabError, match=r"is no whole checkpoint \(.*; fetch it again|is no state dict"):
-        import_weights(folder, tmp_path / "out", str(BASE))
+    with pytest.raises(GroundlabError, match=r"is not a whole checkpoint \(.*; fetch it again"):
+        import_weights(file, tmp_path / "out", str(BASE))
 
 
 @pytest.mark.parametrize("by", [torch.save, lambda value, file: file.write_bytes(pickle.dumps(value))])
 def test_nothing_that_a_pickle_holds_is_run(save, tmp_path, by):
     folder = save(state())
     by({"module._LLM_model.x": Trap(tmp_path / "sprung")}, folder / "model.checkpoint")
-    with pytest.raises(GroundlabError, match="is no whole checkpoint"):
+    with pytest.raises(GroundlabError, match="is not a whole checkpoint"):
         import_weights(folder, tmp_path / "out", str(BASE))
     assert not (tmp_path / "sprung").exists()
 
 
-def test_what_is_not_there_is_named(save, tmp_path):
-    with pytest.raises(GroundlabError, match=r"holds no model\.checkpoint; give the folder of one seed"):
-        import_weights(tmp_path, tmp_path / "out", str(BASE))
-    folder = save(state())
-    with pytest.raises(GroundlabError, match="is of no Flan-T5 that is known here; name its model with --base"):
-        import_weights(folder, tmp_path / "out")
-    with pytest.raises(GroundlabError, match="hf download google/no-such-t5"):
-        import_weights(folder, tmp_path / "out", "google/no-such-t5")
-    with pytest.raises(GroundlabError, match="has no encoder and decoder"):
-        import_weights(folder, tmp_path / "out", str(GOLDEN / "tiny_llama"))
-    (folder.parent / "seed_2").mkdir()
-    (folder.parent / "seed_2" / "model.checkpoint").touch()
-    with pytest.raises(GroundlabError, match=r"holds several agents \(seed_1, seed_2\)"):
-        import_weights(folder.parent, tmp_path / "out", str(BASE))
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [(None, "name its model with --base"), ("google/no-such-t5", "fetch it with: hf download google/no-such-t5")],
+)
+def test_a_base_model_that_is_unknown_or_absent_is_one_line(save, tmp_path, base, message):
+    with pytest.raises(GroundlabError, match=message):
+        import_weights(save(state()), tmp_path / "out", base)
