@@ -15,7 +15,7 @@ import sys
 import tempfile
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -25,11 +25,7 @@ from groundlab import __version__
 from groundlab.cli import claims, export, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line
-from groundlab.core.extras import has_laboratory
 from groundlab.core.storage import check_writable
-
-# the last is click's ClickException, or that of the click that typer carries
-_ENDINGS: Any = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 
 
 class _Commands(TyperGroup):
@@ -40,14 +36,6 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Unfinished("interrupted; the same command continues") from None
-        except (GroundlabError, Unfinished, OSError, MemoryError, *_ENDINGS):
-            raise
-        except BaseException as error:
-            from groundlab.cli import packages
-
-            if has_laboratory() and (problem := packages.faulty()):
-                raise GroundlabError(problem) from error
-            raise
 
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
