@@ -25,6 +25,7 @@ from groundlab import __version__
 from groundlab.cli import claims, export, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line
+from groundlab.core.paths import user_cache
 from groundlab.core.storage import check_writable
 
 
@@ -100,9 +101,7 @@ def main() -> None:
 def _keep_compiled_loops() -> None:
     """Where numba's cache (core/compiled.py) cannot be written, one of this process and its workers, and a line."""
     try:
-        usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / "numba"
-        place = Path(os.environ.get("NUMBA_CACHE_DIR") or usual)
-        check_writable(place)
+        check_writable(Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache("numba")))
     except (GroundlabError, RuntimeError) as error:
         folder = tempfile.TemporaryDirectory(prefix="groundlab-numba-")
         atexit.register(folder.cleanup)

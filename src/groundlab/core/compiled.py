@@ -16,6 +16,7 @@ from numba.core import cgutils, event
 from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import make_array
 
+from groundlab.core.paths import user_cache
 from groundlab.core.storage import digest_files
 
 if "scipy.linalg" not in sys.modules:
@@ -30,8 +31,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 def _cache_folder() -> Path:
     sources = [file for file in _PACKAGE.rglob("*.py") if b"groundlab.core.compiled" in file.read_bytes()]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "groundlab" / "numba" / digest_files(sources, _PACKAGE)[:12]
+    return user_cache("numba") / digest_files(sources, _PACKAGE)[:12]
 
 
 if "NUMBA_CACHE_DIR" not in os.environ:

@@ -29,6 +29,11 @@ def find_root() -> Path | None:
     return next((folder.resolve() for folder in folders if _is_root(folder)), None)
 
 
+def user_cache(name: str) -> Path:
+    """A folder of this package in the user's cache, `~/.cache` or XDG_CACHE_HOME; it need not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / name
+
+
 def repository_root() -> Path:
     """The root folder of the repository. Raises GroundlabError outside a clone."""
     root = find_root()

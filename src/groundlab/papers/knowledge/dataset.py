@@ -11,7 +11,6 @@ their pictures are drawn again by replaying the episodes, once a machine. Source
 """
 
 import io
-import os
 import re
 import shutil
 import tempfile
@@ -28,6 +27,7 @@ import numpy as np
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import user_cache
 from groundlab.core.storage import digest_bytes
 from groundlab.papers.knowledge.captions import PICTURE, observations, readable
 from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, Windows, adapter_for
@@ -139,7 +139,7 @@ class Dataset:
         if self.card.get("version") != VERSION:
             version = self.card.get("version")
             raise GroundlabError(f"{folder} is of version {version}, this package reads {VERSION}; collect it again")
-        home = _cache() / str(self.card["sha256"])
+        home = user_cache("datasets") / str(self.card["sha256"])
         if not home.is_dir():
             self._unpack(home)
         self._arrays = {name: np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
@@ -214,7 +214,7 @@ class Dataset:
 
         Raises GroundlabError when the world does not show what is stored.
         """
-        file = _cache() / str(self.card["sha256"]) / "pictures.npy"
+        file = user_cache("datasets") / str(self.card["sha256"]) / "pictures.npy"
         if not file.is_file():
             partial = Path(tempfile.mkdtemp(dir=file.parent)) / file.name
             try:
@@ -264,12 +264,6 @@ def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:
 def windows_of(segments: Sequence[Segment]) -> Windows:
     """Segments of one length, as potentials read them."""
     return Windows._make(np.stack(fields) for fields in zip(*(segment[:3] for segment in segments), strict=True))
-
-
-def _cache() -> Path:
-    """The folder of unpacked datasets."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "groundlab" / "datasets"
 
 
 # --- Replaying: coverage of grids, pictures and progress of Crafter
