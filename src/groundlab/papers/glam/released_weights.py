@@ -61,7 +61,7 @@ def import_weights(source: Path, out: Path, base: str | None = None) -> dict[str
         stored = torch.load(file, map_location="cpu", weights_only=True)
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
         raise GroundlabError(f"{file} is not a whole checkpoint ({first_line(error)}); fetch it again") from None
     weights = {_renamed(name): value for name, value in stored.items()}
     heads = {name: weights.pop(name).float().contiguous() for name in [*weights] if name.startswith(_HEADS)}
