@@ -191,7 +191,8 @@ def archive(session: nox.Session) -> None:
     file, name = ROOT / "dist" / f"groundlab-{version}.tar.xz", f"groundlab-{version}"
     file.parent.mkdir(exist_ok=True)
     home = str(ROOT / ".nox" / "rocrate")
-    run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", home, *ROCRATE)
+    if not Path(home).is_dir():
+        run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--target", home, *ROCRATE)
     with tempfile.TemporaryDirectory() as folder:
         session.run("sh", "-c", f"git archive --prefix={name}/ HEAD | tar -x -C {folder}", external=True)
         for packed in Path(folder, name, "results").glob("*/*/runs/*/*.gz"):
