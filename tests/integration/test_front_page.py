@@ -113,6 +113,3 @@ def test_an_executed_notebook_that_is_run_again_trains_nothing():
     assert given and {line.partition("#")[0].strip() for line in given} == {'source = "published"'}
 
 
-def test_the_prose_of_results_names_its_sources_and_holds_by_them():
-    assert list(prose.unsourced(ROOT)) == []
-    assert prose.stale(ROOT) == []
