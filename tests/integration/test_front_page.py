@@ -111,5 +111,3 @@ def test_an_executed_notebook_that_is_run_again_trains_nothing():
     cells = [cell for page in pages for cell in storage.read_json(page)["cells"] if cell["cell_type"] == "code"]
     given = [line.strip() for cell in cells for line in cell["source"] if line.startswith("source = ")]
     assert given and {line.partition("#")[0].strip() for line in given} == {'source = "published"'}
-
-
