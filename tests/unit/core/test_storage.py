@@ -5,23 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
-)
+VALUES = [None, 0.1, 1e300, "ü", [], {}, [[1, True], {"b": [None], "a": {"10": "c", "2": []}}]]
 
 
-@given(VALUES)
-def test_json_reads_back_as_it_was_written_with_keys_in_their_order(tmp_path_factory, value):
-    file = tmp_path_factory.mktemp("json") / "value.json"
-    storage.write_json(file, value)
-    assert json.dumps(storage.read_json(file)) == json.dumps(value)
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_json_reads_back_as_it_was_written_with_keys_in_their_order(tmp_path, value):
+    storage.write_json(tmp_path / "value.json", value)
+    assert json.dumps(storage.read_json(tmp_path / "value.json")) == json.dumps(value)
 
 
 def test_rows_are_a_line_each(tmp_path):
@@ -48,27 +42,6 @@ def test_a_refusal_of_the_file_system_is_a_line_that_says_what_to_do(tmp_path, n
     with pytest.raises(GroundlabError, match=reason):
         storage.write_json(tmp_path / name, {})
     assert [each.name for each in tmp_path.rglob("*.tmp")] == []
-
-
-def test_temporary_names_differ_each_time_and_never_follow_a_link(tmp_path, monkeypatch):
-    names, opened = [], os.open
-
-    def watched(path, flags, *more):
-        names.append(path)
-        assert flags & os.O_EXCL and flags & os.O_NOFOLLOW
-        return opened(path, flags, *more)
-
-    monkeypatch.setattr(os, "open", watched)
-    for _ in range(3):
-        storage.write_atomic(tmp_path / "a", b"1")
-    assert len(set(names)) == 3
-    monkeypatch.setattr(storage.secrets, "token_hex", lambda _: "known")
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    (tmp_path / f".a.{os.getpid()}-known.tmp").symlink_to(victim)
-    with pytest.raises(GroundlabError):
-        storage.write_atomic(tmp_path / "a", b"2")
-    assert victim.read_text() == "precious"
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000, "\x00"])

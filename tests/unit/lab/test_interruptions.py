@@ -9,7 +9,6 @@ import pytest
 
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.lab import run_folder, worker
-from groundlab.lab.stops import stop_on_signals
 
 STEPS = 8
 STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -41,35 +40,18 @@ def test_a_stop_in_the_last_update_or_in_the_evaluation_ends_the_run_at_once_and
     assert records(tmp_path / "run") == records(finished)
 
 
-def _an_evaluation_whose_compiler_is_cut_short(number: int) -> None:
-    """What numba did when a task was requeued while it compiled."""
-    try:
-        _minutes_of_evaluation(number)
-    except Unfinished:
-        raise RuntimeError("no compiled object yet for <Library 'step_envs_parallel'>") from None
-
-
 def test_a_library_that_a_stop_cuts_short_makes_no_failed_run(laboratory, tmp_path):
-    at = {"evaluation": lambda: _an_evaluation_whose_compiler_is_cut_short(signal.SIGTERM)}
+    """numba raised an error of its own when a task was requeued while it compiled."""
+
+    def compile_in_vain() -> None:
+        try:
+            _minutes_of_evaluation(signal.SIGTERM)
+        except Unfinished:
+            raise RuntimeError("no compiled object yet for <Library 'step_envs_parallel'>") from None
+
     with pytest.raises(Unfinished):
-        laboratory.run(tmp_path / "run", at)
+        laboratory.run(tmp_path / "run", {"evaluation": compile_in_vain})
     assert run_folder.status_of(tmp_path / "run") == "unfinished"
-
-
-def test_the_command_answers_a_stop_in_the_evaluation_with_75_and_one_line(
-    laboratory, tmp_path, monkeypatch, groundlab
-):
-    from groundlab.lab import executor
-
-    laboratory.at = {"evaluation": lambda: _minutes_of_evaluation(signal.SIGTERM)}
-    monkeypatch.setattr(executor, "hash_run", lambda spec: "0123456789abcdef")
-    monkeypatch.setattr(executor, "compile_worlds", lambda: None)
-    settings = ("--set", "layouts=0-4", "--out", tmp_path / "run")
-    code, _, error = groundlab("run", "always", "--world", "SimpleDoorKey", *settings)
-    assert code == 75
-    assert [line for line in error.splitlines() if line.startswith("groundlab: ")] == [
-        "groundlab: always-SimpleDoorKey-s0 stopped before its evaluation was done; the same command continues it"
-    ]
 
 
 def test_a_worker_and_a_task_of_slurm_keep_their_own_handlers():
@@ -85,16 +67,6 @@ def test_a_worker_and_a_task_of_slurm_keep_their_own_handlers():
         assert noted == [signal.SIGUSR2] * 3
     finally:
         signal.signal(signal.SIGUSR2, before)
-
-
-def test_where_nobody_listens_to_signals_they_keep_their_meaning():
-    handlers = [signal.getsignal(number) for number in STOPS]
-    with worker._raised_by_signals(Unfinished("stopped"), enabled=True):
-        assert [signal.getsignal(number) for number in STOPS] == handlers
-    error = Unfinished("stopped")
-    with stop_on_signals() as asked, pytest.raises(Unfinished), worker._raised_by_signals(error, enabled=True):
-        send(signal.SIGTERM)
-    assert asked() and [signal.getsignal(number) for number in STOPS] == handlers
 
 
 def _killed_at(text: str, after: bool):

@@ -14,7 +14,6 @@ import pytest
 
 from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
 from groundlab.lab import comparison, run_copy, run_folder, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
@@ -154,31 +153,6 @@ def test_publishing_names_the_version_per_paper_and_scale_and_an_unknown_one_is_
         versions.publish(version.name[:-1], plan.results)
 
 
-class _Killed(BaseException):
-    """No handler of the code under test takes it, as none takes SIGKILL."""
-
-
-@pytest.mark.parametrize("files", [1, 4, 7])
-def test_a_publication_that_was_killed_is_finished_by_the_same_call(files, plan, monkeypatch):
-    version = clean(assemble(plan))
-    whole, write = shutil.copytree(version, plan.results.parent / "whole" / version.name), storage.write_atomic
-    versions.publish(whole.name, whole.parent)
-    left = iter(range(files))
-
-    def write_some(*arguments):
-        if next(left, None) is None:
-            raise _Killed
-        return write(*arguments)
-
-    with monkeypatch.context() as patched, pytest.raises(_Killed):
-        patched.setattr(storage, "write_atomic", write_some)
-        versions.publish(version.name, plan.results)
-    assert not (plan.results / "reference.json").exists()
-    versions.publish(version.name, plan.results)
-    assert contents(version) == contents(whole) and len(manifests.check_runs(version)) == SEEDS
-    assert storage.read_json(plan.results / "reference.json") == {"mediator": {"quick": version.name}}
-
-
 def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     """Whatever the version's own commit says."""
     file = plan.folder_of(plan.runs[1]) / "manifest.json"
@@ -188,18 +162,6 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
         versions.publish(version.name, plan.results)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": version.name}})
     versions.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
-
-
-def test_a_run_names_the_rules_of_every_paper_and_the_commit_that_holds_them(plan):
-    """Of every paper, as runs of the random agent are judged by several."""
-    facts = storage.read_json(plan.folder_of(plan.runs[0]) / "manifest.json")["rules"]
-    root = repository_root()
-    digests = {file.parent.name: storage.digest_bytes(file.read_bytes()) for file in root.glob("configs/*/claims.yaml")}
-    assert len(digests) == 5 and facts["claims"] == digests
-    if facts["commit"]:
-        for paper, digest in digests.items():
-            show = ["git", "-C", str(root), "show", f"{facts['commit']}:configs/{paper}/claims.yaml"]
-            assert storage.digest_bytes(subprocess.run(show, check=True, capture_output=True).stdout) == digest
 
 
 def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
@@ -322,7 +284,7 @@ def _killed_at(number: int):
 
 
 # 3 runs of 4 files, the manifest three times, the folder: 16 renames
-@pytest.mark.parametrize("number", [1, 2, 4, 5, 8, 12, 13, 14, 15, 16])
+@pytest.mark.parametrize("number", [1, 5, 13, 15, 16])
 def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(number, plan, in_children, monkeypatch):
     with monkeypatch.context() as patch:
         rename = _killed_at(number)
@@ -340,28 +302,10 @@ def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(numb
     assert not list(plan.results.glob(".assembling-*")) and not list(version.rglob("*.tmp"))
 
 
-def test_two_versions_that_are_put_together_at_once_do_not_write_over_each_other(plan):
-    first = versions.begin_version(plan)
-    versions.collect(plan, first)
-    taken = plan.results / first.name.removeprefix(manifests.ASSEMBLING)
-    shutil.copytree(first, taken)
-    version = versions.finish_version(plan, first, {}, "groundlab reproduce")
-    assert version != taken and len(manifests.check_runs(version)) == SEEDS
-
-
-def test_a_version_that_another_process_puts_together_is_left_alone_until_that_has_ended(plan):
-    first = versions.begin_version(plan)
-    other = versions._claims.pop(first)  # as if its lock were another process's
-    (first / "page").touch()
-    second = versions.begin_version(plan)
-    assert second != first and (first / "page").exists()
-    other.close()
-    shutil.rmtree(second)
-    assert versions.begin_version(plan) == first and not any(first.iterdir()), "what it left is cleared"
-
-
-@pytest.mark.parametrize("name", ["claims.json", "review.html", "mediator/tables/t.csv", "mediator/executed/n.ipynb"])
-@pytest.mark.parametrize("harm", [lambda file: file.write_text("other"), Path.unlink], ids=["changed", "gone"])
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [("claims.json", lambda file: file.write_text("other")), ("mediator/executed/n.ipynb", Path.unlink)],
+)
 def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, capsys):
     """reproduce makes another version, compare, verify and publish refuse it, each naming the file."""
     folder = versions.begin_version(plan)
@@ -380,15 +324,7 @@ def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, cap
         versions.publish(clean(version).name, plan.results)
 
 
-def test_a_page_that_was_added_is_noticed_and_seals_can_be_made_anew(plan):
-    version = assemble(plan)
-    (version / "claims.json").write_text("[]")
-    assert manifests.damaged_pages(version) == {"claims.json": "was not there when this was sealed"}
-    manifests.seal_pages(version)
-    assert manifests.damaged_pages(version) == {} and len(manifests.check_runs(version)) == SEEDS
-
-
-@pytest.mark.parametrize("content", ["[]", '{"mediator": []}', '{"mediator": {"quick": 3}}', "{"])
+@pytest.mark.parametrize("content", ["[]", '{"mediator": {"quick": 3}}', "{"])
 def test_a_damaged_list_of_published_versions_is_one_line(content, plan):
     version = clean(assemble(plan))
     (plan.results / "reference.json").write_text(content)
