@@ -258,7 +258,7 @@ class Pool:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         fix = "run the same command again, with fewer --workers if memory was short"
         self._end(run, "failed", f"{run.label} failed: worker died ({how}); {fix}")
-        run_folder.mark_failed(self._plan.folder_of(run), self.failed[run.hash])
+        run_folder.mark(self._plan.folder_of(run), "failed", self.failed[run.hash])
 
     def _end(self, run: PlannedRun, status: run_folder.Status, line: str) -> None:
         if status == "failed":

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -195,11 +195,10 @@ class Outcome:
         return 1 if self.failed else 0
 
 
-def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[str] = ()) -> Outcome:
+def outcome_of(plan: Plan, failed_now: dict[str, str]) -> Outcome:
     """How the runs of a plan stand in the store.
 
-    failed_now: hash -> error, holds also where it cannot be written; still_queued: hashes of runs that go on elsewhere,
-    whatever an earlier attempt has left in the store.
+    failed_now: hash -> error, holds also where it cannot be written.
     """
     outcome = Outcome()
     for each in plan.runs:
@@ -207,7 +206,7 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], still_queued: Collection[
         error = failed_now.get(each.hash, manifest["error"])
         if run_folder.status_of(plan.folder_of(each)) == "finished":
             outcome.finished += 1
-        elif error and each.hash not in still_queued:
+        elif error:
             outcome.failed[each.hash] = error
         else:
             outcome.unfinished.append(each.label)

@@ -231,10 +231,10 @@ def rules() -> dict[str, Any]:
     return {"claims": digests, "commit": git.last_change(*ours) if ours else None}
 
 
-def mark_failed(folder: Path, error: str) -> None:
-    """Close the manifest of a run whose process is gone (where it can still be written)."""
+def mark(folder: Path, status: Status, error: str | None) -> None:
+    """Close the manifest of a run whose process is gone, or reopen it (where it can still be written)."""
     with suppress(GroundlabError):
         manifest = read_manifest(folder)
-        if manifest and manifest["status"] != "finished":
-            facts = {**manifest, "status": "failed", "error": error}
+        if manifest and manifest["status"] not in ("finished", status):
+            facts = {**manifest, "status": status, "error": error}
             storage.write_json(folder / MANIFEST, seals.sealed(facts))

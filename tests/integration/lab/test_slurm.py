@@ -6,12 +6,10 @@ A one-node Slurm on a laptop is enough (Debian: slurm-wlm, munge). Without one, 
 import json
 import os
 import pickle
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 from functools import partial
 from pathlib import Path
 
@@ -21,17 +19,15 @@ from groundlab import lab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.lab import run_folder
-from groundlab.lab.slurm import executor, queue
-from groundlab.lab.slurm.settings import Block, SlurmSettings, load_settings
-from groundlab.lab.slurm.task import PagesTask, Task
+from groundlab.lab.slurm import executor, task
+from groundlab.lab.slurm.settings import Block, SlurmSettings
 
 no_pages = int  # pages that nobody makes here: `sbatch` is a stand-in
-COMPARED = ("metrics.jsonl", "evaluation.json")
 LONG = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-9"}
 RUN_TASK = """
 import json, os, sys
 from groundlab.core.run import Run
-from groundlab.lab.slurm.task import Task
+from groundlab.lab.slurm.task import execute
 advance, words, number = Run.advance, json.loads(sys.argv[1]), int(sys.argv[2])
 def leave_after_two(run, step, *given, **figures):
     if step == 2 and number:
@@ -39,7 +35,7 @@ def leave_after_two(run, step, *given, **figures):
         os.kill(os.getpid(), number)  # srun and the node both send it
     return advance(run, step, *given, **figures)
 Run.advance = leave_after_two
-Task(words)()
+execute(words)
 """
 
 
@@ -62,8 +58,7 @@ def on_slurm(test):
 
 @pytest.fixture
 def quick_polls(monkeypatch):
-    monkeypatch.setattr(queue, "_POLL_SECONDS", 2.0)
-    monkeypatch.setattr(queue, "_SLOWEST_POLL_SECONDS", 3.0)
+    monkeypatch.setattr(executor, "_POLL_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -74,14 +69,26 @@ def long_plan(laboratory, training_entry):
 
 
 @pytest.fixture
-def stand_ins(tmp_path, monkeypatch):
-    """Write programs of Slurm that leave a trace of how they were called; only what is submitted is looked at."""
+def three_rules(laboratory, rule_entry):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
+    return lab.plan("mediator", scale="smoke")
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A Slurm that takes whatever is submitted as this job: slurm(7, squeue="echo '7|RUNNING'").
+
+    Its programs leave a trace of how they were called; sbatch also keeps the script.
+    """
+    pytest.importorskip("submitit")
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
-    def write(**programs: str):
-        for name, body in programs.items():
+    def write(job: int = 7, **programs: str) -> Path:
+        taken = f'cp "$1" "$0.script"; echo Submitted batch job {job}'
+        quiet = dict.fromkeys(("squeue", "sacct", "srun", "scontrol"), "")
+        for name, body in {**quiet, "sbatch": taken, **programs}.items():
             (folder / name).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/{name}.calls\n{body}\n')
             (folder / name).chmod(0o755)
         return tmp_path
@@ -89,114 +96,88 @@ def stand_ins(tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture
-def slurm(stand_ins):
-    """A Slurm that takes whatever is submitted as this job: slurm(7, squeue="echo '7|RUNNING'")."""
-    pytest.importorskip("submitit")
-
-    def write(job: int = 7, sbatch: str = "", **programs: str) -> Path:
-        taken = sbatch or f"echo Submitted batch job {job}"
-        return stand_ins(**{"squeue": "", "srun": "", "scontrol": "", **programs, "sbatch": taken})
-
-    return write
-
-
 def _records(plan) -> dict[str, list[bytes]]:
-    files = {run.hash: [plan.folder_of(run) / name for name in COMPARED] for run in plan.runs}
+    names = ("metrics.jsonl", "evaluation.json")
+    files = {run.hash: [plan.folder_of(run) / name for name in names] for run in plan.runs}
     return {key: [file.read_bytes() for file in each if file.is_file()] for key, each in files.items()}
 
 
-def _without_slurm(plan, laboratory):
+def _without_slurm(laboratory):
     """The records of the same plan by the local executor, in another results folder."""
     there = lab.plan("mediator", scale="smoke", results=laboratory.root / "local")
     assert lab.run(there, workers=1).exit_code == 0
     return _records(there)
 
 
-def _job(plan) -> str:
-    job = queue.job_of(plan.folder_of(plan.runs[0]))
-    assert job
-    return job
+def _jobs(plan) -> list[str | None]:
+    """The job of each run of a plan, as noted."""
+    noted = storage.read_json(run_folder.path_of(plan.results, ".slurm") / "jobs.json")
+    return [noted.get(run.hash) for run in plan.runs]
 
 
-def _slurm(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def _words(plan) -> list[task.PackedRun]:
+    return [(run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named) for run in plan.runs]
 
 
-def _process_of_the_task(laboratory) -> int:
-    """The Python of the only task under this laboratory's results (scancel --signal=KILL would cancel the job)."""
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        words = file.read_bytes().decode().split("\0")
-        if "submitit.core._submit" in words and "srun" not in words[0] and str(laboratory.results) in words[-2]:
-            return int(file.parent.name)
-    raise LookupError("no task runs")
+def _run(plan, **settings) -> lab.Outcome:
+    return executor.run(plan, SlurmSettings(**settings), wait=False)
 
 
 # What is submitted
 
 
-def test_the_shipped_settings_file_names_every_setting_with_its_default():
-    file = Path(__file__).resolve().parents[3] / "configs" / "slurm.yaml"
-    assert load_settings(file) == SlurmSettings()
-    named = re.findall(r"^(?:# )?([a-z_]+):", file.read_text(), flags=re.MULTILINE)
-    assert set(named) == set(SlurmSettings.model_fields)
-
-
-def test_a_task_starts_in_the_container_that_sees_results_models_and_gpu(tmp_path):
-    settings = SlurmSettings(image=tmp_path / "ground lab.sif", nv=True, bind=["/models:/m"])
-    wanted = f"apptainer exec --nv --bind /r --bind /models:/m '{tmp_path}/ground lab.sif' python3"
-    assert executor.python_command(settings, results=Path("/r")) == wanted
-
-
-def _submitted(plan, slurm, settings) -> str:
-    traces = slurm(srun='exit "${SRUN_ENDS:-0}"', sbatch='cp "$1" "$0.script"; echo Submitted batch job 7')
-    assert executor.run(plan, settings, wait=False).unfinished
-    return (traces / "programs" / "sbatch.script").read_text()
-
-
-def test_a_plan_becomes_one_array_with_a_task_for_each_run(laboratory, training_entry, slurm):
-    laboratory.write_config([training_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    settings = SlurmSettings(partition="cpu", account="mine", minutes=30, memory_gb=2.5, at_once=1, pack_minutes=0)
-    before = executor.preview(plan, settings)
-    script = _submitted(plan, slurm, settings)
-    assert script in before and before.startswith("2 tasks with 2 runs,")
-    assert "each task: 30 minutes at a time, 2.5 GB, 1 cores, 0 GPUs\n" in before
-    for line in ("array=0-1%1", "partition=cpu", "account=mine", "time=30", "mem=2560M", "requeue"):
+def test_a_plan_becomes_one_array_with_a_task_for_each_long_run(laboratory, training_entry, slurm):
+    laboratory.write_config([{**training_entry, "estimate": {"seconds": 300, "megabytes": 1}}])
+    plan, traces = lab.plan("mediator", scale="smoke"), slurm()
+    settings = {"partition": "cpu", "account": "mine", "minutes": 30, "memory_gb": 2.5, "at_once": 1}
+    before = executor.preview(plan, SlurmSettings(**settings))
+    assert before.startswith("2 tasks with 2 runs, about 0.2 hours") and "mem: 2560M" in before
+    assert _run(plan, **settings).unfinished and _jobs(plan) == ["7_0", "7_1"]
+    script = (traces / "programs" / "sbatch.script").read_text()
+    for line in ("array=0-1%1", "partition=cpu", "account=mine", "time=30", "mem=2560M", "requeue", "signal=USR2@90"):
         assert f"#SBATCH --{line}\n" in script
-    assert "gpu" not in script
-    assert "#SBATCH --signal=USR2@90\n" in script and "export OMP_NUM_THREADS=1\n" in script
-    jobs = {queue.job_of(plan.folder_of(run)) for run in plan.runs}
-    assert jobs == {"7_0", "7_1"}
-    logs = {str((plan.folder_of(run) / "slurm.log").readlink()) for run in plan.runs}
-    assert logs == {"../.slurm/7_0_0_log.out", "../.slurm/7_1_0_log.out"}
+    assert "gpu" not in script and "export OMP_NUM_THREADS=1\n" in script
+
+
+def test_short_runs_share_a_task_unless_one_has_failed_before(three_rules, slurm):
+    slurm(squeue="echo '7|RUNNING'")
+    assert _run(three_rules).exit_code == 75 and _jobs(three_rules) == ["7", "7", "7"]
+    plan, first = three_rules, three_rules.runs[0]
+    with pytest.raises(Unfinished):
+        lab.execute_run(first.spec, plan.folder_of(first), stop=lambda: True)
+    slurm(squeue="echo '7|OUT_OF_MEMORY'")
+    outcome = _run(plan)
+    assert outcome.exit_code == 1 and "ended as OUT_OF_MEMORY (raise `memory_gb`)" in outcome.failed[first.hash]
+    slurm(8)
+    again = lab.plan("mediator", scale="smoke")
+    assert _run(again).exit_code == 75
+    assert sorted(_jobs(again)) == ["8_0", "8_1", "8_1"], "the one that died is alone"
 
 
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (75, True), (143, False)])
-def test_only_a_task_that_saved_before_its_time_limit_goes_back_into_the_queue(
-    code, requeued, long_plan, slurm, tmp_path
-):
-    _submitted(long_plan, slurm, SlurmSettings())
+def test_only_a_task_that_saved_before_its_time_limit_goes_back_into_the_queue(code, requeued, long_plan, slurm):
+    traces = slurm(srun='exit "${SRUN_ENDS:-0}"')
+    _run(long_plan)
     environment = {**os.environ, "SRUN_ENDS": str(code), "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
-    script = subprocess.run(["bash", tmp_path / "programs" / "sbatch.script"], env=environment)
+    script = subprocess.run(["bash", traces / "programs" / "sbatch.script"], env=environment)
     assert script.returncode == code
-    calls = tmp_path / "scontrol.calls"
+    calls = traces / "scontrol.calls"
     assert (calls.read_text() if calls.exists() else "") == ("requeue 7_3\n" if requeued else "")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("programs", "said"),
     [
-        ("invalid partition specified: gpuu", "Slurm refused the jobs: invalid partition specified: gpuu"),
-        ("QOSMaxSubmitJobPerUserLimit", "QOSMaxSubmitJobPerUserLimit; lower `submit_at_most`"),
+        ({"sbatch": "echo sbatch: error: invalid partition >&2; exit 1"}, "Slurm refused the jobs: invalid partition"),
+        ({"sbatch": "echo sbatch: error: QOSMaxSubmitJobPerUserLimit >&2; exit 1"}, "lower `submit_at_most`"),
+        ({"squeue": "echo Unable to contact >&2; exit 1"}, "squeue does not answer .Unable to contact"),
     ],
 )
-def test_what_slurm_refuses_is_told_in_its_words_and_with_the_setting_that_respects_a_limit(
-    words, said, long_plan, slurm
-):
-    slurm(sbatch=f'echo "sbatch: error: {words}" >&2; exit 1')
+def test_a_refusal_is_one_line_in_slurms_words(programs, said, long_plan, slurm):
+    traces = slurm(**programs)
     with pytest.raises(GroundlabError, match=said):
         executor.run(long_plan, SlurmSettings())
+    assert "sbatch" in programs or not (traces / "sbatch.calls").exists()
 
 
 def test_without_slurm_the_error_names_a_login_node(long_plan, tmp_path, monkeypatch):
@@ -205,252 +186,217 @@ def test_without_slurm_the_error_names_a_login_node(long_plan, tmp_path, monkeyp
         executor.run(long_plan, SlurmSettings())
 
 
-def test_a_controller_that_does_not_answer_is_no_reason_to_submit_again(long_plan, stand_ins):
-    stand_ins(squeue="echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1")
-    with pytest.raises(GroundlabError, match="Unable to contact slurm controller"):
-        executor.run(long_plan, SlurmSettings())
-
-
-def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submits_the_others(
-    laboratory, rule_entry, slurm
-):
-    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
-    plan = lab.plan("mediator", scale="smoke")
-    settings = SlurmSettings(pack_minutes=0, submit_at_most=4)
-
+def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submits_the_others(three_rules, slurm):
     def submitted(states: str, job: int) -> list[str | None]:
         slurm(job, squeue="; ".join(f'echo "{state}"' for state in states.split()))
-        assert len(executor.run(plan, settings, wait=False).unfinished) == 3
-        return [queue.job_of(plan.folder_of(run)) for run in plan.runs]
+        assert len(_run(three_rules, pack_minutes=0, submit_at_most=4).unfinished) == 3
+        return _jobs(three_rules)
 
     assert submitted("1|RUNNING 2|PENDING 3|COMPLETED", 7) == ["7_0", "7_1", None]
     assert submitted("1|RUNNING 2|PENDING 7_0|RUNNING 7_1|PENDING", 8) == ["7_0", "7_1", None]
     assert submitted("1|COMPLETED 2|PENDING 7_0|RUNNING 7_1|PENDING", 9) == ["7_0", "7_1", "9"]
 
 
-def test_what_was_submitted_before_slurm_refused_more_does_not_wait_any_longer(
+def test_what_was_submitted_before_slurm_refused_more_is_not_submitted_again(
     laboratory, rule_entry, training_entry, slurm
 ):
     laboratory.write_config([training_entry, rule_entry])
     plan = lab.plan("mediator", scale="smoke")
     slurm(sbatch='mkdir "$0.once" && echo Submitted batch job 7 || { echo "sbatch: error: full" >&2; exit 1; }')
-    jobs = executor.Jobs(plan, SlurmSettings(methods={rule_entry["method"]: Block(cpus=2)}))
     with pytest.raises(GroundlabError, match="full"):
-        jobs.find_or_submit()
-    assert jobs.queued and jobs.waiting and len(jobs.left) == len(plan.runs)
+        _run(plan, methods={rule_entry["method"]: Block(cpus=2)})
+    assert sorted(_jobs(plan), key=str) == ["7", "7", None]
 
 
-def test_what_ends_within_a_minute_is_collected_by_one_question_to_the_controller(laboratory, rule_entry, slurm):
-    laboratory.write_config([rule_entry])
-    plan, traces = lab.plan("mediator", scale="smoke"), slurm()
-    run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
-    laboratory.once((folder / "slurm.log").is_symlink, lambda: lab.execute_run(run.spec, folder, stop=lambda: False))
-    assert executor.run(plan, SlurmSettings()).exit_code == 0
-    assert len((traces / "squeue.calls").read_text().splitlines()) == 1
+# What becomes of a job
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "log", "said"),
+    [
+        ("7|RUNNING", "", "", None),
+        ("7|CANCELLED", "", "", None),
+        ("", "7|CANCELLED by 0|n1", "", None),
+        ("", "", "", None),
+        (
+            "7|FAILED",
+            "",
+            "submitit INFO\nMemoryError: no room\nsrun: error: n1: Exited\n",
+            "FAILED: MemoryError: no room",
+        ),
+        ("", "7|NODE_FAIL|n1", "srun: error: n1: task 0: Killed\n", "NODE_FAIL: srun: error: n1: task 0: Killed"),
+        ("7|TIMEOUT", "", "", "TIMEOUT (no step ended in time; raise `minutes`"),
+        ("7|COMPLETED", "", "", "on a disk that all nodes share?): no word of why (log: "),
+    ],
+)
+def test_a_job_that_is_gone_is_submitted_again_and_one_that_failed_is_reported_with_its_last_words(
+    squeue, sacct, log, said, long_plan, slurm
+):
+    slurm()
+    _run(long_plan)
+    run_folder.path_of(long_plan.results, ".slurm").joinpath("7_0_log.out").write_text(log)
+    slurm(8, squeue=f"echo '{squeue}'" if squeue else "", sacct=f"echo 'JobID|State|NodeList\n{sacct}'")
+    outcome = _run(long_plan)
+    if said is None:
+        assert outcome.exit_code == 75 and _jobs(long_plan) == ["7" if "RUNNING" in squeue else "8"]
+        return
+    assert outcome.exit_code == 1 and said in next(iter(outcome.failed.values()))
+    assert _run(long_plan).exit_code == 75 and _jobs(long_plan) == ["8"], "the call after that submits it again"
+
+
+def test_a_waiting_command_ends_with_the_runs(three_rules, slurm, laboratory, quick_polls):
+    def act():
+        for run in three_rules.runs:
+            lab.execute_run(run.spec, three_rules.folder_of(run), stop=lambda: False)
+
+    traces = slurm(squeue="test -e $0.over || echo '7|RUNNING'")
+    laboratory.once((traces / "sbatch.calls").exists, act)
+    assert executor.run(three_rules, SlurmSettings()).exit_code == 0
+
+
+def test_ctrl_c_leaves_the_jobs_which_the_same_command_collects(long_plan, slurm, laboratory, quick_polls):
+    traces = slurm(squeue="echo '7|RUNNING'")
+    laboratory.once((traces / "sbatch.calls").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert executor.run(long_plan, SlurmSettings()).exit_code == 75
+    run = long_plan.runs[0]
+    lab.execute_run(run.spec, long_plan.folder_of(run))
+    assert executor.run(long_plan, SlurmSettings()).exit_code == 0
+    assert len((traces / "sbatch.calls").read_text().splitlines()) == 1
 
 
 # How a task behaves
 
 
-def test_a_task_of_several_runs_ends_all_but_the_failed_one(laboratory, rule_entry):
-    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox", "RandomBoxKey"]}])
-    plan = lab.plan("mediator", scale="smoke")
-    asked = [(run.hash, plan.sources) for run in plan.runs]
-    asked[1] = (asked[1][0], "other")  # as if the code had changed since the plan
-    words = [
-        (run.spec.model_dump(), str(plan.folder_of(run)), each, run.named)
-        for run, each in zip(plan.runs, asked, strict=True)
-    ]
-    before = {number: signal.getsignal(number) for number in (signal.SIGUSR2, signal.SIGTERM)}
-    try:
-        with pytest.raises(GroundlabError, match="expected the code that always-KeyInBox-s0 was planned with"):
-            Task(words)()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    assert [run_folder.status_of(plan.folder_of(run)) for run in plan.runs] == ["finished", "new", "finished"]
-
-
-def _closed(plan, state: str, begun: bool = False, **note) -> str:
-    """What is said of the plan's only run once its job has ended in that state."""
-    run, folder = plan.runs[0], plan.folder_of(plan.runs[0])
-    queue.note_job(folder, "7_1", plan.results / ".runs" / ".slurm" / "7_1.out")
-    storage.write_json(folder / "slurm.json", {**storage.read_json(folder / "slurm.json"), **note})
-    if begun:
-        with pytest.raises(Unfinished):
-            lab.execute_run(run.spec, folder, stop=lambda: True)
-    return queue.close(plan, run, state)
-
-
-def test_a_run_that_waited_behind_one_that_died_is_left_to_do_and_the_one_that_died_has_failed(long_plan):
-    assert _closed(long_plan, "OUT_OF_MEMORY", place=3) == ""
-    assert "ended as OUT_OF_MEMORY (raise `memory_gb`)" in _closed(long_plan, "OUT_OF_MEMORY")
-    assert "ended as OUT_OF_MEMORY" in _closed(long_plan, "OUT_OF_MEMORY", begun=True, place=3)
-
-
-@pytest.mark.parametrize(
-    ("log", "said"),
-    [
-        ("submitit INFO\nsrun: error: n1: task 0: Killed\nsrun: Force Terminated\n", "n1: task 0: Killed (log"),
-        ("MemoryError: no room\nsrun: error: n1: task 0: Exited\n", "FAILED: MemoryError: no room (log"),
-        ("submitit INFO - Starting\n", "FAILED: no word of why (log"),
-    ],
-)
-def test_a_failure_is_told_with_the_programs_last_words_or_with_sruns(log, said, long_plan):
-    file = storage.make_folder(long_plan.results / ".runs" / ".slurm") / "7_1.out"
-    file.write_text(log)
-    assert said in _closed(long_plan, "FAILED")
-
-
-def test_a_run_that_saved_where_a_site_forbids_requeueing_is_left_to_do(long_plan):
-    assert _closed(long_plan, "FAILED", begun=True, saved=True) == ""
-
-
-def test_what_makes_the_pages_travels_to_the_job_which_returns_its_exit_code(tmp_path, capsys):
-    make = partial(lab.reproduce, ["mediatr"], results=str(tmp_path / "results"), executor="none")
-    assert pickle.loads(pickle.dumps(PagesTask(make)))() == 1
-    assert "did you mean 'mediator'" in capsys.readouterr().out
-
-
-def _made(plan, wait: bool = False) -> int:
-    return executor.make_pages(plan, SlurmSettings(pages=Block(minutes=20)), no_pages, wait=wait)
-
-
-def _begun(plan) -> Path:
-    """Submit the pages of a plan; returns the note of their job."""
-    assert _made(plan) == 75
-    return next(run_folder.path_of(plan.results, ".slurm").glob("pages-*.json"))
-
-
-def _pages_end(note: Path, code: int) -> None:
-    """What submitit leaves of a pages job that ended: what it returned."""
-    job = storage.read_json(note)["job"]
-    storage.write_atomic(note.parent / f"{job}_0_result.pkl", pickle.dumps(("success", code)))
-
-
-def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, slurm, capsys):
-    slurm(squeue='echo "7|RUNNING"')
-    note = _begun(long_plan)
-    assert _made(long_plan) == 75, "still running"
-    (note.parent / "7_0_log.out").write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
-    _pages_end(note, 1)
-    assert _made(long_plan) == 1
-    assert "claims: 3 reproduced" in capsys.readouterr().out and not note.exists()
-
-
-def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(laboratory, rule_entry, slurm):
-    laboratory.write_config([rule_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    slurm()
-    note = _begun(plan)
-    _pages_end(note, 1)
-    lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
-    slurm(8, squeue="echo '8|PENDING'")
-    assert _made(plan) == 75 and storage.read_json(note)["job"] == "8"
-
-
-@pytest.mark.parametrize("answer", ["", "echo '7|CANCELLED'"])
-def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, slurm):
-    slurm(squeue="echo '7|RUNNING'")
-    note = _begun(long_plan)
-    traces = slurm(8, squeue=answer)
-    assert _made(long_plan) == 75 and storage.read_json(note)["job"] == "8"
-    assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
-
-
-def test_pages_that_an_earlier_call_began_are_awaited_without_asking_twice_in_a_minute(long_plan, slurm):
-    traces = slurm(squeue="echo '7|RUNNING'")
-    note = _begun(long_plan)
-    (traces / "squeue.calls").unlink(missing_ok=True)
-    threading.Timer(0.5, _pages_end, (note, 0)).start()
-    assert _made(long_plan, wait=True) == 0 and not (traces / "squeue.calls").exists()
-
-
-def test_a_pages_job_that_died_is_told_with_its_log(long_plan, slurm):
-    slurm(squeue='echo "7|TIMEOUT"')
-    _begun(long_plan)
-    with pytest.raises(GroundlabError, match="job 7 ended as TIMEOUT"):
-        _made(long_plan)
+def test_a_task_of_several_runs_ends_all_but_the_failed_one(three_rules, monkeypatch):
+    words = _words(three_rules)
+    words[1] = (*words[1][:2], (words[1][2][0], "other"), words[1][3])  # as if the code had changed since the plan
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(GroundlabError, match="expected the code that always-KeyInBox-s0 was planned with"):
+        task.execute(words)
+    folders = [three_rules.folder_of(run) for run in three_rules.runs]
+    assert [run_folder.status_of(folder) for folder in folders] == ["finished", "new", "finished"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR2, 75), (signal.SIGTERM, 143)])
 def test_a_task_that_is_told_to_leave_saves_first_and_says_who_brings_it_back(number, code, laboratory, training_entry):
     laboratory.write_config([{**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 4}}])
     plan, calm = (lab.plan("mediator", scale="smoke", results=laboratory.root / name) for name in ("told", "calm"))
-    run = plan.runs[0]
-    words = json.dumps([[run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named]])
     ended = []
     for told in (number, 0):
-        task = subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words, str(int(told))])
-        ended.append((task.returncode, laboratory.steps(plan)))
-    assert ended == [(code, 2), (0, 4)], "nothing is done twice"
+        words = json.dumps(_words(plan))
+        ended.append(subprocess.run([sys.executable, "-P", "-c", RUN_TASK, words, str(int(told))]).returncode)
+        ended.append(laboratory.steps(plan))
+    assert ended == [code, 2, 0, 4], "nothing is done twice"
     lab.execute_run(calm.runs[0].spec, calm.folder_of(calm.runs[0]))
     assert _records(plan) == _records(calm)
+
+
+# The pages
+
+
+def _made(plan) -> int:
+    return executor.make_pages(plan, SlurmSettings(pages=Block(minutes=20)), no_pages, wait=False)
+
+
+def _pages_end(plan, code: int, job: int = 7) -> None:
+    """What submitit leaves of a pages job that ended: its log, and what it returned."""
+    home = run_folder.path_of(plan.results, ".slurm")
+    (home / f"{job}_0_log.out").write_text("submitit INFO - Starting\nclaims: 3 reproduced\n")
+    storage.write_atomic(home / f"{job}_0_result.pkl", pickle.dumps(("success", code)))
+
+
+def test_what_makes_the_pages_travels_to_the_job_which_returns_its_exit_code(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    make = partial(lab.reproduce, ["mediatr"], results=str(tmp_path / "results"), executor="none")
+    assert pickle.loads(pickle.dumps(partial(task.call, make)))() == 1
+    assert "did you mean 'mediator'" in capsys.readouterr().out
+
+
+def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(long_plan, slurm, capsys):
+    traces = slurm(squeue='echo "7|RUNNING"')
+    assert [_made(long_plan), _made(long_plan)] == [75, 75]
+    _pages_end(long_plan, 1)
+    assert _made(long_plan) == 1 and capsys.readouterr().out == "claims: 3 reproduced\n"
+    assert len((traces / "sbatch.calls").read_text().splitlines()) == 1
+
+
+def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(three_rules, slurm):
+    traces = slurm()
+    assert _made(three_rules) == 75
+    _pages_end(three_rules, 1)
+    lab.execute_run(three_rules.runs[0].spec, three_rules.folder_of(three_rules.runs[0]))
+    assert _made(three_rules) == 75
+    assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("answer", ["", "echo '7|CANCELLED'"])
+def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, slurm):
+    slurm(squeue="echo '7|RUNNING'")
+    assert _made(long_plan) == 75
+    traces = slurm(8, squeue=answer)
+    assert _made(long_plan) == 75
+    assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
+
+
+def test_a_pages_job_that_died_is_reported_with_its_log(long_plan, slurm):
+    slurm(squeue='echo "7|TIMEOUT"')
+    assert _made(long_plan) == 75
+    with pytest.raises(GroundlabError, match="job 7 ended as TIMEOUT"):
+        _made(long_plan)
 
 
 # A real Slurm
 
 
 @on_slurm
-def test_slurm_local_and_in_process_runs_leave_the_same_bytes(laboratory, training_entry, rule_entry):
+@pytest.mark.timeout(900)
+def test_slurm_and_local_runs_leave_the_same_bytes(laboratory, training_entry, rule_entry):
     laboratory.write_config([training_entry, rule_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    assert executor.run(plan, SlurmSettings(minutes=10)).exit_code == 0
-    assert _records(plan) == _without_slurm(plan, laboratory)
-    here = lab.plan("mediator", scale="smoke", results=laboratory.root / "in-process")
-    for run in here.runs:
-        lab.execute_run(run.spec, here.folder_of(run))
-    assert _records(plan) == _records(here)
-    assert all((plan.folder_of(run) / "slurm.log").is_file() for run in plan.runs)
-
-
-@on_slurm
-def test_a_command_that_does_not_wait_is_collected_by_the_same_command(laboratory, rule_entry):
-    laboratory.write_config([rule_entry])
-    plan = lab.plan("mediator", scale="smoke")
-    assert executor.run(plan, SlurmSettings(minutes=10), wait=False).exit_code == 75
-    job = _job(plan)
-    again = executor.run(plan, SlurmSettings(minutes=10))
-    assert (again.finished, again.exit_code) == (1, 0)
-    assert not (plan.folder_of(plan.runs[0]) / "slurm.json").exists()
-    listed = _slurm("squeue", "--states=all", "--noheader", "--format=%i %Z").splitlines()
-    assert [line.split()[0] for line in listed if str(laboratory.root) in line or line.split()[0] == job] == [job]
+    plan, settings = lab.plan("mediator", scale="smoke"), SlurmSettings(minutes=10, pack_minutes=0)
+    assert executor.run(plan, settings, wait=False).exit_code == 75
+    jobs = _jobs(plan)
+    assert executor.run(plan, settings).exit_code == 0
+    assert jobs == [f"{str(jobs[0]).partition('_')[0]}_{number}" for number in range(3)], "one array, submitted once"
+    assert _records(plan) == _without_slurm(laboratory)
 
 
 @on_slurm
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["scontrol requeue", "the warning before a time limit"])
+@pytest.mark.parametrize("how", [("scontrol", "requeue"), ("scancel", "--signal=USR2")])
 def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how, long_plan, laboratory):
-    def interrupt():
-        job = _job(long_plan)
-        if how == "scontrol requeue":
-            _slurm("scontrol", "requeue", job)
-        else:
-            _slurm("scancel", "--signal=USR2", job)
-
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, interrupt)
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _tell(*how, _jobs(long_plan)[0]))
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
-    folder = long_plan.folder_of(long_plan.runs[0])
-    manifest = run_folder.read_manifest(folder)
+    manifest = run_folder.read_manifest(long_plan.folder_of(long_plan.runs[0]))
     assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
-    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+    assert _records(long_plan) == _without_slurm(laboratory)
 
 
 @on_slurm
-def test_a_cancelled_task_is_left_to_do_and_the_same_call_submits_it_again(long_plan, laboratory):
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _slurm("scancel", _job(long_plan)))
-    first = executor.run(long_plan, SlurmSettings(minutes=10))
-    assert (first.failed, first.exit_code) == ({}, 75)
+@pytest.mark.timeout(900)
+def test_a_cancelled_task_is_submitted_again_and_continues(long_plan, laboratory):
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _tell("scancel", _jobs(long_plan)[0]))
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
-    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+    assert _records(long_plan) == _without_slurm(laboratory)
 
 
 @on_slurm
+@pytest.mark.timeout(900)
 def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
-    killed = lambda: os.kill(_process_of_the_task(laboratory), signal.SIGKILL)  # noqa: E731
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, killed)
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _kill_the_task_of(laboratory))
     first = executor.run(long_plan, SlurmSettings(minutes=10))
-    assert first.exit_code == 1
-    assert re.search(r"job \d+ ended as FAILED", next(iter(first.failed.values())))
+    assert first.exit_code == 1 and "ended as FAILED" in next(iter(first.failed.values()))
     assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
-    assert _records(long_plan) == _without_slurm(long_plan, laboratory)
+    assert _records(long_plan) == _without_slurm(laboratory)
+
+
+def _tell(*command: str | None) -> None:
+    subprocess.run([word for word in command if word], check=True)
+
+
+def _kill_the_task_of(laboratory) -> None:
+    """Kill the Python of the only task under this laboratory's results (scancel --signal=KILL would cancel the job)."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        words = file.read_bytes().decode().split("\0")
+        if "submitit.core._submit" in words and "srun" not in words[0] and str(laboratory.results) in words[-2]:
+            return os.kill(int(file.parent.name), signal.SIGKILL)
+    raise LookupError("no task runs")

@@ -1,1 +1,1 @@
-"""Jobs on a Slurm cluster: how runs are submitted, what runs inside a job, and what the queue says."""
+"""Jobs on a Slurm cluster, by submitit: how runs are submitted, and what runs inside a job."""

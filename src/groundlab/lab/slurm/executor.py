@@ -1,41 +1,43 @@
 """The Slurm executor: the pending runs of a plan become tasks of job arrays, submitted through submitit.
 
     groundlab reproduce --executor slurm --slurm my-cluster.yaml --no-wait   # returns; the same command collects later
-    groundlab reproduce --executor slurm --slurm my-cluster.yaml             # waits, with the view of a local run
+    groundlab reproduce --executor slurm --slurm my-cluster.yaml             # waits
 
-Nothing is remembered outside the run folders: `slurm.json` in one names the job that has the run, Slurm knows whether
-that job lives, and the folder how far it is. Shortly before its time limit a task saves, and its batch script puts it
-back into the queue; after a preemption, a requeue or a lost node Slurm itself does that. Short runs share a task, and
-no more tasks are submitted than a site allows: the others follow as those end. Tables, figures and pages are a job too.
-configs/slurm.yaml explains the settings, docs/cluster.md how to use all this.
+`.runs/.slurm/jobs.json` holds the job of each run, Slurm knows whether that job lives, and the run's folder how the run
+ended. Shortly before its time limit a task saves, and its batch script puts it back into the queue; after a preemption,
+a requeue or a lost node Slurm itself does that. Tables, figures and pages are a job too.
 """
 
-import os
+import getpass
 import shlex
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError
-from groundlab.core.run import Progress
 from groundlab.lab import run_folder
 from groundlab.lab.machine import ONE_THREAD
-from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, PlannedRun, outcome_of
-from groundlab.lab.progress import View, progress_view, say
-from groundlab.lab.slurm import queue
-from groundlab.lab.slurm.settings import SlurmSettings, pack
-from groundlab.lab.slurm.task import PROGRESS_FILE, PagesTask, Task
+from groundlab.lab.plan import Outcome, Plan, PlannedRun, outcome_of
+from groundlab.lab.progress import say
+from groundlab.lab.slurm.settings import SlurmSettings, arrays
+from groundlab.lab.slurm.task import call, execute
 from groundlab.lab.stops import stop_on_signals
 
-_Pack = list[PlannedRun]  # the runs of a task
 _ARRAY_SIZE = 1000  # Slurm's MaxArraySize is 1001 unless a site says otherwise
-_LOOK_SECONDS = 5.0  # between two looks at the run folders, which cost the controller nothing
-_SHARED_DISK_SECONDS = 30.0  # how long a network disk may take to show what a task on another node has written
+_POLL_SECONDS = 60.0  # between two questions to the controller of a whole site
+_AGAIN = ("CANCELLED", "PREEMPTED", "UNKNOWN")  # taken away by a person or a more important job, or forgotten
+_ENDED = (*_AGAIN, "COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED")
+_ADVICE = {
+    "TIMEOUT": " (no step ended in time; raise `minutes`, or `save_seconds` above the length of a step)",
+    "OUT_OF_MEMORY": " (raise `memory_gb`)",
+    "COMPLETED": " (but it shows no result here; is the results folder on a disk that all nodes share?)",
+}
 _REQUEUE = [
     "status=$?",
     f'if [ "$status" -eq {UNFINISHED_EXIT_CODE} ]; then  # saved before the time limit: back into the queue',
@@ -46,164 +48,92 @@ _REQUEUE = [
 
 
 def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
-    """Submit what is pending and not yet queued, then watch it, or return at once.
+    """Submit what is pending and not yet queued, then wait for it, or return at once.
 
     Idempotent, like the local executor's `run`: queued and running tasks are found again, cancelled and lost ones
     are submitted again; what failed since the last call is reported, and submitted again by the call after that.
-    Raises GroundlabError when submitit, Slurm or the partition is not there.
+    Ctrl-C leaves the tasks alone. Raises GroundlabError when Slurm or the partition is not there.
     """
-    jobs = Jobs(plan, settings)
-    if not jobs.queued or os.environ.get(EXECUTED_VARIABLE):
-        return outcome_of(plan, {})
-    jobs.find_or_submit()
-    if wait:
-        with stop_on_signals() as asked, progress_view(jobs.left) as view:
-            jobs.watch(view, asked)
-    elif jobs.left:
-        room = f", {len(jobs.waiting)} wait for others to end (submit_at_most)" if jobs.waiting else ""
-        say(f"{len(jobs.queued)} runs are queued or going on{room}; the same command collects them")
-    return outcome_of(plan, jobs.failed, [each.hash for each in jobs.left])
+    jobs = _Jobs(plan, settings)
+    with stop_on_signals() as stopping:
+        if jobs.left:
+            jobs.update()
+        while wait and jobs.left and not stopping():
+            _pause(stopping)
+            try:
+                jobs.update()
+            except GroundlabError as error:  # a busy controller, or one that takes no more, answers another time
+                if not jobs.alive:
+                    raise
+                say(str(error))
+    if jobs.left:
+        say(f"{len(jobs.left)} runs are left, {len(jobs.alive)} of them in the queue; the same command collects them")
+    return outcome_of(plan, jobs.failed)
 
 
-class Jobs:
-    """The pending runs of a plan: those that Slurm has, those that wait for room there, and those that failed."""
+def _pause(is_over: Callable[[], bool]) -> None:
+    until = time.monotonic() + _POLL_SECONDS
+    while time.monotonic() < until and not is_over():
+        time.sleep(0.1)
+
+
+class _Jobs:
+    """The pending runs of a plan by hash: all that are left, those whose job lives, and those that failed just now."""
 
     def __init__(self, plan: Plan, settings: SlurmSettings):
-        self._plan, self._settings = plan, settings
-        self._home = run_folder.path_of(plan.results, ".slurm")
-        self.queued = {each.hash: each for each in plan.pending()}
-        self.waiting: list[PlannedRun] = []
+        self._plan, self._settings, self._home = plan, settings, run_folder.path_of(plan.results, ".slurm")
+        self.left = {each.hash: each for each in plan.pending()}
+        self.alive: set[str] = set()
         self.failed: dict[str, str] = {}
-        self._states: dict[str, str] = {}  # of all jobs, as Slurm last listed them
-        self._ended_at: dict[str, float] = {}  # since when a run's job has been known to be over
-        self._started: set[str] = set()
 
-    @property
-    def left(self) -> list[PlannedRun]:
-        """The runs that go on, or wait for room."""
-        return [*self.queued.values(), *self.waiting]
+    def update(self) -> None:
+        """Book the runs that have ended, and submit as many of those without a job as a site allows."""
+        with _noted(self._home) as jobs:
+            states = _states(self._home, [jobs[key] for key in self.left if key in jobs])
+            for key, each in list(self.left.items()):
+                folder, state = self._plan.folder_of(each), states[jobs[key]] if key in jobs else ""
+                if run_folder.status_of(folder) == "finished":
+                    self._end(each, jobs)
+                elif state and run_folder.status_of(folder) == "failed":
+                    self._end(each, jobs, (run_folder.read_manifest(folder) or {})["error"])
+                elif state and state not in _ENDED:
+                    self.alive.add(key)
+                elif key in self.alive:
+                    self.alive.remove(key)  # until the next look: a network disk shows late what a task wrote
+                elif state in _AGAIN:
+                    del jobs[key]
+                elif state:
+                    line = f"{each.label} failed: job {jobs[key]} {_obituary(_job(self._home, jobs[key]), state)}"
+                    run_folder.mark(folder, "failed", line)
+                    self._end(each, jobs, line)
+            waiting = [each for key, each in self.left.items() if key not in jobs]
+            if waiting and self._settings.image is None:
+                from groundlab.lab.executor import compile_worlds  # the laboratory: it loads torch
 
-    def find_or_submit(self) -> None:
-        """Book what ended while nobody watched, and submit what fits of the runs without a job that lives."""
-        with run_folder.hold(self._home):  # two commands at once must not submit a run twice
-            self._states = queue.states()
-            for each in list(self.queued.values()):
-                if queue.has_ended(self._state_of(each)) and not self._close(each):
-                    self.waiting.append(each)
-            self._submit_what_fits()
+                compile_worlds()
+            room = self._settings.submit_at_most - sum(state not in _ENDED for state in states.values())
+            for asks, tasks in arrays(waiting, self._settings, min(room, _ARRAY_SIZE)):
+                self._submit(asks, tasks, jobs)
 
-    def watch(self, view: View, stopping: Callable[[], bool]) -> None:
-        """Return when no run is left, or after a stop: the tasks then go on without us."""
-        poll = queue.Poll(self._states)
-        while self.left and not stopping():
-            states = poll.states()
-            self._states = self._states if states is None else states
-            for each in list(self.queued.values()):
-                self._look(each, view)
-            if states is not None and self.waiting:
-                self._submit_more(view)
-            until = time.monotonic() + _LOOK_SECONDS
-            while self.left and time.monotonic() < until and not stopping():
-                time.sleep(0.1)
-        if self.queued:
-            view.note(
-                f"{len(self.queued)} runs stay in the queue: the same command collects them, scancel ends their tasks"
-            )
+    def _end(self, run: PlannedRun, jobs: dict[str, str], error: str = "") -> None:
+        jobs.pop(run.hash, None)
+        del self.left[run.hash]
+        self.alive.discard(run.hash)
+        self.failed |= {run.hash: error} if error else {}
+        say(error or f"finished {run.label}; {len(self.left)} runs are left")
 
-    def _state_of(self, run: PlannedRun) -> str:
-        return self._states.get(queue.job_of(self._plan.folder_of(run)) or "", queue.FORGOTTEN)
-
-    def _close(self, run: PlannedRun) -> str:
-        """Book the end of a run's job; returns the error line, empty when it finished or is only left to do."""
-        line = queue.close(self._plan, run, self._state_of(run))
-        self.failed |= {run.hash: line} if line else {}
-        del self.queued[run.hash]
-        self._ended_at.pop(run.hash, None)
-        return line
-
-    def _look(self, run: PlannedRun, view: View) -> None:
-        """See in a run's folder how far it is, and in Slurm's last answer whether its job is over."""
-        folder, state, now = self._plan.folder_of(run), self._state_of(run), time.monotonic()
-        over, begun = queue.has_ended(state), queue.has_begun(folder)
-        if over and state in queue.GOOD_ENDS:
-            over = now - self._ended_at.setdefault(run.hash, now) > _SHARED_DISK_SECONDS
-        if (begun or over) and run.hash not in self._started:
-            self._started.add(run.hash)
-            view.started(run)
-        if over or (begun and (run_folder.status_of(folder) == "finished" or queue.own_error(folder))):
-            line, finished = self._close(run), run_folder.status_of(folder) == "finished"
-            view.ended(run, "finished" if finished else "failed" if line else "unfinished", line)
-            self._started.discard(run.hash)
-            if not finished and not line and state in queue.BAD_ENDS:
-                self.waiting.append(run)
-        elif begun:
-            with suppress(GroundlabError):  # nothing written yet
-                view.progressed(run, Progress(**storage.read_json(folder / PROGRESS_FILE)))
-
-    def _submit_more(self, view: View) -> None:
-        """Raises GroundlabError where Slurm refuses and nothing is left to wait for."""
-        try:
-            with run_folder.hold(self._home):
-                self._submit_what_fits()
-        except GroundlabError as error:
-            if not self.queued:
-                raise
-            view.note(str(error))
-
-    def _submit_what_fits(self) -> None:
-        active = sum(not queue.has_ended(state) for state in self._states.values())
-        tasks = pack(self.waiting, self._settings)[: max(0, self._settings.submit_at_most - active)]
-        if tasks and self._settings.image is None:
-            from groundlab.lab.executor import compile_worlds  # the laboratory: it loads torch
-
-            compile_worlds()
-        for asks, packs in _arrays(tasks):
-            self._submit_array(asks, packs)
-
-    def _submit_array(self, asks: SlurmSettings, packs: list[_Pack]) -> None:
-        """Submit one array, and note in each run's folder which job has it and where that job's log is."""
-        folder_of, sources = self._plan.folder_of, self._plan.sources
-        tasks = [
-            Task([(each.spec.model_dump(), str(folder_of(each)), (each.hash, sources), each.named) for each in runs])
-            for runs in packs
-        ]
-        jobs = queue.sbatch(self._home, tasks, python_command(asks, self._plan.results), sbatch_parameters(asks))
-        for runs, job in zip(packs, jobs, strict=True):
-            self._states[job.job_id] = "PENDING"
-            for place, each in enumerate(runs):
-                queue.note_job(folder_of(each), job.job_id, job.paths.stdout, place)
-                self.queued[each.hash] = each
-        self.waiting = [each for each in self.waiting if each.hash not in self.queued]
-        name, count = jobs[0].job_id.partition("_")[0], sum(map(len, packs))
-        say(f"submitted {count} runs in {len(packs)} tasks as job {name}; job files are in {self._home}")
-
-
-def _arrays(tasks: list[tuple[SlurmSettings, _Pack]]) -> Iterator[tuple[SlurmSettings, list[_Pack]]]:
-    """Tasks that ask for the same, as arrays of no more than a site allows; within one the longest first."""
-    for _, alike in groupby(sorted(tasks, key=_asked), key=_asked):
-        kind = list(alike)
-        for start in range(0, len(kind), _ARRAY_SIZE):
-            yield kind[0][0], [runs for _, runs in kind[start : start + _ARRAY_SIZE]]
-
-
-def _asked(task: tuple[SlurmSettings, _Pack]) -> str:
-    return task[0].model_dump_json()
-
-
-def preview(plan: Plan, settings: SlurmSettings) -> str:
-    """What `run` would submit now if nothing were queued: each array in a line, and its batch script."""
-    home, parts = run_folder.path_of(plan.results, ".slurm"), []
-    tasks = pack(plan.pending(), settings)
-    for asks, packs in _arrays(tasks[: settings.submit_at_most]):
-        runs = [run for runs_of_task in packs for run in runs_of_task]
-        hours = sum(run.estimate.seconds for run in runs) / 3600
-        memory = f"{asks.memory_gb:g} GB" if asks.memory_gb else "the partition's memory"
-        what = f"{len(packs)} tasks with {len(runs)} runs, about {hours:,.1f} hours in all"
-        each = f"{asks.minutes} minutes at a time, {memory}, {asks.cpus} cores, {asks.gpus} GPUs"
-        script = queue.script(home, len(packs), python_command(asks, plan.results), sbatch_parameters(asks))
-        parts.append(f"{what}; each task: {each}\n\n{script}")
-    total = f"{len(tasks)} tasks in all" + ("; the rest follows" if len(tasks) > settings.submit_at_most else "")
-    return "\n".join([*parts, f"{total}; then a job for the pages"])
+    def _submit(self, asks: SlurmSettings, tasks: list[list[PlannedRun]], jobs: dict[str, str]) -> None:
+        """Submit one array, and note which job has each run."""
+        folder_of, sources, calls = self._plan.folder_of, self._plan.sources, list[Callable[[], None]]()
+        for runs in tasks:
+            for each in runs:  # an earlier attempt's failure must not be taken for this one's
+                run_folder.mark(folder_of(each), "unfinished", None)
+            words = [(each.spec.model_dump(), str(folder_of(each)), (each.hash, sources), each.named) for each in runs]
+            calls.append(partial(execute, words))
+        for runs, job in zip(tasks, _sbatch(self._home, calls, asks, self._plan.results), strict=True):
+            jobs |= {each.hash: job.job_id for each in runs}
+            self.alive |= {each.hash for each in runs}
+        say(f"submitted {sum(map(len, tasks))} runs as {len(tasks)} tasks; their logs are in {self._home}")
 
 
 def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wait: bool = True) -> int:
@@ -214,49 +144,122 @@ def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wai
     GroundlabError where the job died.
     """
     home, missing = run_folder.path_of(plan.results, ".slurm"), sorted(each.hash for each in plan.pending())
-    note = home / f"pages-{plan.digest[:12]}.json"
-    with run_folder.hold(home):
-        is_ours = not note.is_file()
-        if is_ours:
-            asks = settings.for_pages()
-            (job,) = queue.sbatch(home, [PagesTask(make)], python_command(asks, plan.results), sbatch_parameters(asks))
-            storage.write_json(note, {"job": job.job_id, "missing": missing})
-            say(f"submitted the pages as job {job.job_id}")
-    noted = storage.read_json(note)
-    job = queue.submitted(home, noted["job"])
-    # where runs were missing, this call has asked Slurm a moment ago
-    poll = queue.Poll({job.job_id: "PENDING"} if is_ours else {} if missing and wait else None)
-    state, made = _wait_for_pages(poll, job, wait)
-    if not made and (not queue.has_ended(state) or (state == "COMPLETED" and not wait)):
+    key = f"pages-{storage.digest_json([plan.digest, missing])[:12]}"
+    with _noted(home) as jobs:
+        state = _page_state(home, jobs[key]) if key in jobs else "UNKNOWN"
+        if state in _AGAIN:
+            jobs[key], state = (
+                _sbatch(home, [partial(call, make)], settings.for_pages(), plan.results)[0].job_id,
+                "PENDING",
+            )
+            say(f"submitted the pages as job {jobs[key]}")
+        job = _job(home, jobs[key])
+    result = job.paths.result_pickle
+    with stop_on_signals() as stopping:
+        while state not in _ENDED and wait and not stopping():
+            _pause(lambda: stopping() or result.is_file())
+            with suppress(GroundlabError):  # a busy controller answers another time
+                state = _page_state(home, job.job_id)
+        if state == "COMPLETED":
+            _pause(lambda: stopping() or result.is_file())  # a network disk shows late what a task wrote
+    if state not in _ENDED:
         say(f"the pages are made by job {job.job_id}: the same command collects them")
         return UNFINISHED_EXIT_CODE
-    note.unlink()
-    if noted["missing"] != missing:
-        say(f"runs have finished since job {job.job_id} began the pages: they are made again")
-        return make_pages(plan, settings, make, wait)
-    log = job.paths.stdout
-    if made:
-        said = log.read_text(errors="replace") if log.is_file() else ""
-        print("".join(line for line in said.splitlines(keepends=True) if not queue.is_noise(line)), end="")
-        return job.result()
-    if not is_ours and state in (*queue.TAKEN_AWAY, queue.FORGOTTEN):
-        say(f"job {job.job_id} was to make the pages and is gone: they are made again")
-        return make_pages(plan, settings, make, wait)
-    raise GroundlabError(f"the pages were not made: job {job.job_id} ended as {state} (log: {log}); try the same again")
+    with _noted(home) as jobs:
+        del jobs[key]
+    if not result.is_file():
+        raise GroundlabError(f"the pages were not made: job {job.job_id} {_obituary(job, state)}; try the same again")
+    print("\n".join(_own_lines(job)))
+    return job.result()
 
 
-def _wait_for_pages(poll: queue.Poll, job: Any, wait: bool) -> tuple[str, bool]:
-    """The job's state once it has ended, a person has seen enough, or at once; and whether its result is there."""
-    state, ended_at, result = "PENDING", 0.0, job.paths.result_pickle
-    with stop_on_signals() as asked:
-        while not result.is_file() and not asked():
-            if (states := poll.states()) is not None:
-                state = states.get(job.job_id, queue.FORGOTTEN)
-            ended_at = (ended_at or time.monotonic()) if queue.has_ended(state) else 0.0
-            if not wait or (ended_at and time.monotonic() - ended_at > _SHARED_DISK_SECONDS):
-                break
-            time.sleep(1.0)
-    return state, result.is_file()
+def _page_state(home: Path, job: str) -> str:
+    return "COMPLETED" if _job(home, job).paths.result_pickle.is_file() else _states(home, [job])[job]
+
+
+def preview(plan: Plan, settings: SlurmSettings) -> str:
+    """What `run` would submit now if nothing were queued: how many tasks, and what they ask for; needs no Slurm."""
+    parts = list[str]()
+    for asks, tasks in arrays(plan.pending(), settings, min(settings.submit_at_most, _ARRAY_SIZE)):
+        runs = [run for each in tasks for run in each]
+        hours = sum(run.estimate.seconds for run in runs) / 3600
+        parts.append(f"{len(tasks)} tasks with {len(runs)} runs, about {hours:,.1f} hours in all; each task asks for:")
+        parts += [f"    {name}: {value}" for name, value in sbatch_parameters(asks).items() if name != "teardown"]
+        parts.append(f"    python: {python_command(asks, plan.results)}")
+    return "\n".join([*parts, "then what is left, and a job for the pages"])
+
+
+@contextmanager
+def _noted(home: Path) -> Iterator[dict[str, str]]:
+    """The job of each run (by hash) and of pages; changes inside are kept, and no other command makes any meanwhile."""
+    with run_folder.hold(home):
+        file = home / "jobs.json"
+        jobs = storage.read_json(file) if file.is_file() else {}
+        try:
+            yield jobs
+        finally:  # what was submitted before Slurm refused more is in the queue
+            storage.write_json(file, jobs)
+
+
+def _states(home: Path, jobs: Iterable[str]) -> dict[str, str]:
+    """The states of all our jobs that Slurm still lists, and of these: `{"12_0": "RUNNING", ...}`.
+
+    squeue answers for jobs that live or ended in the last minutes; submitit asks sacct for others, which needs an
+    accounting database and says UNKNOWN where a site has none. Raises GroundlabError when there is no Slurm or its
+    controller does not answer.
+    """
+    command = ["squeue", f"--user={getpass.getuser()}", "--states=all", "--array", "--noheader", "--format=%i|%T"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except FileNotFoundError:
+        raise GroundlabError("squeue was not found; run this on a login node of a Slurm cluster") from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        why = (error.stderr or "no answer within a minute").strip()
+        raise GroundlabError(f"squeue does not answer ({why}); try again when Slurm is back") from None
+    states = dict(line.strip().split("|") for line in answer.stdout.splitlines())
+    others = [_job(home, job) for job in jobs if job not in states]  # all are made before sacct is asked, once
+    return states | {job.job_id: job.state.split()[0] for job in others}  # `CANCELLED by 1000`
+
+
+def _job(home: Path, job: str) -> Any:
+    from submitit import SlurmJob  # an extra: laptops do without
+
+    return SlurmJob(home, job)
+
+
+def _obituary(job: Any, state: str) -> str:
+    """How a job ended, with the last line of its log that says something, and where the log is."""
+    lines = _own_lines(job) or (job.stdout() or "").splitlines() or ["no word of why"]
+    last = lines[-1].removeprefix("groundlab.core.errors.GroundlabError: ")
+    return f"ended as {state}{_ADVICE.get(state, '')}: {last} (log: {job.paths.stdout})"
+
+
+def _own_lines(job: Any) -> list[str]:
+    """The lines of a job's log, without those of submitit and Slurm about themselves."""
+    lines = (job.stdout() or "").splitlines()
+    return [each for each in lines if each.strip() and not each.startswith(("srun:", "slurmstepd:", "submitit "))]
+
+
+def _sbatch(home: Path, tasks: list[Callable[[], Any]], asks: SlurmSettings, results: Path) -> list[Any]:
+    """Submit one array (a plain job for one task) and return submitit's jobs, in the order of the tasks.
+
+    Raises GroundlabError when Slurm is missing or refuses, in Slurm's words.
+    """
+    from submitit import SlurmExecutor
+    from submitit.core.utils import FailedJobError
+
+    try:
+        submitter = SlurmExecutor(home, python=python_command(asks, results))
+        submitter.update_parameters(**sbatch_parameters(asks))
+        return submitter.submit_array(tasks)
+    except FailedJobError as error:
+        lines = [line.partition("sbatch: error:")[2].strip() for line in str(error).splitlines()]
+        why = "; ".join(filter(None, lines)) or str(error).strip().splitlines()[-1]
+        too_many = any(word in why for word in ("Submit", "MaxArray"))  # QOSMaxSubmitJobPerUserLimit, ...
+        fix = "lower `submit_at_most` in" if too_many else "correct"
+        raise GroundlabError(f"Slurm refused the jobs: {why}; {fix} the settings file") from None
+    except RuntimeError:  # submitit's word for no srun
+        raise GroundlabError("srun was not found; run this on a login node of a Slurm cluster") from None
 
 
 def python_command(settings: SlurmSettings, results: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.schema import Strict, parse
@@ -17,6 +17,7 @@ from groundlab.lab.plan import PlannedRun
 from groundlab.papers import registry
 
 Options = dict[str, str | int | bool]
+_SHORT_SECONDS = 120.0  # a run of less shares a task: the start of a process would be a large part of it
 
 
 class Block(Strict):
@@ -57,13 +58,6 @@ class SlurmSettings(Block):
                 raise ValueError(str(unknown_name("method", name, sorted(known))))
         return methods
 
-    @field_validator("save_seconds")
-    @classmethod
-    def _before_the_limit(cls, seconds: int, info: ValidationInfo) -> int:
-        if seconds >= 60 * info.data.get("minutes", seconds):
-            raise ValueError("must be shorter than the time limit, `minutes`")
-        return seconds
-
     def for_run(self, run: PlannedRun) -> "SlurmSettings":
         """What the task of a run asks for: its method's block over that of GPU runs over the rest of the file."""
         own = self.methods.get(run.spec.method, Block())
@@ -96,27 +90,29 @@ def load_settings(file: Path | None) -> SlurmSettings:
     settings = parse(SlurmSettings, read_yaml(file) or {}, str(file))
     if settings.image and not settings.image.is_file():
         raise GroundlabError(f"{file}: image {settings.image} does not exist; build it with `nox -s container`")
-    blocks = {"gpu_runs": settings.gpu_runs, "pages": settings.pages, **settings.methods}
-    for where, block in {str(file): Block(), **{f"{file}: {name}": block for name, block in blocks.items()}}.items():
-        parse(SlurmSettings, settings.merged({}, block), where)  # each block with the rest of the file
     return settings
 
 
-def pack(runs: Iterable[PlannedRun], settings: SlurmSettings) -> list[tuple[SlurmSettings, list[PlannedRun]]]:
-    """The tasks of some runs, the longest first, each with what it asks for.
+def arrays(
+    runs: Iterable[PlannedRun], settings: SlurmSettings, room: int
+) -> list[tuple[SlurmSettings, list[list[PlannedRun]]]]:
+    """Job arrays of `room` tasks in all for the longest of some runs: what a task asks for, and the runs of each.
 
-    A run that is estimated at `pack_minutes` or more is a task of its own; shorter ones that ask for the same share
-    one, up to that sum and to half the time limit.
+    A run is a task of its own, except that those under two minutes that ask for the same share one, up to
+    `pack_minutes`. One that failed before stands alone, in case it takes its whole task down.
     """
-    tasks: list[tuple[SlurmSettings, list[PlannedRun]]] = []
-    open_packs: dict[str, tuple[list[PlannedRun], float]] = {}
+    kinds: dict[str, tuple[SlurmSettings, list[list[PlannedRun]]]] = {}
+    shared: dict[str, list[PlannedRun]] = {}
     for run in sorted(runs, key=lambda each: -each.estimate.seconds):
         asks = settings.for_run(run)
-        most, key = 60 * min(settings.pack_minutes, asks.minutes / 2), asks.model_dump_json()
-        others, seconds = open_packs.get(key, ([], most))
-        if not others or seconds + run.estimate.seconds > most:
-            others, seconds = [], 0.0
-            tasks.append((asks, others))
-        others.append(run)
-        open_packs[key] = others, seconds + run.estimate.seconds
-    return tasks
+        key = asks.model_dump_json()
+        is_short = run.estimate.seconds < _SHORT_SECONDS and run.status != "failed"
+        together = [*shared.get(key, []), run]
+        if is_short and key in shared and sum(each.estimate.seconds for each in together) <= 60 * asks.pack_minutes:
+            shared[key].append(run)
+        elif room > 0:
+            room -= 1
+            kinds.setdefault(key, (asks, []))[1].append([run])
+            if is_short:
+                shared[key] = kinds[key][1][-1]
+    return list(kinds.values())
