@@ -6,20 +6,15 @@ import platform
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numba
 import pytest
 
 from groundlab import lab
-from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor
 from groundlab.lab.worker import KEPT_MEMORY
-from groundlab.papers import registry
-from groundlab.worlds import levels
 
 CHANGING_BLOCKS = """
 import numpy as np
@@ -87,28 +82,7 @@ def test_while_pages_are_made_one_worker_of_two_waits_and_a_lone_one_works(
     assert len(begun) == processes
 
 
-def test_what_another_clone_has_compiled_does_not_count_as_ours(tmp_path, monkeypatch):
-    compiled = []
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(executor.registry, "evaluate", compiled.append)
-    monkeypatch.setattr(executor.first_use, "compile_worlds", lambda crafter: [])
-    for folder, calls in (("worlds_0f1e", 1), (Path(levels.play_envs.stats.cache_path).name, 1)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "levels.play_envs-77.py311.nbi").touch()
-        executor.compile_worlds()
-        assert len(compiled) == calls
-
-
-def _interrupted_here(plan, laboratory, step: int, number: int) -> None:
-    """One process that executes the plan's first run by a plain call, until a signal at that step."""
-    process = laboratory.start_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))
-    while laboratory.steps(plan) < step and process.poll() is None:
-        time.sleep(0.002)
-    process.send_signal(number)
-    assert laboratory.finish(process)[0] == (75 if number == signal.SIGTERM else -number)
-
-
-def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
+def _interrupt_a_worker(plan, laboratory, step: int, number: int) -> None:
     """The local executor: its worker is killed at that step, which fails this run only, or it is told to stop."""
 
     def interrupt() -> None:
@@ -125,30 +99,23 @@ def _interrupted_on_workers(plan, laboratory, step: int, number: int) -> None:
 INTERRUPTED = {"iterations": 60, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> dict[str, bytes]:
-    """The records of a run that nothing interrupts."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "run"
-    lab.execute_run(registry.resolve("mediator", "SimpleDoorKey", 0, INTERRUPTED), folder)
-    return {name: (folder / name).read_bytes() for name in ("metrics.jsonl", "evaluation.json")}
-
-
-# Slurm's side of this is in test_slurm.py: there, too, the bytes are those of the local executor.
-@pytest.mark.parametrize("interrupted", [_interrupted_here, _interrupted_on_workers])
+# Slurm's side of this is in test_slurm.py, that of a run by itself in tests/contract/test_every_method.py.
 def test_two_kills_and_a_stop_leave_the_bytes_of_a_run_that_nothing_interrupted(
-    interrupted, undisturbed, laboratory, training_entry, rule_entry
+    laboratory, training_entry, rule_entry, tmp_path
 ):
     laboratory.write_config([{**training_entry, "seeds": 1, "settings": INTERRUPTED}, rule_entry])
     plan = lab.plan("mediator", scale="smoke")
     for step, number in ((5, signal.SIGKILL), (20, signal.SIGKILL), (35, signal.SIGTERM)):
-        interrupted(plan, laboratory, step, number)
+        _interrupt_a_worker(plan, laboratory, step, number)
     folder = plan.folder_of(plan.runs[0])
     manifest = lab.execute_run(plan.runs[0].spec, folder)
     assert [each["status"] for each in manifest["history"]] == ["unfinished"] * 3 + ["finished"]
     seconds = sum(each["wall_seconds"] for each in manifest["history"])
     assert manifest["wall_seconds"] == pytest.approx(seconds, abs=0.04) and manifest["peak_memory_mib"] > 50
     assert laboratory.steps(plan) <= 72, "at most 10 % of 60 steps are done twice for each of two kills"
-    assert {name: (folder / name).read_bytes() for name in undisturbed} == undisturbed
+    lab.execute_run(plan.runs[0].spec, tmp_path / "undisturbed")
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (folder / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
 def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, capfd):
@@ -160,9 +127,3 @@ def test_what_libraries_print_goes_to_the_log_of_the_run(laboratory, tmp_path, c
         os.system("echo from a child >&2")
     assert (tmp_path / "log.txt").read_text().split("\n")[:3] == ["from Python", "from below", "from a child"]
     assert capfd.readouterr() == ("", "")
-
-
-def test_no_workers_is_refused(laboratory, rule_entry):
-    laboratory.write_config([rule_entry])
-    with pytest.raises(GroundlabError, match="workers must be at least 1"):
-        lab.run(lab.plan("mediator", scale="smoke"), workers=0)

@@ -163,15 +163,6 @@ def test_auto_is_the_gpu_where_there_is_one_and_all_language_models_take_it(thre
     assert chosen_device("auto", "local", dry_run=False) == ("cpu", None)
 
 
-def test_the_dry_run_says_which_methods_this_machine_cannot_run(tmp_path, monkeypatch):
-    monkeypatch.setenv(machine.VISIBLE, "")
-    machine.gpus.cache_clear()
-    plan = lab.plan("glam", scale="smoke", results=tmp_path, device="cuda")
-    methods = ", ".join(sorted({run.spec.method for run in plan.runs if run.needs_gpu}))
-    said = " ".join(str(plan).split())
-    assert f"runs want a GPU, which this machine does not have ({methods})" in said
-
-
 def test_a_config_that_numbers_a_gpu_is_refused_with_the_option_that_does(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "settings": {"chat": {"device": "cuda:1"}}}])
     with pytest.raises(GroundlabError, match="always names cuda:1; write device: cuda, and choose by --device cuda:1"):

@@ -77,43 +77,11 @@ def test_the_printed_plan_counts_runs_time_and_disk_and_says_what_is_left_out(la
     assert "mediator" in lab.plan("mediator", scale="smoke")._repr_html_()
 
 
-def test_a_run_is_named_by_its_settings_and_not_by_the_estimate_or_the_note(laboratory, rule_entry):
-    laboratory.write_config([rule_entry])
-    before = _hashes(lab.plan("mediator", scale="smoke"))
-    laboratory.write_config([{**rule_entry, "note": "new", "estimate": {"seconds": 9, "megabytes": 9}}])
-    assert _hashes(lab.plan("mediator", scale="smoke")) == before
-    laboratory.write_config([{**rule_entry, "settings": {"layouts": "0-5"}}])
-    assert _hashes(lab.plan("mediator", scale="smoke")) != before
-
-
-def test_the_pinned_versions_and_the_content_of_input_files_are_part_of_the_name(laboratory, monkeypatch):
-    monkeypatch.chdir(laboratory.root)
-    (laboratory.root / "ledger.jsonl").write_text("{}\n")
-    spec = registry.resolve("always", "KeyInBox", 0, {"ledger": "ledger.jsonl", "planner": "recorded"})
-    first = run_hash.hash_run(spec)
-    (laboratory.root / "ledger.jsonl").write_text("{} \n")
-    second = run_hash.hash_run(spec)
-    with monkeypatch.context() as patch:
-        patch.setattr(run_hash, "computing_versions", lambda: {"numpy": "1.0"})
-        assert len({first, second, run_hash.hash_run(spec)}) == 3
-
-
 def test_what_ships_is_named_alike_in_every_checkout():
     run = ("glam", "BabyAI-GoToLocal-v0")
     inputs = run_hash.input_digests(*run, registry.resolve(*run, 0, {}).settings)
     assert "model/model.safetensors" in inputs and "assets/prompts/glam/probes.json" in inputs
     assert not any(Path(name).is_absolute() for name in inputs)
-
-
-def test_programs_that_ship_name_their_runs_alike_wherever_the_plan_is_made(monkeypatch, tmp_path):
-    def named() -> dict[str, str]:
-        runs = lab.plan("knowledge", scale="full", experiments=["sparse"], methods=["knowledge"]).runs
-        return {f"{run.arm} {run.label}": run.hash for run in runs if "source" in run.arm}
-
-    here = named()
-    assert len(here) == 30 == len(set(here.values()))
-    monkeypatch.chdir(tmp_path)
-    assert named() == here
 
 
 def test_a_ledger_that_the_run_fills_is_no_input(laboratory, monkeypatch):

@@ -77,14 +77,6 @@ def test_papers_come_shortest_first_and_the_pages_of_each_in_the_order_of_its_co
     assert out.index("mediator: 1 run finished") < out.index("worlds: 1 run finished")
 
 
-def test_a_paper_without_notebooks_has_its_runs_and_the_review_page(laboratory, rule_entry):
-    laboratory.write_config([rule_entry], notebooks=[])
-    code, out, error = laboratory.reproduce(papers=["mediator"])
-    assert code == 0 and "pages of" not in out, error
-    (version,) = laboratory.versions()
-    assert (version / "review.html").is_file() and not (version / "mediator" / "executed").exists()
-
-
 def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(laboratory, capsys):
     given = {"papers": ["mediator"], "scale": "smoke", "results": laboratory.results}
     assert reproduce(**given, executor="none") == 75
@@ -96,12 +88,6 @@ def test_without_pages_the_runs_are_the_end_and_without_runs_nothing_is_started(
     said = " ".join(capsys.readouterr().out.split())
     assert "without --no-pages the same command makes tables, figures and pages" in said
     assert laboratory.versions() == []
-
-
-def test_a_dry_run_prints_the_plan_and_starts_nothing(laboratory):
-    code, out, _ = laboratory.reproduce(dry_run=True)
-    assert code == 0 and "always" in out
-    assert not laboratory.results.exists()
 
 
 def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(laboratory, rule_entry):
@@ -170,13 +156,6 @@ def test_pages_of_a_paper_are_made_while_the_next_papers_runs_go_on(laboratory, 
     assert "mediator + worlds: 1 run finished, 0 failed, 1 left to do" in out and not laboratory.versions()
     assert "unfinished: the same command continues here" in out
     assert any("stopped at iteration" in log.read_text() for log in laboratory.results.glob(".runs/*/log.txt"))
-
-
-def test_a_notebook_without_the_parameters_is_refused_before_anything_runs(laboratory):
-    laboratory.write_notebook("07_review.ipynb", "fodler = None", ["pass"])
-    code, _, error = laboratory.reproduce()
-    assert code == 2 and "did you mean 'fodler'" in error
-    assert not (laboratory.results / ".runs").exists()
 
 
 @pytest.fixture

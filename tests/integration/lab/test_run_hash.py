@@ -4,10 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -151,19 +150,6 @@ def test_a_single_file_of_weights_and_every_other_file_count_by_their_content(tm
         assert name_of(*run, **given, **{setting: str(second)}) != before, run
 
 
-def test_a_local_chat_model_and_the_files_of_a_teacher_count_by_their_content(tmp_path):
-    models = PACKAGE / "assets" / "models"
-    folder = shutil.copytree(models / "quick-llama-chat-s0", tmp_path / "model")
-    chat = {"planner": "local", "chat": {"model": str(folder)}}
-    before = name_of("always", "KeyInBox", **chat)
-    assert before == name_of("always", "KeyInBox", **{**chat, "chat": {"model": str(folder.rename(tmp_path / "b"))}})
-    teaching = {"demonstrations": "agent", "teacher": {"model": str(shutil.copytree(models / "quick-t5-s0", folder))}}
-    taught = name_of("cloning", "BabyAI-GoToLocal-v0", **teaching)
-    assert taught == name_of("cloning", "BabyAI-GoToLocal-v0", demonstrations="agent", teacher={})
-    (folder / "config.json").write_text("{}")
-    assert taught != name_of("cloning", "BabyAI-GoToLocal-v0", **teaching)
-
-
 def test_public_versions_count_of_what_is_installed_and_pinned_ones_where_nothing_is(monkeypatch):
     honest = metadata.version
 
@@ -201,33 +187,6 @@ def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_othe
     assert name_of(*run) == before
     monkeypatch.setitem(worlds.WORLDS, row.name, replace(row, language="french"))
     assert name_of(*run) != before
-
-
-def test_a_new_field_of_a_row_changes_nothing_while_it_has_its_default():
-    class Level(NamedTuple):
-        size: int
-        doors: int = 0
-
-    class NewLevel(NamedTuple):
-        size: int
-        doors: int = 0
-        keys: int = 0
-
-    @dataclass(frozen=True)
-    class Row:
-        name: str
-        levels: tuple = ()
-
-    @dataclass(frozen=True)
-    class NewRow:
-        name: str
-        levels: tuple = ()
-        weather: str = "fine"
-        colours: list = field(default_factory=list)
-
-    old = run_hash.row_of(Row("a", (Level(3, 1),)))
-    assert run_hash.row_of(NewRow("a", (NewLevel(3, 1),))) == old == {"levels": [{"size": 3, "doors": 1}]}
-    assert run_hash.row_of(NewRow("a", (NewLevel(3, 1, 1),))) != old != run_hash.row_of(NewRow("a", (), "rain"))
 
 
 def test_settings_at_their_defaults_do_not_count_nested_ones_neither():

@@ -86,17 +86,6 @@ def test_finished_runs_of_other_sources_are_used_counted_and_repeated_when_asked
     assert run_folder.standing(plan.folder_of(plan.runs[0])) == ("new", False)
 
 
-def test_a_direct_run_does_not_continue_a_checkpoint_of_other_sources(laboratory, training_spec, tmp_path, monkeypatch):
-    from groundlab.core.run import Run, Unfinished
-
-    with pytest.raises(Unfinished):
-        registry.execute(Run(tmp_path / "run", training_spec, stop=lambda: True))
-    assert Run(tmp_path / "run", training_spec).restore().step == 1
-    monkeypatch.setattr(sources, "digest_of", lambda package: "other")
-    assert Run(tmp_path / "run", training_spec).restore() is None
-    assert "checkpoint 1 was saved by other sources" in (tmp_path / "run" / "log.txt").read_text()
-
-
 def test_a_manifest_names_everything_that_computes():
     recorded = machine.package_versions()
     assert {"torch", "transformers", "tokenizers", "peft", "numpy", "numba", "crafter", "opensimplex", "minigrid"} <= {
