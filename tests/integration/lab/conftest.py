@@ -29,15 +29,10 @@ PAPER = ["print(scale, seeds, folder)"]
 REVIEW = ["from pathlib import Path", "Path(folder, 'review.html').write_text('review')"]
 CALL = """
 import json, sys
-from pathlib import Path
 from groundlab import lab
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import RunSpec
-what, arguments = sys.argv[1], json.loads(sys.argv[2])
 try:
-    if what == "reproduce":
-        sys.exit(lab.reproduce(**arguments))
-    lab.execute_run(RunSpec(**arguments["spec"]), Path(arguments["folder"]))
+    sys.exit(lab.reproduce(**json.loads(sys.argv[1])))
 except (GroundlabError, Unfinished) as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -83,14 +78,11 @@ class Laboratory:
             subprocess.run([*git, *command], check=True)
         subprocess.run([*git, "commit", "-qm", "all"], check=True)
 
-    def start(self, what: str, **arguments) -> subprocess.Popen:
-        """A process that calls `lab.reproduce` or `lab.execute_run` as the command line does."""
-        command = [sys.executable, "-P", "-c", CALL, what, json.dumps(arguments)]
+    def start(self, **arguments) -> subprocess.Popen:
+        """A process that calls `lab.reproduce` as the command line does."""
+        command = [sys.executable, "-P", "-c", CALL, json.dumps(arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": self.root}
         return subprocess.Popen(command, env={**os.environ, "GROUNDLAB_ROOT": str(self.root)}, **pipes)
-
-    def start_run(self, spec: RunSpec, folder: Path) -> subprocess.Popen:
-        return self.start("run", spec=spec.model_dump(), folder=str(folder))
 
     def finish(self, process: subprocess.Popen) -> tuple[int, str, str]:
         """(exit code, stdout, stderr) of a started process."""

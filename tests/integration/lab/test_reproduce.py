@@ -134,7 +134,7 @@ def _wait_for(laboratory, process, files: str) -> None:
 
 def test_a_reproduction_killed_with_all_its_books_open_continues_with_the_same_command(laboratory, training_entry):
     laboratory.write_config([{**training_entry, "seeds": 1, "settings": LONG}])
-    process = laboratory.start("reproduce", scale="smoke", results=str(laboratory.results))
+    process = laboratory.start(scale="smoke", results=str(laboratory.results))
     _wait_for(laboratory, process, ".runs/*/checkpoint/[0-9]*")
     process.kill()
     assert laboratory.finish(process)[0] == -signal.SIGKILL
@@ -147,7 +147,7 @@ def test_a_reproduction_killed_with_all_its_books_open_continues_with_the_same_c
 
 def test_pages_of_a_paper_are_made_while_the_next_papers_runs_go_on(laboratory, training_entry):
     laboratory.write_longer_paper({**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 20000}})
-    process = laboratory.start("reproduce", scale="smoke", results=str(laboratory.results))
+    process = laboratory.start(scale="smoke", results=str(laboratory.results))
     _wait_for(laboratory, process, "*/.assembling-*/mediator/executed/02_mediator.ipynb")
     process.send_signal(signal.SIGTERM)
     code, out, error = laboratory.finish(process)
@@ -180,7 +180,7 @@ def test_a_read_only_and_a_full_disk_are_one_clear_line_each_and_earlier_results
     laboratory.write_config([{"method": "always", "worlds": ["KeyInBox"], "estimate": {"seconds": 1, "megabytes": 1}}])
 
     def refused() -> str:
-        asked = laboratory.start("reproduce", scale="smoke", results=str(laboratory.results))
+        asked = laboratory.start(scale="smoke", results=str(laboratory.results))
         code, out, error = laboratory.finish(asked)
         assert code in (1, 2) and "Traceback" not in out + error
         assert (laboratory.versions(), (version / "manifest.json").read_bytes()) == ([version], before)

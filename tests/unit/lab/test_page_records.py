@@ -80,11 +80,6 @@ def test_a_run_is_not_continued_from_weights_without_a_value_head():
         checkpoints.unpack(files, network, optimizer)
 
 
-def test_only_the_first_run_of_an_entry_is_kept():
-    plan = lab.plan("mediator", scale="quick", results="/nowhere")
-    assert [(run.label, run.keep) for run in plan.runs if run.keep] == [("mediator-SimpleDoorKey-s0", ("weights",))]
-
-
 def test_where_nothing_is_kept_the_loader_names_the_fix(tmp_path):
     with pytest.raises(GroundlabError, match="keeps no weights of glam; train them: groundlab reproduce --only glam"):
         lab.load_agent("glam", tmp_path)

@@ -164,24 +164,16 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
     versions.publish(version.name, plan.results)  # one that was published before is judged anew, and its page tells it
 
 
-def test_runs_are_taken_over_from_a_whole_version_only(plan, tmp_path):
-    version = assemble(plan)
-    fresh = dataclasses.replace(plan, results=tmp_path / "elsewhere")
+def test_runs_are_taken_over_from_a_whole_version_only_with_what_it_keeps_of_them(plan, tmp_path):
+    first = dataclasses.replace(plan.runs[0], keep=("knowledge",))
+    plan = dataclasses.replace(plan, runs=(first, *plan.runs[1:]))
+    storage.write_atomic(plan.folder_of(first) / "knowledge" / "labels.json", b"[1]")
+    version, fresh = assemble(plan), dataclasses.replace(plan, results=tmp_path / "elsewhere")
     assert versions.take_finished(fresh, version) == SEEDS and fresh.pending() == []
+    assert (fresh.folder_of(first) / "knowledge" / "labels.json").read_bytes() == b"[1]"
     hurt(version)
     with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
         versions.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
-
-
-def test_a_run_is_taken_over_with_what_the_version_keeps_of_it(plan, tmp_path):
-    """Pages read it, so a version that was continued from another could not be drawn without."""
-    first = dataclasses.replace(plan.runs[0], keep=("knowledge",))
-    plan = dataclasses.replace(plan, runs=(first, *plan.runs[1:]))
-    labels = plan.folder_of(first) / "knowledge" / "labels.json"
-    storage.write_atomic(labels, b"[1]")
-    fresh = dataclasses.replace(plan, results=tmp_path / "elsewhere")
-    versions.take_finished(fresh, assemble(plan))
-    assert (fresh.folder_of(first) / "knowledge" / "labels.json").read_bytes() == b"[1]"
 
 
 def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, groundlab):
