@@ -80,7 +80,7 @@ def slurm(tmp_path, monkeypatch):
 
     Its programs leave a trace of how they were called; sbatch also keeps the script.
     """
-    pytest.importorskip("submitit")
+    pytest.importorskip("submitit").SlurmJob.watcher.clear()  # what it knows of another test's job 7
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -320,21 +320,15 @@ def test_pages_are_a_job_whose_words_and_exit_code_the_same_command_collects(lon
     assert len((traces / "sbatch.calls").read_text().splitlines()) == 1
 
 
-def test_pages_that_were_begun_while_a_failed_run_was_missing_are_made_again(three_rules, slurm):
-    traces = slurm()
-    assert _made(three_rules) == 75
-    _pages_end(three_rules, 1)
-    lab.execute_run(three_rules.runs[0].spec, three_rules.folder_of(three_rules.runs[0]))
-    assert _made(three_rules) == 75
-    assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
-
-
-@pytest.mark.parametrize("answer", ["", "echo '7|CANCELLED'"])
-def test_pages_whose_job_was_cancelled_after_the_command_had_left_are_submitted_again(answer, long_plan, slurm):
+@pytest.mark.parametrize("why", ["a run was missing", "its job was cancelled", "its job is forgotten"])
+def test_pages_are_made_again_where_their_job_cannot_have_made_them(why, three_rules, slurm):
     slurm(squeue="echo '7|RUNNING'")
-    assert _made(long_plan) == 75
-    traces = slurm(8, squeue=answer)
-    assert _made(long_plan) == 75
+    assert _made(three_rules) == 75
+    if why == "a run was missing":
+        _pages_end(three_rules, 1)
+        lab.execute_run(three_rules.runs[0].spec, three_rules.folder_of(three_rules.runs[0]))
+    traces = slurm(8, squeue="" if "forgotten" in why else "echo '7|CANCELLED'")
+    assert _made(three_rules) == 75
     assert len((traces / "sbatch.calls").read_text().splitlines()) == 2
 
 
@@ -362,35 +356,25 @@ def test_slurm_and_local_runs_leave_the_same_bytes(laboratory, training_entry, r
 
 @on_slurm
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", [("scontrol", "requeue"), ("scancel", "--signal=USR2")])
-def test_a_task_put_back_into_the_queue_in_mid_run_ends_with_the_same_bytes(how, long_plan, laboratory):
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _tell(*how, _jobs(long_plan)[0]))
-    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
+@pytest.mark.parametrize("how", [("scontrol", "requeue"), ("scancel", "--signal=USR2"), ("scancel",), ("kill",)])
+def test_a_task_that_is_interrupted_in_mid_run_ends_with_the_same_bytes(how, long_plan, laboratory):
+    """A requeue, the warning before a time limit and a cancellation: the same call goes on; a kill: the next one."""
+
+    def interrupt() -> None:
+        if how == ("kill",):
+            _kill_the_task_of(laboratory)
+        else:
+            subprocess.run([*how, str(_jobs(long_plan)[0])], check=True)
+
+    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, interrupt)
+    outcome = executor.run(long_plan, SlurmSettings(minutes=10))
+    if how == ("kill",):
+        assert outcome.exit_code == 1 and "ended as FAILED" in next(iter(outcome.failed.values()))
+        outcome = executor.run(long_plan, SlurmSettings(minutes=10))
+    assert outcome.exit_code == 0
     manifest = run_folder.read_manifest(long_plan.folder_of(long_plan.runs[0]))
     assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
     assert _records(long_plan) == _without_slurm(laboratory)
-
-
-@on_slurm
-@pytest.mark.timeout(900)
-def test_a_cancelled_task_is_submitted_again_and_continues(long_plan, laboratory):
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _tell("scancel", _jobs(long_plan)[0]))
-    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
-    assert _records(long_plan) == _without_slurm(laboratory)
-
-
-@on_slurm
-@pytest.mark.timeout(900)
-def test_a_task_whose_process_dies_fails_with_slurms_word_and_the_same_call_continues_it(long_plan, laboratory):
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, lambda: _kill_the_task_of(laboratory))
-    first = executor.run(long_plan, SlurmSettings(minutes=10))
-    assert first.exit_code == 1 and "ended as FAILED" in next(iter(first.failed.values()))
-    assert executor.run(long_plan, SlurmSettings(minutes=10)).exit_code == 0
-    assert _records(long_plan) == _without_slurm(laboratory)
-
-
-def _tell(*command: str | None) -> None:
-    subprocess.run([word for word in command if word], check=True)
 
 
 def _kill_the_task_of(laboratory) -> None:

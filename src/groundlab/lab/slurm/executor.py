@@ -148,10 +148,8 @@ def make_pages(plan: Plan, settings: SlurmSettings, make: Callable[[], int], wai
     with _noted(home) as jobs:
         state = _page_state(home, jobs[key]) if key in jobs else "UNKNOWN"
         if state in _AGAIN:
-            jobs[key], state = (
-                _sbatch(home, [partial(call, make)], settings.for_pages(), plan.results)[0].job_id,
-                "PENDING",
-            )
+            (job,) = _sbatch(home, [partial(call, make)], settings.for_pages(), plan.results)
+            jobs[key], state = job.job_id, "PENDING"
             say(f"submitted the pages as job {jobs[key]}")
         job = _job(home, jobs[key])
     result = job.paths.result_pickle
