@@ -109,7 +109,6 @@ PLACES = f"""
     {ALWAYS} --ledger PLACE
     run random --world {GRID} --set layouts=0-0 --out PLACE
     {PLAN} --results PLACE
-    bench worlds --json PLACE
     pretrain smoke-t5 --out PLACE
     {GOALS} --out PLACE
 """
