@@ -25,8 +25,9 @@ def demonstrations(
     world: World,
     out: Annotated[Path, typer.Option("--out", help="A new folder for the files.")],
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=_MOST, help="How many.")] = 100,
-    form: Annotated[str, typer.Option("--format", help="jsonl, datasets (Hugging Face) or minari.")] = "jsonl",
-    agent: Annotated[str, typer.Option("--agent", help="bot, random, reflex, or glam with --checkpoint.")] = "bot",
+    agent: Annotated[
+        str, typer.Option("--agent", help="bot, random, reflex, or the method of --checkpoint, such as glam.")
+    ] = "bot",
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Run folder of a trained agent.")] = None,
     first: Annotated[
         int, typer.Option("--first", min=0, help="Reset seed of the first episode; those below 1,000,000 are tests.")
@@ -34,19 +35,18 @@ def demonstrations(
     num_dists: Annotated[int | None, typer.Option("--num-dists", min=0, help="Distractors, if not its own.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Write an agent's episodes: prompts, captions, images, actions, rewards, returns, seeds."""
+    """Write an agent's episodes as JSON lines: prompts, captions, images, actions, rewards, returns, seeds."""
     if checkpoint is not None:
         laboratory.require("groundlab export demonstrations --checkpoint")
     from groundlab.papers import demonstrations as played
     from groundlab.papers import registry
-    from groundlab.papers.demonstrations import formats
 
-    formats.check(out, form)
+    played.check(out)
     if first + episodes - 1 > LAST_SEED:
         raise GroundlabError(f"the last reset seed would be {first + episodes - 1}; it is at most {LAST_SEED}")
     trained = registry.trained(checkpoint) if checkpoint else None
     layouts = range(first, first + episodes)
-    card = formats.export(out, form, played.demonstrations(world, layouts, agent, num_dists, seed, trained))
+    card = played.export(out, played.play(world, layouts, agent, num_dists, seed, trained))
     succeeded = f"{card['successes']:,} of {card['episodes']:,} episodes succeed"
     print_text(
         f"{agent} in {world}: {succeeded}, {card['steps']:,} steps, mean return {card['return']:.3f}; wrote {out}"

@@ -143,8 +143,7 @@ def evaluate(
     settings: dict[str, Any],
     world: Annotated[str | None, typer.Option("--world", help="A world; `groundlab worlds` lists all.")] = None,
     protocol: Annotated[
-        str | None,
-        typer.Option("--protocol", help="Others' test: balrog, balrog-corrected, babybench-{predict,plan,decompose}."),
+        str | None, typer.Option("--protocol", help="Others' test: balrog or balrog-corrected.")
     ] = None,
     layouts: Annotated[
         str | None, typer.Option("--layouts", help="Test layouts (reset seeds), first-last; 0-99 of a world.")
@@ -167,7 +166,9 @@ def evaluate(
     from groundlab.papers import registry
 
     if protocol is not None:
-        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file, world, record, show)
+        if world is not None or show or record:
+            raise GroundlabError(f"--protocol {protocol} has worlds of its own; leave out --world, --show and --record")
+        return play_protocol(protocol, method, settings, layouts, checkpoint, seed, json_file)
     if world is None:
         raise GroundlabError("no world is named; give --world NAME (groundlab worlds lists all), or --protocol balrog")
     registry.check_world(method, world)
