@@ -16,7 +16,6 @@ Policies of its evaluation: "facts" and "putnext" of one row, then each submissi
 (percent by kind in one row), then random actions, the rule of `reflex.py` and minigrid's bot on the very same levels.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from groundlab.worlds.codes import BOX, DROP, EMPTY, FORWARD, PICKUP, STEP_X, ST
 from groundlab.worlds.missions import FIRST, SECOND, part_column
 from groundlab.worlds.text import describe_batch
 
-__all__ = ["EFFECTS", "Replay", "evaluate", "replay"]
+__all__ = ["COUNTS", "EFFECTS", "evaluate", "replay"]
 
 EFFECTS = ("new", "again", "wall", "blocked", "toggled", "idle")
 NEW, AGAIN, INTO_WALL, BLOCKED, TOGGLED, IDLE = range(len(EFFECTS))
@@ -50,44 +49,32 @@ _AT_ONCE = 50  # environments in a batch
 _DESCRIBED = tuple(part_column(part) + slot for part in range(2) for slot in (FIRST, SECOND))
 
 
-@dataclass
-class Replay:
-    """What was counted in E episodes; every array begins with E."""
-
-    chosen: np.ndarray
-    """[E] their places among the published episodes."""
-    mission_differs: np.ndarray
-    outcome_differs: np.ndarray
-    """Success or end is not where it was published."""
-    texts_differ: np.ndarray
-    """Steps whose text has another hash."""
-    success: np.ndarray = field(init=False)
-    """Whether its mission was done here."""
-    effects: np.ndarray = field(init=False)
-    """[E, 6] steps by what they did (`EFFECTS`)."""
-    drops: np.ndarray = field(init=False)
-    """[E, 2] drops of a carried thing onto an occupied cell, and onto a free one."""
-    held: np.ndarray = field(init=False)
-    """Whether the mission's first thing was in hand."""
-    held_and_blocked: np.ndarray = field(init=False)
-    """Whether it was dropped onto an occupied cell."""
-    broken: np.ndarray = field(init=False)
-    """Whether a box that the mission names was toggled away."""
-
-    def __post_init__(self):
-        count = len(self.chosen)
-        self.effects, self.drops = np.zeros((count, len(EFFECTS)), np.int64), np.zeros((count, 2), np.int64)
-        self.success, self.held, self.held_and_blocked, self.broken = (np.zeros(count, np.bool_) for _ in range(4))
+COUNTS = np.dtype(
+    [
+        ("episode", np.int64),  # its index among the published ones
+        ("mission_differs", np.bool_),
+        ("outcome_differs", np.bool_),  # success or the end is not where it was published
+        ("texts_differ", np.int64),  # steps whose text has another hash
+        ("success", np.bool_),
+        ("effects", np.int64, len(EFFECTS)),  # steps by what they did
+        ("drops", np.int64, 2),  # of a carried thing onto an occupied cell, and onto a free one
+        ("held", np.bool_),  # the mission's first thing was in hand
+        ("held_and_blocked", np.bool_),  # and it was dropped onto an occupied cell
+        ("broken", np.bool_),  # a box that the mission names was toggled away
+    ]
+)
+"""The counts of an episode."""
 
 
-def replay(published: Episodes, chosen: np.ndarray, num_dists: int) -> Replay:
-    """Play the episodes `chosen` [E] again, all at once, in rooms with `num_dists` further objects."""
+def replay(published: Episodes, chosen: np.ndarray, num_dists: int) -> np.ndarray:
+    """Play the episodes `chosen` [E] again, all at once, in rooms with `num_dists` further objects: COUNTS [E]."""
     kinds = [published.kinds[kind] for kind in published.kind[chosen]]
     envs = worlds.GridVectorEnv(worlds.find(TRAIN), len(chosen), autoreset="disabled", kinds=kinds, num_dists=num_dists)
     observations, _ = envs.reset(seed=published.seed[chosen].tolist())
     missions = [published.mission[episode] for episode in chosen]
-    differs = np.array([ours != theirs for ours, theirs in zip(observations["mission"], missions, strict=True)])
-    counts = Replay(chosen, differs, np.zeros(len(chosen), np.bool_), np.zeros(len(chosen), np.int64))
+    counts = np.zeros(len(chosen), COUNTS)
+    counts["episode"] = chosen
+    counts["mission_differs"] = [ours != theirs for ours, theirs in zip(observations["mission"], missions, strict=True)]
     lengths, starts = published.lengths[chosen], np.array([published.steps(each).start for each in chosen])
     met = [{_state(envs, env)} for env in range(len(chosen))]
     for step in range(int(lengths.max(initial=0))):
@@ -99,10 +86,10 @@ def replay(published: Episodes, chosen: np.ndarray, num_dists: int) -> Replay:
         _note(counts, envs, active, actions, before, met)
         texts = describe_batch(observations["image"][active])
         hashes = np.array([text_hash(observation_text(sentences)) for sentences in texts])
-        counts.texts_differ[active] += hashes != published.texts[starts[active] + step]
-        counts.success[active] |= terminated[active]
-        counts.outcome_differs[active] |= (terminated | truncated)[active] != (step == lengths[active] - 1)
-    counts.outcome_differs |= counts.success != published.success[chosen]
+        counts["texts_differ"][active] += hashes != published.texts[starts[active] + step]
+        counts["success"][active] |= terminated[active]
+        counts["outcome_differs"][active] |= (terminated | truncated)[active] != (step == lengths[active] - 1)
+    counts["outcome_differs"] |= counts["success"] != published.success[chosen]
     return counts
 
 
@@ -123,7 +110,7 @@ class _Before:
 
 
 def _note(
-    counts: Replay,
+    counts: np.ndarray,
     envs: worlds.GridVectorEnv,
     active: np.ndarray,
     actions: np.ndarray,
@@ -140,14 +127,14 @@ def _note(
         else:
             effect = AGAIN if after in met[env] else NEW
         met[env].add(after)
-        counts.effects[env, effect] += 1
+        counts["effects"][env, effect] += 1
         if drops:
             free = ahead[0] == EMPTY
-            counts.drops[env, int(free)] += 1
-            counts.held_and_blocked[env] |= not free and _is_named(mission, _DESCRIBED[0], hand)
+            counts["drops"][env, int(free)] += 1
+            counts["held_and_blocked"][env] |= not free and _is_named(mission, _DESCRIBED[0], hand)
         if action == TOGGLE and ahead[0] == BOX:
-            counts.broken[env] |= any(_is_named(mission, column, ahead) for column in _DESCRIBED)
-        counts.held[env] |= _is_named(mission, _DESCRIBED[0], envs.grids.carried[env])
+            counts["broken"][env] |= any(_is_named(mission, column, ahead) for column in _DESCRIBED)
+        counts["held"][env] |= _is_named(mission, _DESCRIBED[0], envs.grids.carried[env])
 
 
 def _is_named(mission: np.ndarray, column: int, thing: np.ndarray) -> bool:
@@ -155,24 +142,24 @@ def _is_named(mission: np.ndarray, column: int, thing: np.ndarray) -> bool:
     return bool(thing[0] > WALL and thing[0] == mission[column] and thing[1] == mission[column + 1])
 
 
-def _rows_by_kind(published: Episodes, counts: Replay, num_dists: int) -> list[dict[str, Any]]:
+def _rows_by_kind(published: Episodes, counts: np.ndarray, num_dists: int) -> list[dict[str, Any]]:
     """One row a kind of the episodes of a submission: success and steps as means, everything else as sums."""
     rows = []
     for number, kind in enumerate(published.kinds):
-        here = np.flatnonzero(published.kind[counts.chosen] == number)
-        episodes = counts.chosen[here]
+        here = np.flatnonzero(published.kind[counts["episode"]] == number)
+        episodes = counts["episode"][here]
         tokens = published.tokens[episodes].sum(axis=0)
         rows.append(
             {
                 "layout": number,
                 "kind": kind,
                 "episodes": len(here),
-                "success": float(counts.success[here].mean()),
+                "success": float(counts["success"][here].mean()),
                 "steps": float(published.lengths[episodes].mean()),
                 "num_dists": num_dists,
-                **dict(zip(EFFECTS, counts.effects[here].sum(axis=0).tolist(), strict=True)),
+                **dict(zip(EFFECTS, counts["effects"][here].sum(axis=0).tolist(), strict=True)),
                 "invalid": int(published.invalid[episodes].sum()),
-                "broken": int(counts.broken[here].sum()),
+                "broken": int(counts["broken"][here].sum()),
                 "prompt_tokens": int(tokens[0]),
                 "reply_tokens": int(tokens[1]),
             }
@@ -180,38 +167,30 @@ def _rows_by_kind(published: Episodes, counts: Replay, num_dists: int) -> list[d
     return rows
 
 
-def _facts(published: Episodes, groups: list[Replay]) -> dict[str, Any]:
-    """How much was played again, and how much of it differs."""
-
-    def total(name: str) -> int:
-        return int(sum(getattr(each, name).sum() for each in groups))
-
-    differing = [each.mission_differs | each.outcome_differs | (each.texts_differ > 0) for each in groups]
+def _facts(published: Episodes, counts: np.ndarray) -> dict[str, Any]:
+    """Return how much was played again, and how much of it differs."""
+    differs = counts["mission_differs"] | counts["outcome_differs"] | (counts["texts_differ"] > 0)
     return {
-        "mismatches": int(sum(each.sum() for each in differing)),
-        "replayed_episodes": sum(len(each.chosen) for each in groups),
-        "replayed_steps": int(sum(published.lengths[each.chosen].sum() for each in groups)),
-        "mission_mismatches": total("mission_differs"),
-        "outcome_mismatches": total("outcome_differs"),
-        "text_mismatches": total("texts_differ"),
+        "mismatches": int(differs.sum()),
+        "replayed_episodes": len(counts["episode"]),
+        "replayed_steps": int(published.lengths[counts["episode"]].sum()),
+        "mission_mismatches": int(counts["mission_differs"].sum()),
+        "outcome_mismatches": int(counts["outcome_differs"].sum()),
+        "text_mismatches": int(counts["texts_differ"].sum()),
     }
 
 
-def _putnext(published: Episodes, groups: list[Replay]) -> dict[str, Any]:
-    """Why putting one thing next to another fails."""
-    here = [published.kind[each.chosen] == published.kinds.index(_PUTNEXT) for each in groups]
-
-    def total(name: str) -> np.ndarray:
-        return np.sum([getattr(each, name)[mine].sum(axis=0) for each, mine in zip(groups, here, strict=True)], axis=0)
-
-    drops = total("drops")
+def _putnext(published: Episodes, counts: np.ndarray) -> dict[str, Any]:
+    """Return why putting one thing next to another fails."""
+    here = published.kind[counts["episode"]] == published.kinds.index(_PUTNEXT)
+    occupied, free = counts["drops"][here].sum(axis=0).tolist()
     return {
-        "episodes": int(sum(mine.sum() for mine in here)),
-        "successes": int(total("success")),
-        "in_hand": int(total("held")),
-        "tried_occupied": int(total("held_and_blocked")),
-        "drops_occupied": int(drops[0]),
-        "drops_free": int(drops[1]),
+        "episodes": int(here.sum()),
+        "successes": int(counts["success"][here].sum()),
+        "in_hand": int(counts["held"][here].sum()),
+        "tried_occupied": int(counts["held_and_blocked"][here].sum()),
+        "drops_occupied": occupied,
+        "drops_free": free,
     }
 
 
@@ -220,8 +199,11 @@ def _one_row(policy: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_kind(policy: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    means = {name: float(np.mean([row[name] for row in rows])) for name in ("success", "steps")}
-    return {"policy": policy, "mean": means, "rows": rows}
+    return {"policy": policy, "mean": _means(rows), "rows": rows}
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in ("success", "steps")}
 
 
 def _submission(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -231,7 +213,7 @@ def _submission(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_by_kind(name, rows), _one_row(f"{name}, in all", whole)]
 
 
-def _beside(published: Episodes, chosen: np.ndarray, seed: int) -> list[dict[str, Any]]:
+def _baselines(published: Episodes, chosen: np.ndarray, seed: int) -> list[dict[str, Any]]:
     """Random actions, a rule and minigrid's bot on the levels `chosen`, by kind."""
     rng, rows = generator(seed, "random actions"), {"random": [], "reflex": [], "bot": []}
     for number, kind in enumerate(published.kinds):
@@ -242,25 +224,30 @@ def _beside(published: Episodes, chosen: np.ndarray, seed: int) -> list[dict[str
             played["reflex"] += play_layouts(f"{TRAIN}/{kind}", part, ReflexPlayer(len(part)), 0)
             played["bot"] += bot.play(f"{TRAIN}/{kind}", part, 0)
         for agent, episodes in played.items():
-            means = {name: float(np.mean([each[name] for each in episodes])) for name in ("success", "steps")}
-            rows[agent].append({"layout": number, "kind": kind, "episodes": len(episodes), "num_dists": 0, **means})
+            about = {"layout": number, "kind": kind, "episodes": len(episodes), "num_dists": 0}
+            rows[agent].append({**about, **_means(episodes)})
     return [_by_kind(agent, each) for agent, each in rows.items()]
 
 
 def evaluate(request: Request) -> list[dict[str, Any]]:
-    """All published episodes, or the first `episodes` of each kind and submission; see the module docstring."""
+    """Play all published episodes, or the first `episodes` of each kind and submission; see the module docstring."""
     settings, published = BalrogSettings(**request.settings), load_episodes()
     options = published.num_dists.tolist()
-    chosen = [_first(published, number, settings.episodes) for number in range(len(options))]
-    groups = [replay(published, mine, option) for mine, option in zip(chosen, options, strict=True)]
-    plain = [each for each, option in zip(groups, options, strict=True) if option == 0]
-    results = [_one_row("facts", _facts(published, groups)), _one_row(_PUTNEXT, _putnext(published, plain))]
+    groups = [
+        replay(published, _first(published, number, settings.episodes), options[number])
+        for number in range(len(options))
+    ]
+    plain = np.concatenate([each for each, option in zip(groups, options, strict=True) if option == 0])
+    results = [
+        _one_row("facts", _facts(published, np.concatenate(groups))),
+        _one_row(_PUTNEXT, _putnext(published, plain)),
+    ]
     for name, counts, option in zip(published.submissions, groups, options, strict=True):
         results += _submission(name, _rows_by_kind(published, counts, option))
-    return results + _beside(published, np.concatenate([each.chosen for each in plain]), request.seed)
+    return results + _baselines(published, plain["episode"], request.seed)
 
 
 def _first(published: Episodes, submission: int, count: int) -> np.ndarray:
-    """The places of the first `count` episodes of each kind of a submission."""
+    """Return the indices of the first `count` episodes of each kind of a submission."""
     mine = published.of(submission)
     return np.concatenate([mine[published.kind[mine] == kind][:count] for kind in range(len(published.kinds))])
