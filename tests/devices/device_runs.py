@@ -40,6 +40,6 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rnd": ("rnd", ROOM, KNOWING | {"network": "small", "record_episodes": 1}),
     "direct without critic": (
         *("direct", REASONING),
-        WRITING | {"estimator": "gigpo", "episodes": "whole", "group_size": 2, "kl": "loss", "kl_estimator": "k3"},
+        WRITING | {"estimator": "gigpo", "episodes": "whole", "group_size": 2, "kl": "loss"},
     ),
 }

@@ -35,12 +35,11 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters; `targets` None means the query and value projections (peft's choice for T5 and Llama)."""
+    """Low-rank adapters of the query and value projections (peft's choice for T5 and Llama)."""
 
     rank: int = 16
     alpha: int = 32
     dropout: float = 0.0
-    targets: tuple[str, ...] | None = None
 
 
 def load(
@@ -107,14 +106,15 @@ def _move(model: Any, device: str) -> None:
 def add_lora(model: Any, lora: Lora, seed: int) -> Any:
     """The model with adapters as its only trainable weights, drawn from the seed; `get_base_model()` gives it back."""
     task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
-    targets = list(lora.targets) if lora.targets else None
     sizes = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
-    config = LoraConfig(**sizes, target_modules=targets, bias="none", task_type=task)
+    config = LoraConfig(**sizes, bias="none", task_type=task)
     with seeded_construction(seed, "lora"):
         try:
             return get_peft_model(model, config)
         except ValueError as error:
-            raise GroundlabError(f"no such layers for LoRA ({first_line(error)}); name layers of this model") from None
+            raise GroundlabError(
+                f"LoRA knows no layers of this model ({first_line(error)}); give lora_rank=0"
+            ) from None
 
 
 def base_of(model: Any) -> Any:

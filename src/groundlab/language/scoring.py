@@ -51,7 +51,6 @@ class Head(nn.Module):
 
 RULES = ("logprob", "prob_softmax", "logit_sum")
 TOKEN_BUDGET = 8_192  # padded tokens read at once; in training a T5 of 60 million weights holds 0.34 GB per 1,000
-PADDING = -1  # in a tensor of token ids
 _CACHED_PROMPTS = 50_000
 _LEAST, _BY_WEIGHTS = 32.0, 1e8  # of `pass_cost` on a CPU
 _SMALLEST_LOG = -103.28  # log of float32's smallest number: GLAM's rule is uniform when every product is below it
@@ -66,7 +65,6 @@ class Scored(NamedTuple):
 
 
 Tokenizer = Any  # a Hugging Face tokenizer
-Inputs = Sequence[str] | Tensor
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -78,8 +76,6 @@ def score_actions(
     rule: str = "logprob",
     *,
     temperature: float = 1.0,
-    include_eos: bool | None = None,
-    pad_bonus: float | None = None,
     token_budget: int = TOKEN_BUDGET,
 ) -> Tensor:
     """Scores float32 [P, A]; softmax over A is the policy. Without dropout; differentiable where gradients are on.
@@ -87,8 +83,8 @@ def score_actions(
     Raises GroundlabError as `ActionScorer` does.
     """
     training = model.training
-    options = {"temperature": temperature, "include_eos": include_eos, "pad_bonus": pad_bonus}
-    scorer = ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, token_budget=token_budget, **options)
+    options = {"temperature": temperature, "token_budget": token_budget}
+    scorer = ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, **options)
     scores = scorer(prompts).scores
     model.train(training)
     return scores
@@ -97,9 +93,8 @@ def score_actions(
 class ActionScorer(nn.Module):
     """A language model as policy and value function over a fixed list of actions.
 
-    `forward` takes P prompts, as strings or as the token ids of `encode`, and returns (scores [P, A], values [P]).
-    rule: one of RULES; temperature divides the scores. include_eos: end token on actions (and on an encoder's prompts),
-    by default as the rule had it. pad_bonus: what a missing token adds, by default 1 for `logit_sum` and 0 elsewhere.
+    `forward` takes P prompts and returns (scores [P, A], values [P]).
+    rule: one of RULES; temperature divides the scores.
     value_head, action_head: whether it has such a `Head`; scores then come from the action head, and no rule is used.
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
@@ -116,8 +111,6 @@ class ActionScorer(nn.Module):
         *,
         rule: str = "logprob",
         temperature: float = 1.0,
-        include_eos: bool | None = None,
-        pad_bonus: float | None = None,
         value_head: bool = True,
         action_head: bool = False,
         dropout: bool = False,
@@ -130,8 +123,8 @@ class ActionScorer(nn.Module):
             raise unknown_name("scoring rule", rule, RULES)
         self.model, self.tokenizer, self.actions = model, tokenizer, list(actions)
         self.rule, self.temperature, self.dropout, self.token_budget = rule, temperature, dropout, token_budget
-        self.include_eos = rule == "prob_softmax" if include_eos is None else include_eos
-        self.pad_bonus = float(rule == "logit_sum") if pad_bonus is None else pad_bonus
+        # on actions, and on an encoder's prompts
+        self._end = [tokenizer.eos_token_id] if rule == "prob_softmax" else []
         base = base_of(self.model)
         changed = [name for name in _CHANGED_LOGITS if getattr(base.config, name, None) not in (None, 1, 1.0)]
         if changed:
@@ -141,7 +134,7 @@ class ActionScorer(nn.Module):
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
         self._token_ids: dict[str, tuple[int, ...]] = {}
         is_encoder_decoder = base.config.is_encoder_decoder
-        self._prompt_end = [tokenizer.eos_token_id] if self.include_eos and is_encoder_decoder else []
+        self._prompt_end = self._end if is_encoder_decoder else []
         read = [[0]] if action_head else self._action_tokens()
         branches = branch(read, _start_token(base) if is_encoder_decoder else None)
         self._deepest, self.branches = int(branches.depths.max()), branches.to(base.device)
@@ -165,7 +158,7 @@ class ActionScorer(nn.Module):
             if tokens in ids[:position]:
                 other = self.actions[ids.index(tokens)]
                 raise GroundlabError(f"actions {other!r} and {action!r} are the same tokens; keep one of them")
-        return [[*tokens, *([self.tokenizer.eos_token_id] if self.include_eos else [])] for tokens in ids]
+        return [[*tokens, *self._end] for tokens in ids]
 
     def train(self, mode: bool = True) -> "ActionScorer":
         """Training mode for the heads; the language model follows only with `dropout`."""
@@ -177,27 +170,20 @@ class ActionScorer(nn.Module):
                 module.training = True
         return self
 
-    def encode(self, prompts: Sequence[str]) -> Tensor:
-        """Token ids int64 [P, L], padded on the right with -1: a form of the prompts that can be stored and indexed."""
-        rows = self._rows(prompts)
-        longest = max(len(row) for row in rows)
-        return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
-
-    def _rows(self, inputs: Inputs) -> list[tuple[int, ...]]:
-        if isinstance(inputs, Tensor):
-            return [tuple(token for token in row if token != PADDING) for row in inputs.tolist()]
-        new = [prompt for prompt in dict.fromkeys(inputs) if prompt not in self._token_ids]
+    def _rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the token ids of each prompt."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._token_ids]
         if len(self._token_ids) + len(new) > _CACHED_PROMPTS:
             self._token_ids.clear()
-            new = list(dict.fromkeys(inputs))
+            new = list(dict.fromkeys(prompts))
         if new:
             ids = self.tokenizer(new, add_special_tokens=False)["input_ids"]
             self._token_ids |= {prompt: (*row, *self._prompt_end) for prompt, row in zip(new, ids, strict=True)}
-        return [self._token_ids[prompt] for prompt in inputs]
+        return [self._token_ids[prompt] for prompt in prompts]
 
-    def forward(self, inputs: Inputs) -> Scored:
+    def forward(self, prompts: Sequence[str]) -> Scored:
         """(scores [P, A], values [P]); equal prompts are read once."""
-        rows = self._rows(inputs)
+        rows = self._rows(prompts)
         unique = list(dict.fromkeys(rows))
         self._check_prompts(unique)
         is_plain = t5_forward.serves(base_of(self.model))
@@ -242,27 +228,26 @@ class ActionScorer(nn.Module):
         """Scores [P, A] from the logits at each distinct prefix [P, U, V]."""
         picked = logits[:, self.branches.prefixes, self.branches.targets]
         if self.rule == "logit_sum":
-            return torch.where(self.branches.real, picked, self.pad_bonus).sum(-1)
+            return torch.where(self.branches.real, picked, 1.0).sum(-1)  # one for each missing token
         picked = picked - logits.logsumexp(-1)[:, self.branches.prefixes]
-        log_probs = torch.where(self.branches.real, picked, self.pad_bonus).sum(-1)
+        log_probs = torch.where(self.branches.real, picked, 0.0).sum(-1)
         if self.rule == "logprob":
             return log_probs
         best = log_probs.max(-1, keepdim=True).values
         return torch.where(best < _SMALLEST_LOG, 0.0, (log_probs - best).exp())
 
-    def backward(self, inputs: Inputs, loss: Loss) -> Tensor:
+    def backward(self, prompts: Sequence[str], loss: Loss) -> Tensor:
         """Add the gradient of a loss that is a sum over prompts; only one batch of activations lives at a time.
 
         loss(index, scores, values): the part of the loss that prompts `index` [p] make, given their scores [p, A] and
         values [p]; for a mean over P prompts it divides by P, not by p. Returns the whole loss, without gradient.
         The gradient is the same for every `token_budget`, up to rounding.
         """
-        rows = self._rows(inputs)
+        rows = self._rows(prompts)
         total = torch.zeros((), device=self.branches.tokens.device)
         for part in self._batches(rows, t5_forward.serves(base_of(self.model))):
             index = torch.tensor(part)
-            given = inputs[index] if isinstance(inputs, Tensor) else [inputs[row] for row in part]
-            scores, values = self(given)
+            scores, values = self([prompts[row] for row in part])
             share = loss(send(index, scores.device), scores, values)
             share.backward()
             total += share.detach()

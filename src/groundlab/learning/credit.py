@@ -9,7 +9,7 @@
     monte-carlo   a response's score is its step's discounted return
     bandit        a response's score is the episode's last reward
     grpo, rloo    the episode's return against those of its group: all tokens alike, no critic
-    gigpo         the same, plus a step's return against the steps of the group in the same state (its anchor)
+    gigpo         the same, plus a step's return against the steps of the group in the same state (its anchor); omega 1
 
 Source: docs/papers/reasoning-method.md#s3 and #s10. The recursions over time are in `returns.py`; here are the
 comparisons between episodes.
@@ -17,7 +17,7 @@ comparisons between episodes.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -40,8 +40,6 @@ class CreditSettings(Protocol):
     exclude_invalid: bool  # earlier steps do not see penalties (nested, monte-carlo)
     outer_value: OuterValue  # where nested reads the value of a step
     bandit_overwrites: bool
-    group_spread: Literal["std", "none"]  # what GRPO and GiGPO divide by
-    anchor_weight: float  # GiGPO's omega
 
 
 class Episode(NamedTuple):
@@ -149,11 +147,11 @@ def _group_relative(episodes: Sequence[Episode], settings: CreditSettings) -> li
     """Estimators that compare episodes: one advantage a step, the same for all tokens of its response."""
     rewards = [episode.rewards + _sums(episode.penalties, episode.lengths) for episode in episodes]
     totals, groups = torch.stack([reward.sum() for reward in rewards]), [episode.group for episode in episodes]
-    wholes = rloo(totals, groups) if settings.estimator == "rloo" else grpo(totals, groups, settings.group_spread)
+    wholes = rloo(totals, groups) if settings.estimator == "rloo" else grpo(totals, groups)
     scores = [whole.expand(len(reward)) for whole, reward in zip(wholes, rewards, strict=True)]
     if settings.estimator == "gigpo":
         anchored = _anchored(episodes, rewards, settings)
-        scores = [score + settings.anchor_weight * step for score, step in zip(scores, anchored, strict=True)]
+        scores = [score + step for score, step in zip(scores, anchored, strict=True)]
     credits = []
     for episode, score in zip(episodes, scores, strict=True):
         advantages = score.repeat_interleave(episode.lengths)
@@ -172,19 +170,19 @@ def _anchored(episodes: Sequence[Episode], rewards: list[Tensor], settings: Cred
         raise ValueError("gigpo needs an anchor for every step")
     returns = [discounted(reward, 0.0, settings.gamma) for reward in rewards]
     states = [(episode.group, anchor) for episode in episodes for anchor in episode.anchors]
-    advantages = grpo(torch.cat(returns), states, settings.group_spread)
+    advantages = grpo(torch.cat(returns), states)
     return list(advantages.split([len(reward) for reward in rewards]))
 
 
-def grpo(returns: Tensor, groups: Sequence[Hashable], spread: Literal["std", "none"] = "std") -> Tensor:
-    """Each return [K] less its group's mean, divided by its group's (unbiased) deviation, or by nothing.
+def grpo(returns: Tensor, groups: Sequence[Hashable]) -> Tensor:
+    """Each return [K] less its group's mean, divided by its group's (unbiased) deviation.
 
     A return that is alone in its group, or equal to all of them, gets 0. (DeepSeekMath, arXiv 2402.03300.)
     """
 
     def advantages(group: Tensor) -> Tensor:
         centred = group - group.mean()
-        return centred / (group.std() + _SMALLEST_SPREAD) if spread == "std" and len(group) > 1 else centred
+        return centred / (group.std() + _SMALLEST_SPREAD) if len(group) > 1 else centred
 
     return _by_group(returns, groups, advantages)
 

@@ -14,7 +14,7 @@ CRITIC_FREE = frozenset({"grpo", "rloo", "gigpo"})
 WHOLE_EPISODES = frozenset({"bandit", *CRITIC_FREE})
 """Estimators that read how an episode ended: they refuse one that goes on."""
 OuterValue = Literal["prompt-end", "before-last-token", "after-response"]
-KLEstimator = Literal["k1", "k2", "k3"]
+KLEstimator = Literal["k1", "k3"]
 _LARGEST_CHANGE = 0.2  # of the KL coefficient's error, in one update
 
 
@@ -53,6 +53,3 @@ class Quirks:
     """Q4: the potential carried over to the next rollout is divided and counted again. Needs the two above."""
     shared_clock: bool = False
     """Q5: all environments read the last one's step number (`papers/knowledge/observations.py`)."""
-
-
-ORIGINAL = Quirks(late=True, no_boundaries=True, running_scale=True, carried_twice=True, shared_clock=True)

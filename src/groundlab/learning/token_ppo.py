@@ -76,7 +76,6 @@ class TokenPPOSettings(Protocol):
     clip: float
     value_clip: float
     entropy_coefficient: float
-    kl_estimator: KLEstimator
     max_grad_norm: float | None  # None: not clipped
     ratio_threshold: float | None  # a mean ratio above it makes the gradient 0
     target_kl: float | None  # no further epoch once an epoch's mean approx_kl is above it
@@ -86,6 +85,9 @@ class TokenPPOSettings(Protocol):
 
     @property
     def kl_loss_coefficient(self) -> float: ...  # of the KL as a loss; 0 where it is in the reward, or nowhere
+
+    @property
+    def kl_estimator(self) -> KLEstimator: ...
 
 
 def whitened(advantages: Tensor) -> Tensor:
@@ -97,13 +99,11 @@ def whitened(advantages: Tensor) -> Tensor:
 def kl_estimate(log_probs: Tensor, reference: Tensor, estimator: KLEstimator) -> Tensor:
     """Estimates of KL(policy | reference) at tokens that the policy drew, of the same shape as both.
 
-    With x = log_probs - reference: k1 = x, which can be negative; k2 = x^2 / 2; k3 = exp(-x) - 1 + x, unbiased and
-    never negative (Schulman 2020).
+    With x = log_probs - reference: k1 = x, which can be negative; k3 = exp(-x) - 1 + x, unbiased and never negative
+    (Schulman 2020).
     """
     x = log_probs - reference
-    if estimator == "k1":
-        return x
-    return x.square() / 2 if estimator == "k2" else torch.expm1(-x) + x
+    return x if estimator == "k1" else torch.expm1(-x) + x
 
 
 def tokens_of(lengths: Tensor, index: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ REFUSED = [
     ("knowledge", ROOM, {"dataset": "/nope"}, "has dataset"),
     ("knowledge", ROOM, {"labelling": {"pairs": -3}}, "has labelling"),
     ("knowledge", ROOM, {"form": "goals", "maker": "recorded", "model": "m"}, "has model"),
-    ("reasoning", GOTO, {"lora_targets": ["nope"]}, "lora_rank=0 tunes all weights"),
+    ("reasoning", GOTO, {"temperature": 0}, "above 0"),
     ("always", "SimpleDoorKey", {"chat": {"model": "m"}}, "planner=scripted does not ask"),
     ("always", "SimpleDoorKey", {"layouts": "٣-٤"}, "is no range"),
     ("bot", ROOM, {"layouts": "7-3"}, "is no range"),
@@ -38,7 +38,6 @@ def test_a_setting_that_means_nothing_is_refused_in_a_line(method, world, given,
     [
         ("knowledge", ROOM, {"form": "goals", "maker": "recorded", "dataset": "pretraining-s20"}),
         ("knowledge", ROOM, {"form": "code", "source": "mine.py"}),
-        ("reasoning", GOTO, {"lora_targets": ["q_proj"], "lora_rank": 4}),
         ("always", "SimpleDoorKey", {"layouts": "0-99999", "ledger": "kept.jsonl"}),
     ],
 )

@@ -11,7 +11,7 @@ from groundlab.assets import MODELS, known_models, model_files
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
-from groundlab.language.models import Lora, load
+from groundlab.language.models import load
 from groundlab.language.pretraining import card
 from groundlab.language.scoring import score_actions
 
@@ -83,7 +83,6 @@ def test_damaged_and_missing_weights_are_told_instead_of_filled_at_random(tmp_pa
         ({"weights": "randm"}, "did you mean 'random'"),
         ({"quantization": "8bit"}, "unknown quantization '8bit'"),
         ({"quantization": "4bit", "weights": "random"}, "4-bit weights are pretrained ones"),
-        ({"lora": Lora(targets=("no_such_layer",))}, "no such layers for LoRA"),
     ],
 )
 def test_wrong_settings_are_told_in_one_line(options, line):

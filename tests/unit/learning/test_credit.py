@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundlab.core.errors import GroundlabError
-from groundlab.learning.credit import Episode, assign, grpo, outer_values, rloo
+from groundlab.learning.credit import Episode, assign, outer_values, rloo
 from groundlab.learning.options import CRITIC_FREE, ESTIMATORS, WHOLE_EPISODES, OuterValue
 from groundlab.learning.returns import bandit, bilevel, nested
 
@@ -17,7 +17,7 @@ from groundlab.learning.returns import bandit, bilevel, nested
 def chosen(estimator: str = "nested", **given) -> SimpleNamespace:
     """Settings: of nested PPO as published, and what others read."""
     nested_ppo = {"gamma": 0.9, "lam": 0.95, "gamma_token": 1.0, "lam_token": 0.98, "exclude_invalid": True}
-    others = {"outer_value": "prompt-end", "bandit_overwrites": False, "group_spread": "std", "anchor_weight": 1.0}
+    others = {"outer_value": "prompt-end", "bandit_overwrites": False}
     return SimpleNamespace(estimator=estimator, **{**nested_ppo, **others, **given})
 
 
@@ -137,12 +137,11 @@ def test_grpo_standardises_a_groups_returns_and_gives_every_token_the_same():
         assert credit.advantages.tolist() == pytest.approx([value] * 3, abs=1e-5)
 
 
-def test_leave_one_out_is_the_mean_of_the_others_and_grpo_without_spread_up_to_a_factor():
+def test_leave_one_out_is_the_mean_of_the_others():
     returns = torch.tensor([0.9, 0.0, 0.3, 0.5, 7.0]).double()
     groups = ["a", "b", "a", "a", "c"]
     expected = [0.9 - 0.4, 0.0, 0.3 - 0.7, 0.5 - 0.6, 0.0]
     assert rloo(returns, groups).tolist() == pytest.approx(expected)
-    assert (grpo(returns, groups, "none") * 3 / 2)[[0, 2, 3]].tolist() == pytest.approx([0.5, -0.4, -0.1])
 
 
 def test_a_group_without_contrast_teaches_nothing():
@@ -157,12 +156,11 @@ def test_gigpo_adds_the_step_compared_with_the_same_state_of_the_group():
     second = episode([0, 0, 0, 0.0], [1, 1, 1, 1], group=0, anchors=("start", "fork", "fork", "lost"))
     other = episode([0.5], [1], group=1, anchors=("fork",))  # another group's fork is not compared
     episodes = without_penalties([first, second, other])
-    plain = assign(episodes, chosen("grpo", group_spread="none"))
-    full = assign(episodes, chosen("gigpo", group_spread="none", anchor_weight=2.0))
+    plain, full = (assign(episodes, chosen(name)) for name in ("grpo", "gigpo"))
     steps = [(f.scores - p.scores).tolist() for f, p in zip(full, plain, strict=True)]
-    start, fork = 0.9**2 / 2, 0.9 / 3
-    assert steps[0] == pytest.approx([2 * (0.9**2 - start), 2 * (0.9 - fork), 0])
-    assert steps[1] == pytest.approx([-2 * start, -2 * fork, -2 * fork, 0])
+    start, fork = 0.5**0.5, 1 / 3**0.5  # over their deviations: 0.81 against 0, and 0.9 against 0 and 0
+    assert steps[0] == pytest.approx([start, 2 * fork, 0], abs=1e-5)
+    assert steps[1] == pytest.approx([-start, -fork, -fork, 0], abs=1e-5)
     assert steps[2] == [0]
 
 

@@ -32,25 +32,22 @@ def test_many_rows_pushed_at_once_are_as_many_pushed_one_by_one():
     assert set(together.rows["item"]) == set(range(2000, 5000))
 
 
-def test_preferred_transitions_get_their_share_of_every_batch_and_none_where_the_share_is_nothing():
-    rng, rewarded = np.random.default_rng(0), np.arange(200) % 20 == 0
-    sharing, uniform = Replay(1000, ITEM, priority_fraction=0.25), Replay(1000, ITEM)
-    for memory in (sharing, uniform):
-        memory.push(items(*range(200)), rewarded)
-    for _ in range(20):
-        batch = sharing.sample(32, rng)["item"]
-        assert len(set(batch)) == 32 and (batch % 20 == 0).sum() == 8
-    drawn = np.concatenate([uniform.sample(32, rng)["item"] for _ in range(100)])
-    assert (drawn % 20 == 0).mean() == pytest.approx(0.05, abs=0.02)
+def test_all_transitions_are_sampled_alike_and_each_at_most_once():
+    rng, memory = np.random.default_rng(0), Replay(1000, ITEM)
+    assert len(memory.sample(4, rng)) == 0
+    memory.push(items(*range(200)))
+    batches = [memory.sample(32, rng)["item"] for _ in range(100)]
+    assert all(len(set(batch)) == 32 for batch in batches)
+    assert (np.concatenate(batches) % 20 == 0).mean() == pytest.approx(0.05, abs=0.02)
 
 
 def test_a_memory_goes_through_a_checkpoint_whole():
-    memory, other = (Replay(12, ITEM, priority_fraction=0.5) for _ in range(2))
+    memory, other = (Replay(12, ITEM) for _ in range(2))
     for number in range(20):
-        memory.push(items(number), np.array([number % 3 == 0]))
+        memory.push(items(number))
     other.load(memory.state())
     for each in (memory, other):
-        each.push(items(100, 101), np.array([True, False]))
+        each.push(items(100, 101))
     assert np.array_equal(memory.rows, other.rows) and len(other) == 12
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from knowledge_data import recorded
 
-from groundlab.learning.options import ORIGINAL, Quirks
+from groundlab.learning.options import Quirks
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper, scale_of, shaping
 
@@ -140,7 +140,7 @@ def original_rollouts():
 
 def test_with_all_quirks_the_terms_rewards_and_advantages_are_the_originals():
     recorded = GOLDEN["train_loop"]["rollouts"]
-    shaper = Shaper(2, 0.99, quirks=ORIGINAL)
+    shaper = Shaper(2, 0.99, quirks=Quirks(*[True] * 5))
     for number, (rollout, potentials, ends) in enumerate(original_rollouts()):
         terms = shaper.terms(torch.cat([potentials, torch.full((1, 2), math.nan)]), ends)
         np.testing.assert_allclose(terms, rollout["shaped_rewards"], atol=1e-5)

@@ -63,6 +63,7 @@ from groundlab.worlds.text_env.prompts import text_actions
 __all__ = ["Settings", "make_learner"]
 
 Settings = CloningSettings
+_WARM_UP = 0.01  # share of all steps in which the rate rises
 IGNORED = -100  # the label that cross-entropy leaves out
 
 
@@ -103,7 +104,7 @@ class CloningLearner(training.Learner):
             torch.optim.AdamW,
             trainable_parameters(self.scorer),
             lr=settings.lr,
-            weight_decay=settings.weight_decay,
+            weight_decay=0.0,
             fused=settings.device == "cpu",
         )
 
@@ -209,7 +210,7 @@ def build_scorer(actions: tuple[str, ...], settings: Settings, seed: int) -> Act
 
 def learning_rate(settings: Settings, step: int) -> float:
     """The rate of a gradient step (from 0): a linear rise, then a cosine to 0 at the end."""
-    rise = math.ceil(settings.warm_up * settings.steps)
+    rise = math.ceil(_WARM_UP * settings.steps)
     if step < rise:
         return settings.lr * (step + 1) / rise
     return settings.lr * 0.5 * (1 + math.cos(math.pi * (step - rise) / (settings.steps - rise)))
@@ -303,14 +304,11 @@ class _Recorder:
         self._reader.observe(env, _text_action(action), observation)
 
 
-def player_pairs(
-    world: str, settings: ReadingSettings, layouts: Sequence[int], player: Player, successes_only: bool = False
-) -> list[Pair]:
-    """All decisions of an agent of six text actions on the layouts, in their order; optionally of solved ones only."""
+def player_pairs(world: str, settings: ReadingSettings, layouts: Sequence[int], player: Player) -> list[Pair]:
+    """Return all decisions of an agent of six text actions on the layouts, in their order."""
     recorder = _Recorder(player, Reader(len(layouts), world, settings), layouts)
-    rows = play_layouts(world, layouts, recorder, settings.num_dists)
-    episodes = zip(recorder.episodes, rows, strict=True)
-    return [pair for pairs, row in episodes if row["success"] or not successes_only for pair in pairs]
+    play_layouts(world, layouts, recorder, settings.num_dists)
+    return [pair for pairs in recorder.episodes for pair in pairs]
 
 
 def teacher_pairs(run: Run, teacher: TrainingSettings, student: ReadingSettings, count: int) -> list[Pair]:

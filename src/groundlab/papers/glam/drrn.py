@@ -44,6 +44,7 @@ __all__ = ["DRRN", "Settings", "make_learner"]
 
 Settings = DRRNSettings
 WIDTH = 128
+MEMORY = 5_000_000  # transitions
 TRANSITION = np.dtype([("state", "i4"), ("action", "i1"), ("reward", "f4"), ("next", "i4"), ("done", "f4")])
 
 
@@ -148,7 +149,7 @@ class DRRNLearner(training.Learner):
         self._q = QFunction(self.network, actions, settings.temperature)
         weights, fused = list(self.network.parameters()), settings.device == "cpu"
         self.optimizer = torch.optim.Adam(weights, lr=settings.lr, fused=fused)
-        self._replay = Replay(settings.capacity, TRANSITION, settings.priority_fraction)
+        self._replay = Replay(MEMORY, TRANSITION)
 
     def train_step(self, number: int) -> dict[str, Any]:
         """Iteration `number` (from 1): play and learn by turns; its record."""
@@ -184,7 +185,7 @@ class DRRNLearner(training.Learner):
         next_states, rows = self._read(), np.zeros(len(states), TRANSITION)
         rows["state"], rows["action"], rows["next"], rows["done"] = states, actions, next_states, step.ended
         rows["reward"] = self.settings.reward_scale * step.rewards
-        self._replay.push(rows, step.rewards > 0)
+        self._replay.push(rows)
         return next_states
 
     def evaluate(self) -> list[training.Evaluation]:

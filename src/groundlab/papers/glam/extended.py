@@ -1,16 +1,16 @@
-"""GLAM's agent as later papers changed it: scores divided by length, prompts in other formats, other action words.
+"""GLAM's agent as later papers changed it: scores divided by length, prompts in other formats.
 
     groundlab run glam-extended --world BabyAI-GoToLocalS8N4-v0 --seed 0 --set normalisation=word --out runs/word
 
 normalisation   an action's log-probability is divided by its tokens or its words, so that short texts have no
                 advantage: TWOSOME (Tan et al. 2024, arXiv 2401.14151, section 4)
 prompt_format   how prompts are written (prompt_formats.py); `test_formats` tests the agent in further ones
-action_words    any words for the actions of a space, e.g. ["west", "east", "north", ...]
 
 All of it happens where a prompt enters the scorer and where a score leaves it. So without these settings an agent is
 that of `glam`, bit for bit: same weights, same draws, same updates.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
 from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
-from groundlab.language.scoring import ActionScorer, Inputs
+from groundlab.language.scoring import ActionScorer
 from groundlab.learning.distributed import SINGLE_PROCESS, Group, joined
 from groundlab.papers import training
 from groundlab.papers.episodes import Player, play_layouts, summary
@@ -53,27 +53,23 @@ class ExtendedScorer(ActionScorer):
     """An `ActionScorer` over the weights and heads of another one, by the settings of this module."""
 
     def __init__(self, plain: ActionScorer, settings: ExtendedSettings, actions: tuple[str, ...], prompt_format: Any):
-        """`actions` are canonical texts: those of the settings' own space get its `action_words`."""
-        words = settings.renamed
         super().__init__(
             plain.model,
             plain.tokenizer,
-            [words.get(action, action) for action in actions],
+            actions,
             rule=settings.rule,
             temperature=plain.temperature,
             value_head=False,
             dropout=plain.dropout,
             token_budget=settings.token_budget,
         )
-        self.value_head, self._words, self._format = plain.value_head, words, prompt_format
+        self.value_head, self._format = plain.value_head, prompt_format
         real, counts = self.branches.real, [len(action.split()) for action in self.actions]
         lengths = {"token": real.sum(-1), "word": torch.tensor(counts, device=real.device)}
         self._lengths = lengths.get(settings.normalisation)
 
-    def _rows(self, inputs: Inputs) -> list[tuple[int, ...]]:
-        if isinstance(inputs, Tensor):
-            return super()._rows(inputs)
-        return super()._rows([rewrite(self._format, prompt, self._words) for prompt in inputs])
+    def _rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        return super()._rows([rewrite(self._format, prompt) for prompt in prompts])
 
     def _rule(self, logits: Tensor) -> Tensor:
         scores = super()._rule(logits)
@@ -89,7 +85,7 @@ class ExtendedLearner(PPOLearner):
         tests = episodes.plan_tests(self.settings)
         for world in {spec.world, *(test.world for test, _ in tests if test.world)} if extended.rewrites else ():
             if worlds.find(world).language != "english":
-                raise GroundlabError(f"{world} is not in English; leave it, or prompt_format and action_words")
+                raise GroundlabError(f"{world} is not in English; leave it, or prompt_format")
         self.scorer = self._scorer_for(self._actions, extended.prompt_format)
         self._policy = CachedPolicy(self.scorer, group=group)
 
@@ -122,7 +118,7 @@ class ExtendedLearner(PPOLearner):
         return summary(policy, play_layouts(self._spec.world, layouts, player, self.settings.num_dists))
 
     def watched(self, rng: np.random.Generator) -> WatchedPlayer:
-        """The agent over the words that its actions have."""
+        """Return the agent over the action texts that it is trained on."""
         self.scorer.train(False)
         player = TextPlayer(CachedPolicy(self.scorer), 1, self._spec.world, self.settings)
         return WatchedPlayer(player, tuple(self.scorer.actions), env_actions(np.arange(len(self.scorer.actions))), rng)

@@ -136,7 +136,7 @@ def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[An
 
 def _fresh_weights(model: Any, recipe: dict[str, Any], variant: Variant, settings: ModelSettings, seed: int) -> Any:
     """A model of our own with weights drawn again, as pretraining draws them before its first step."""
-    shape = Architecture(**{**recipe["architecture"], "binding_start": settings.binding_start})
+    shape = Architecture(**{**recipe["architecture"], "binding_start": True})
     fresh: Any = build(shape, model.config.vocab_size, seed)
     fresh = fresh.to(model.device, model.dtype)
     if variant.load_embedding:

@@ -14,14 +14,13 @@ agent reads all. The question is that of Aissi et al. 2024 (arXiv 2410.19920), t
 """
 
 import zlib
-from collections.abc import Mapping
 from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, model_validator
 
 from groundlab.core.errors import GroundlabError
 from groundlab.papers.glam.settings import TrainingSettings
-from groundlab.worlds.text_env.prompts import MODIFIERS, glam_head, glam_turn, text_actions
+from groundlab.worlds.text_env.prompts import MODIFIERS, glam_head, glam_turn
 
 PromptFormat = Literal["glam", "reordered", "xml", "prose"]
 FORMATS: tuple[PromptFormat, ...] = get_args(PromptFormat)
@@ -39,14 +38,9 @@ class ExtendedSettings(TrainingSettings):
     """Formats in which the agent's own task is tested besides."""
     normalisation: Literal["none", "token", "word"] = "none"
     """What an action's score is divided by: the number of its tokens or words (TWOSOME), or nothing."""
-    action_words: list[str] = Field([])
-    """What the actions of `action_space` are called instead, in their order; empty: as the space names them."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        names = text_actions(self.action_space)
-        if self.action_words and len(self.action_words) != len(names):
-            raise ValueError(f"action_words are {len(self.action_words)}; name all {len(names)}: {', '.join(names)}")
         if self.probe_template:
             raise ValueError("probe prompts have one format and one list of actions; set probe_template=0")
         if self.normalisation != "none" and self.rule != "logprob":
@@ -57,14 +51,9 @@ class ExtendedSettings(TrainingSettings):
         return self
 
     @property
-    def renamed(self) -> dict[str, str]:
-        """The action texts that have other words, and these."""
-        return dict(zip(text_actions(self.action_space), self.action_words, strict=True)) if self.action_words else {}
-
-    @property
     def rewrites(self) -> bool:
         """Whether any prompt is another than GLAM's."""
-        return self.prompt_format != "glam" or bool(self.action_words or self.test_formats)
+        return self.prompt_format != "glam" or bool(self.test_formats)
 
     def plain(self) -> dict[str, object]:
         """The settings that GLAM's agent knows itself."""
@@ -85,31 +74,31 @@ class _Content(NamedTuple):
         return ", ".join(self.actions)
 
 
-def rewrite(name: PromptFormat | Literal["mixed"], prompt: str, words: Mapping[str, str] | None = None) -> str:
-    """A prompt of `glam_prompt` in another format, and with other words for its actions.
+def rewrite(name: PromptFormat | Literal["mixed"], prompt: str) -> str:
+    """Return a prompt of `glam_prompt` in another format.
 
     Raises GroundlabError for a prompt that is not of the English agents.
     """
-    if name == "glam" and not words:
+    if name == "glam":
         return prompt
-    content = _read(prompt, words or {})
+    content = _read(prompt)
     chosen = FORMATS[zlib.crc32(prompt.encode()) % len(FORMATS)] if name == "mixed" else name
     return _WRITERS[chosen](content)
 
 
-def _read(prompt: str, words: Mapping[str, str]) -> _Content:
+def _read(prompt: str) -> _Content:
     head, *turns = prompt.split(_OBSERVATION)
     action_list, _, goal_line = head.rpartition(" \n ")
     label, _, goal = goal_line.partition(": ")
     if label not in _LABELS or not turns:
-        raise GroundlabError(f"prompts of other formats or words are made of English ones, not of {prompt[:60]!r}")
+        raise GroundlabError(f"prompts of other formats are made of English ones, not of {prompt[:60]!r}")
     actions = action_list.removeprefix(_ACTIONS).strip().split(", ") if action_list else []
     views, past_actions = [], []
     for number, turn in enumerate(turns):
         view, action = turn.removeprefix(f"{number}: ").split(f"{_ACTION}{number}: ")
         views.append(view)
-        past_actions.append(words.get(action, action))
-    return _Content(label, goal, [words.get(action, action) for action in actions], views, past_actions[:-1])
+        past_actions.append(action)
+    return _Content(label, goal, actions, views, past_actions[:-1])
 
 
 def _turns(content: _Content, actions: list[str]) -> str:

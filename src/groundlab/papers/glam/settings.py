@@ -73,8 +73,6 @@ class ModelSettings(ReadingSettings):
     lora_rank: int = Field(0, ge=0)
     """Rank of adapters, tuned instead of all weights; 0: all weights."""
     gradient_checkpointing: bool = False
-    binding_start: bool = True
-    """Fresh weights of our own models begin as pretraining did (language/architecture.py), or by the stock draw."""
     rule: Literal["logprob", "prob_softmax", "logit_sum"] = "logprob"
     """How an action's tokens make its score (language/scoring.py; quirks Q2 and Q3)."""
     temperature: Literal["stored"] | Annotated[float, Field(gt=0)] = "stored"
@@ -177,9 +175,6 @@ class CloningSettings(ModelSettings):
     lr: float = Field(5e-4, gt=0)
     batch_size: int = Field(64, ge=1)
     epochs: int = Field(1, ge=1)
-    warm_up: float = Field(0.01, ge=0, lt=1)
-    """Share of all steps in which the rate rises."""
-    weight_decay: float = Field(0.0, ge=0)
     max_grad_norm: float = Field(1.0, gt=0)
     steps_per_record: int = Field(50, ge=1)
     """Gradient steps between two measurements on the held-out decisions (the original: 250)."""
@@ -235,9 +230,6 @@ class DRRNSettings(ReadingSettings):
     batch_size: int = Field(64, ge=1)
     steps_per_update: int = Field(1, ge=1)
     """Steps of all environments between two gradient steps (the original: 4, which are 128 frames)."""
-    capacity: int = Field(5_000_000, ge=64)
-    priority_fraction: float = Field(0.0, ge=0, lt=1)
-    """The share of the memory, and of every batch, for transitions that were rewarded (the original: 0)."""
     temperature: float = Field(0.05, gt=0)
     """Of the softmax over Q (the original: 1, which with rewards of 20 is the same policy)."""
     reward_scale: float = Field(1.0, gt=0)

@@ -21,7 +21,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import Episode, Rules, evaluation, make_envs, play
-from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, Playing
+from groundlab.papers.mediator.network import FrameNetwork, Playing
 from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.mediator.settings import AskingSettings, Fidelity
 from groundlab.papers.mediator.skills import UNKNOWN
@@ -37,8 +37,8 @@ OPTIONS = 2 + UNKNOWN  # none, and the original's option codes
 class OptionHeads(FrameNetwork):
     """A pair of logits for each option of the plan (paper, appendix A): the input's last channel holds its number."""
 
-    def __init__(self, channels: int):
-        super().__init__(outputs=2 * OPTIONS, channels=channels)
+    def __init__(self):
+        super().__init__(outputs=2 * OPTIONS)
 
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         logits, values = super().forward(frames[..., :-1])
@@ -48,9 +48,8 @@ class OptionHeads(FrameNetwork):
 
 def build_network(settings: AskingSettings, seed: int) -> FrameNetwork:
     """The asking network with weights drawn from the run's seed."""
-    channels = CHANNELS * settings.frame_stack
     with checkpoints.seeded_construction(seed, "asking network"):
-        return OptionHeads(channels) if settings.heads == "by-option" else FrameNetwork(2, channels)
+        return OptionHeads() if settings.heads == "by-option" else FrameNetwork(2)
 
 
 def with_options(inputs: np.ndarray, episodes: list[Episode]) -> np.ndarray:
@@ -70,7 +69,7 @@ class AskingAgent:
     def __init__(self, network: FrameNetwork, settings: AskingSettings, greedy: np.ndarray):
         self._network, self._greedy = Playing(network), greedy
         self._by_option = settings.heads == "by-option"
-        self._frames = FrameDifference(settings.fidelity.frame_difference, settings.frame_stack)
+        self._frames = FrameDifference(settings.fidelity.frame_difference)
         self._decisions: list[list[tuple]] = [[] for _ in greedy]
         self._ask_probabilities: list[np.ndarray] = []
 

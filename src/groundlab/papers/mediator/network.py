@@ -22,13 +22,13 @@ CHANNELS = 4
 
 
 class FrameNetwork(nn.Module):
-    """Frames float32 [N, 10, 10, C] -> (logits [N, A], values [N]); one trunk, two heads."""
+    """Frames float32 [N, 10, 10, 4] -> (logits [N, A], values [N]); one trunk, two heads."""
 
-    def __init__(self, outputs: int, channels: int = CHANNELS):
+    def __init__(self, outputs: int):
         super().__init__()
-        self.channels, self.outputs = channels, outputs
+        self.outputs = outputs
         self.image_conv = nn.Sequential(
-            nn.Conv2d(channels, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(CHANNELS, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 2), nn.ReLU(),
             nn.Conv2d(32, 64, 2), nn.ReLU(),
             nn.Flatten(),
@@ -44,9 +44,9 @@ class FrameNetwork(nn.Module):
 class _Flat:
     """One number a weight, in the loops' order: `flat` float32 [W], `arrays` that lie in it, and torch's order."""
 
-    def __init__(self, channels: int, outputs: int):
+    def __init__(self, outputs: int):
         shapes = (
-            (2, 2, channels, POOLED), (POOLED,), (2, POOLED, 2 * SECOND), (SECOND,), (2, SECOND, 2 * THIRD), (THIRD,),
+            (2, 2, CHANNELS, POOLED), (POOLED,), (2, POOLED, 2 * SECOND), (SECOND,), (2, SECOND, 2 * THIRD), (THIRD,),
             (4 * THIRD, HIDDEN), (HIDDEN,), (HALF, outputs), (outputs,), (HALF,), (1,),
         )  # fmt: skip
         ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
@@ -82,13 +82,13 @@ def _device_of(network: nn.Module) -> torch.device:
 
 
 def _of(network: FrameNetwork) -> _Flat:
-    flat = _Flat(network.channels, network.outputs)
+    flat = _Flat(network.outputs)
     flat.read(network.parameters())
     return flat
 
 
 class Playing:
-    """A network as it is now: frames float32 [n, 10, 10, C] to (log-probabilities [n, A], values [n]), in NumPy.
+    """A network as it is now: frames float32 [n, 10, 10, 4] to (log-probabilities [n, A], values [n]), in NumPy.
 
     What an image gets does not depend on the others in the call.
     """
@@ -131,7 +131,7 @@ def update(
     minibatches = torch.stack(list(ppo.minibatches(size, settings.batch_size, rng, settings.epochs))).numpy()
     decisions = loops.Decisions._make(field.numpy() for field in (*batch, ppo.normalised(advantages)))
     weights = _of(network)
-    grads, mean, square = (_Flat(network.channels, network.outputs) for _ in range(3))
+    grads, mean, square = (_Flat(network.outputs) for _ in range(3))
     mean.read(moment["exp_avg"] for moment in moments)
     square.read(moment["exp_avg_sq"] for moment in moments)
     losses = np.empty((len(minibatches), len(ppo.Losses._fields)), np.float32)

@@ -20,7 +20,7 @@ from groundlab.core.schema import parse_layouts
 from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints
 from groundlab.papers.mediator.episodes import EPISODE_LIMIT, evaluation, make_envs
-from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, Playing
+from groundlab.papers.mediator.network import FrameNetwork, Playing
 from groundlab.papers.mediator.search import Translator
 from groundlab.papers.mediator.settings import TrainingSettings
 from groundlab.papers.mediator.skills import (
@@ -105,7 +105,7 @@ class OptionLearner(PPOLearner):
     def __init__(self, spec: RunSpec):
         settings = TrainingSettings(**spec.settings)
         with checkpoints.seeded_construction(spec.seed, "option network"):
-            network = FrameNetwork(outputs=len(OPTIONS), channels=CHANNELS * settings.frame_stack)
+            network = FrameNetwork(outputs=len(OPTIONS))
         super().__init__(spec, settings, network)
         self._envs = make_envs(spec.world, settings.trajectories + 1)
 
@@ -130,7 +130,7 @@ class OptionLearner(PPOLearner):
         images = envs.reset(seed=layouts)[0]["image"]
         streams = [generator(self._seed, "episode", purpose, layout) for layout in layouts]
         episodes = [OptionEpisode(*start, skills) for start in zip(layouts, images, streams, strict=True)]
-        frames = FrameDifference(fidelity.frame_difference, self._settings.frame_stack)
+        frames = FrameDifference(fidelity.frame_difference)
         frames.begin(images)
         network = Playing(self.network)
         decisions: list[list[tuple]] = [[] for _ in layouts]

@@ -29,7 +29,7 @@ class _Demonstration(FrameAgent):
 
     def __init__(self, settings: CloningSettings):
         super().__init__(FRAME_RULES[settings.rule])
-        self._frames = FrameDifference(settings.fidelity.frame_difference, settings.frame_stack)
+        self._frames = FrameDifference(settings.fidelity.frame_difference)
         self.inputs: list[np.ndarray] = []
         self.decisions: list[np.ndarray] = []
 

@@ -105,8 +105,6 @@ class TrainingSettings(Settings):
     """Share of the run after which the entropy bonus falls linearly to 0; 1 keeps it, as the original does."""
     value_coefficient: float = Field(0.5, ge=0)
     max_grad_norm: float = Field(0.5, gt=0)
-    frame_stack: int = Field(1, ge=1)
-    """Above 1 the input is the last k frames instead of a frame difference."""
     test_every: int = Field(50, ge=1)
     """Iterations between two evaluations on the test layouts."""
 

@@ -22,7 +22,7 @@ from groundlab.core.seeding import generator
 from groundlab.learning import checkpoints, ppo
 from groundlab.learning.devices import check_device
 from groundlab.learning.returns import discounted, gae
-from groundlab.papers.mediator.network import CHANNELS, FrameNetwork, update
+from groundlab.papers.mediator.network import FrameNetwork, update
 from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, TrainingSettings
 from groundlab.papers.training import Learner
 
@@ -30,27 +30,21 @@ HIGHEST_CODE = 10  # of types, colours, states and headings in an image
 
 
 class FrameDifference:
-    """Network inputs from the frames of a batch of episodes; remembers the last frame or frames.
+    """Network inputs from the frames of a batch of episodes; remembers the last frame.
 
     "uint8" differences wrap modulo 256 and are not scaled, as in the original (Q2); "signed" ones lie in [-1, 1].
-    With `frame_stack` k > 1 the input is the last k frames (k copies of the first one at the start), no difference.
     """
 
-    def __init__(self, difference: str = "uint8", frame_stack: int = 1):
-        self._difference, self._stack = difference, frame_stack
-        self._frames = np.empty(0)
+    def __init__(self, difference: str = "uint8"):
+        self._difference, self._frames = difference, np.empty(0)
 
     def begin(self, images: np.ndarray) -> None:
         """New episodes: images uint8 [B, 10, 10, 4]."""
-        self._frames = np.concatenate([images] * self._stack, axis=-1)
+        self._frames = images.copy()
 
     def inputs(self, images: np.ndarray, active: np.ndarray) -> np.ndarray:
-        """Inputs float32 [n, 10, 10, C] of the `active` [n] episodes; call once a step."""
-        now = images[active]
-        if self._stack > 1:
-            self._frames[active] = np.concatenate([self._frames[active][..., CHANNELS:], now], axis=-1)
-            return self._frames[active].astype(np.float32)
-        before = self._frames[active]
+        """Inputs float32 [n, 10, 10, 4] of the `active` [n] episodes; call once a step."""
+        now, before = images[active], self._frames[active]
         self._frames[active] = now
         if self._difference == "uint8":
             return (now - before).astype(np.float32)

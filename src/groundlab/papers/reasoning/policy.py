@@ -105,8 +105,7 @@ def open_policy(settings: TrainingSettings, seed: int) -> tuple[TokenPolicy, Any
     Where the model is a folder of `save_policy`, its adapters and value head are trained on. New adapters and a new
     value head are initialised from the seed. Raises GroundlabError for a value head of another kind.
     """
-    targets = tuple(settings.lora_targets) or None
-    sizes = Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout, targets)
+    sizes = Lora(settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
     model, tokenizer = _open(settings, sizes if settings.lora_rank else None, seed, settings.gradient_checkpointing)
     policy = TokenPolicy(
         model,

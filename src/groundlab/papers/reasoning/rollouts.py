@@ -137,10 +137,8 @@ class Collector:
         return ended
 
     def _anchors(self, envs: list[int]) -> list[Hashable]:
-        """What gigpo compares steps by: the state, or the text that was read last."""
+        """Return what gigpo compares steps by: the state."""
         if self._settings.estimator != "gigpo":
             return [None] * len(envs)
-        if self._settings.anchor == "observation":
-            return [self._env.messages(env)[-1]["content"] for env in envs]
         digests = self._env.state_digests()
         return [digests[env] for env in envs]

@@ -161,10 +161,6 @@ class TrainingSettings(ReplySettings):
     """Q13: whether the bandit pays invalid replies of successful episodes like the others, as published."""
     group_size: int = Field(8, ge=2)
     """Episodes from the same start, for estimators that compare them; divides num_envs."""
-    group_spread: Literal["std", "none"] = "std"
-    anchor: Literal["state", "observation"] = "state"
-    """What makes two steps comparable for gigpo: the same grid, or the same text."""
-    anchor_weight: float = Field(1.0, ge=0)
 
     clip: float = Field(0.2, gt=0)
     value_clip: float = Field(0.2, gt=0)
@@ -178,30 +174,24 @@ class TrainingSettings(ReplySettings):
     """No further epoch once an epoch's mean KL estimate is above it, in nats a token."""
 
     kl: Literal["adaptive", "fixed", "loss", "none"] = "adaptive"
-    """The KL to the model before training: in the rewards, adaptive or fixed, as a loss, or nowhere."""
+    """The KL to the model before training: in the rewards (k1), adaptive or fixed, as a loss (k3), or nowhere."""
     kl_coefficient: float = Field(0.2, ge=0)
-    kl_estimator: KLEstimator = "k1"
     kl_target: float = Field(6.0, gt=0)
     """Of the KL summed over a reply; adaptive only."""
     kl_horizon: int = Field(10_000, ge=1)
 
     value_head: Literal["linear", "mlp"] = "linear"
     lora_rank: int = Field(0, ge=0)
-    """Rank of adapters, tuned instead of all weights; 0: all weights (the paper: 32, alpha 32, dropout 0.05)."""
+    """Rank of adapters of the query and value projections, tuned instead of all weights; 0: all weights (the paper: 32,
+    alpha 32, dropout 0.05)."""
     lora_alpha: int = Field(32, ge=1)
     lora_dropout: float = Field(0.0, ge=0, lt=1)
-    lora_targets: list[str] = Field([])
-    """Names of layers; none: the query and value projections."""
     gradient_checkpointing: bool = False
 
     @model_validator(mode="after")
     def _check_training(self) -> Self:
         if self.temperature == 0:
             raise ValueError("temperature 0 always says the same, so that nothing is learnt; give one above 0")
-        if self.lora_targets and not self.lora_rank:
-            raise ValueError("has lora_targets, but lora_rank=0 tunes all weights; give a rank, or leave them out")
-        if self.kl == "loss" and self.kl_estimator == "k1":
-            raise ValueError("kl_estimator k1 has no gradient on average as a loss; give kl_estimator=k3")
         whole = self.episodes == "whole" or self.fidelity.drop_unfinished
         if self.estimator in WHOLE_EPISODES and not whole:
             raise ValueError(f"estimator {self.estimator} reads how an episode ended; give episodes=whole")
@@ -223,6 +213,11 @@ class TrainingSettings(ReplySettings):
     def kl_loss_coefficient(self) -> float:
         """The coefficient of the KL as a loss; 0 where it is in the rewards, or nowhere."""
         return self.kl_coefficient if self.kl == "loss" else 0.0
+
+    @property
+    def kl_estimator(self) -> KLEstimator:
+        """The estimator of the KL; as a loss k1 has no gradient on average."""
+        return "k3" if self.kl == "loss" else "k1"
 
     @property
     def learning_temperature(self) -> float:

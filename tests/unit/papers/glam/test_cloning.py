@@ -86,8 +86,6 @@ def test_any_player_can_demonstrate():
     assert [len(pairs) for pairs in episodes] == [row["steps"] for row in rows]
     for pairs in episodes:
         assert [pair.prompt for pair in pairs] == replayed(WORLD, pairs)
-    solved = player_pairs(WORLD, READING, layouts, RandomPlayer(6, np.random.default_rng(0)), successes_only=True)
-    assert {pair.layout for pair in solved} == {row["layout"] for row in rows if row["success"]} != set(layouts)
 
 
 def test_stored_pairs_come_back_and_changed_ones_are_noticed(tmp_path):
@@ -159,8 +157,8 @@ def test_the_original_also_learns_the_padding_behind_short_actions(model):
 
 
 def test_the_rate_rises_and_falls_to_nothing():
-    settings = Settings(frames=6400, warm_up=0.1)
-    rates = [learning_rate(settings, step) for step in range(100)]
+    settings = Settings(frames=64_000)
+    rates = [learning_rate(settings, step) for step in range(1000)]
     assert rates[0] == pytest.approx(5e-5) and max(rates) == pytest.approx(5e-4) == rates[10]
     assert rates[10:] == sorted(rates[10:], reverse=True) and rates[-1] < 1e-6
 

@@ -135,8 +135,8 @@ def spec(world=WORLD, **settings) -> RunSpec:
     return registry.resolve("drrn", world, 0, SMALL | settings)
 
 
-def test_histories_priorities_and_drifting_prompts_go_through_a_checkpoint():
-    changes = {"nbr_obs": 3, "priority_fraction": 0.25, "fidelity": {"prompt_drift": True}}
+def test_histories_and_drifting_prompts_go_through_a_checkpoint():
+    changes = {"nbr_obs": 3, "fidelity": {"prompt_drift": True}}
     runs.goes_on(lambda: DRRNLearner(spec(**changes)), updates=1)
 
 

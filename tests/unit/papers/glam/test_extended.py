@@ -18,7 +18,6 @@ from .conftest import WORLD
 VIEWS = [["You see a wall", "You see a red ball"], ["You see a box"]]
 LONG = glam_prompt("go to the box", ["turn left", "go forward"], VIEWS, ["turn left"])
 SHORT = glam_prompt("go to the box", [], VIEWS[:1], [])
-OWN_WORDS = ["west", "east", "north", "grab it", "release", "use"]
 
 
 @pytest.fixture
@@ -38,12 +37,11 @@ def test_without_options_a_run_is_glams(resolved, tmp_path):
     assert runs.evaluations(tmp_path / "glam") == runs.evaluations(tmp_path / "glam-extended")
 
 
-@pytest.mark.parametrize(("normalisation", "lengths"), [("word", [1, 1, 1, 2, 1, 1]), ("token", None)])
+@pytest.mark.parametrize(("normalisation", "lengths"), [("word", [2, 2, 2, 2, 1, 1]), ("token", None)])
 def test_a_score_is_divided_by_the_length_of_its_action(normalisation, lengths, learner):
-    plain = learner(action_words=OWN_WORDS).scorer
-    lengths = lengths or [len(row) for row in plain.tokenizer(OWN_WORDS, add_special_tokens=False)["input_ids"]]
-    assert normalisation == "word" or lengths != [1] * 6, "the tokenizer cuts some of these words"
-    divided = learner(action_words=OWN_WORDS, normalisation=normalisation).scorer
+    plain = learner().scorer
+    lengths = lengths or [len(row) for row in plain.tokenizer(plain.actions, add_special_tokens=False)["input_ids"]]
+    divided = learner(normalisation=normalisation).scorer
     prompts = [LONG, SHORT]
     torch.testing.assert_close(divided(prompts).scores, plain(prompts).scores / torch.tensor(lengths))
     assert torch.equal(divided(prompts).values, plain(prompts).values)
@@ -79,13 +77,6 @@ def test_mixed_prompts_come_in_all_formats_and_each_always_in_its_own():
         assert any(one == other for one, other in zip(written, texts, strict=True)), name
 
 
-def test_other_words_stand_in_prompts_and_are_what_is_scored(learner):
-    scorer = learner(action_words=OWN_WORDS, action_list=True).scorer
-    assert scorer.actions == OWN_WORDS
-    told = scorer.tokenizer.decode(scorer.encode([LONG])[0])
-    assert "west, north" in told and "turn left" not in told
-
-
 def test_gradients_are_those_of_the_rewritten_prompt(learner):
     def gradient(scorer, prompt):
         scorer.zero_grad()
@@ -108,20 +99,18 @@ def test_formats_are_tested_besides(resolved, tmp_path):
 
 
 def test_options_go_through_a_checkpoint(learner):
-    runs.goes_on(lambda: learner(prompt_format="mixed", normalisation="token", action_words=OWN_WORDS, nbr_obs=2))
+    runs.goes_on(lambda: learner(prompt_format="mixed", normalisation="token", nbr_obs=2))
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"action_words": ["west", "east"]}, "name all 6: turn left, turn right"),
         ({"probe_template": 1}, "set probe_template=0"),
         ({"prompt_format": "toml"}, "prompt_format"),
         ({"normalisation": "word", "rule": "logit_sum"}, "set rule=logprob"),
         ({"prompt_format": "mixed", "tests": ["change_intro_first_personne_agent"]}, "leave that test"),
         ({"prompt_format": "xml", "tests": ["BabyAI-GoToFrench-v0"]}, "is not in English"),
         ({"world": "BabyAI-GoToFrench-v0", "prompt_format": "xml"}, "is not in English"),
-        ({"action_words": ["west", "west", *text_actions(6)[2:]]}, "are the same tokens"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(given, line, learner):
@@ -141,5 +130,5 @@ def test_an_intro_in_other_words_stays_where_the_format_has_one():
     assert "You have to: go to the box" in rewrite("reordered", prompt)
 
 
-def test_watched_it_shows_the_words_that_it_has(learner):
-    assert list(learner(action_words=OWN_WORDS).watched(np.random.default_rng(0)).decisions) == OWN_WORDS
+def test_watched_it_shows_the_actions_that_it_has(learner):
+    assert tuple(learner().watched(np.random.default_rng(0)).decisions) == text_actions(6)

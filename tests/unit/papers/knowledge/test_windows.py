@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from groundlab.learning.options import ORIGINAL
+from groundlab.learning.options import Quirks
 from groundlab.papers.knowledge.observations import History, channels_first, distinct, normalise
 
 LENGTHS = (3, 5)
@@ -27,7 +27,7 @@ def recorded(golden, name):
 
 
 def test_windows_are_the_originals_where_asked_to_be(golden):
-    seen = list(play(History(2, 2, padding=None, quirks=ORIGINAL), 18))
+    seen = list(play(History(2, 2, padding=None, quirks=Quirks(shared_clock=True)), 18))
     views = np.stack([windows.views for _, windows in seen])
     actions = np.stack([np.concatenate([windows.actions, taken[:, None]], 1) for taken, windows in seen])
     np.testing.assert_array_equal(views, recorded(golden, "moving_obs_first_pixel"))

@@ -55,16 +55,11 @@ def test_frame_differences_wrap_as_bytes_and_start_at_zero(mediator_golden):
         assert sorted(nonzero) == sorted(record["nonzero"])
 
 
-def test_signed_differences_and_frame_stacks_are_what_they_say():
+def test_signed_differences_are_what_they_say():
     before, after = np.full((2, 10, 10, 4), 3, np.uint8), np.full((2, 10, 10, 4), 1, np.uint8)
     signed = FrameDifference("signed")
     signed.begin(before)
     assert np.allclose(signed.inputs(after, np.array([1])), -2 / 10)
-    stacked = FrameDifference(frame_stack=3)
-    stacked.begin(before)
-    frames = stacked.inputs(after, np.array([0]))
-    assert frames.shape == (1, 10, 10, 12)
-    assert frames[0, 0, 0].tolist() == [3.0] * 8 + [1.0] * 4
 
 
 def test_training_never_sees_a_test_layout():

@@ -15,9 +15,9 @@ from groundlab.papers.mediator.settings import TrainingSettings
 SETTINGS = TrainingSettings(epochs=2, entropy_coefficient=0.3)
 
 
-def built(outputs: int, channels: int = 4) -> tuple[FrameNetwork, torch.optim.Adam]:
+def built(outputs: int) -> tuple[FrameNetwork, torch.optim.Adam]:
     torch.manual_seed(outputs)
-    policy = FrameNetwork(outputs, channels)
+    policy = FrameNetwork(outputs)
     return policy, torch.optim.Adam(policy.parameters(), lr=1e-3, eps=1e-8, fused=True)
 
 
@@ -29,9 +29,9 @@ def frames(size: int, channels: int = 4) -> torch.Tensor:
     return torch.from_numpy((drawn * changed).astype(np.float32) / 16)
 
 
-def batch_of(policy: FrameNetwork, outputs: int, size: int = 100, channels: int = 4) -> tuple[ppo.Batch, torch.Tensor]:
+def batch_of(policy: FrameNetwork, outputs: int, size: int = 100) -> tuple[ppo.Batch, torch.Tensor]:
     """Decisions so far from the policy's that ratios and values leave their ranges on either side."""
-    inputs, draw = frames(size, channels), torch.Generator().manual_seed(1)
+    inputs, draw = frames(size), torch.Generator().manual_seed(1)
     with torch.inference_mode():
         logits, values = policy(inputs)
     actions = torch.randint(outputs, (size,), generator=draw)
@@ -41,9 +41,9 @@ def batch_of(policy: FrameNetwork, outputs: int, size: int = 100, channels: int 
     return ppo.Batch(inputs, actions, log_probs + near[0], values + near[1], returns), returns - values
 
 
-@pytest.mark.parametrize(("outputs", "channels"), [(2, 4), (5, 4), (2, 12)])
-def test_acting_is_what_torch_computes_and_each_images_own(outputs, channels):
-    policy, given = built(outputs, channels)[0], frames(20, channels)
+@pytest.mark.parametrize("outputs", [2, 5])
+def test_acting_is_what_torch_computes_and_each_images_own(outputs):
+    policy, given = built(outputs)[0], frames(20)
     log_probs, values = Playing(policy)(given.numpy())
     with torch.inference_mode():
         logits, expected = policy(given)
@@ -63,12 +63,12 @@ def test_one_that_plays_keeps_the_weights_that_it_began_with():
     assert Playing(policy)(given)[1] == pytest.approx(np.array(before) + 1, abs=1e-5)
 
 
-@pytest.mark.parametrize(("outputs", "channels"), [(2, 4), (5, 4), (2, 12)])
+@pytest.mark.parametrize("outputs", [2, 5])
 @pytest.mark.parametrize("max_grad_norm", [0.5, 100.0])
-def test_an_update_is_that_of_ppo(outputs, channels, max_grad_norm):
+def test_an_update_is_that_of_ppo(outputs, max_grad_norm):
     settings = SETTINGS.model_copy(update={"max_grad_norm": max_grad_norm})
-    policy, optimizer = built(outputs, channels)
-    batch, advantages = batch_of(policy, outputs, channels=channels)
+    policy, optimizer = built(outputs)
+    batch, advantages = batch_of(policy, outputs)
     ours = copy.deepcopy(policy)
     ours_optimizer = torch.optim.Adam(ours.parameters(), lr=1e-3, eps=1e-8, fused=True)
     for number in range(2):
@@ -89,7 +89,7 @@ def test_a_buffer_below_one_minibatch_is_one():
 
 
 def test_heads_by_option_are_left_to_torch():
-    policy, given = OptionHeads(4), frames(3, 5)
+    policy, given = OptionHeads(), frames(3, 5)
     given[..., -1] = 2
     with torch.inference_mode():
         expected = torch.log_softmax(policy(given)[0], -1).numpy()

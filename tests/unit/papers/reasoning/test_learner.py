@@ -70,7 +70,7 @@ def test_every_estimator_learns_by_the_same_loop(estimator, resolved):
 
 @pytest.mark.parametrize("kl", ["fixed", "loss", "none"])
 def test_the_kl_stands_where_it_is_asked_for(kl, resolved):
-    given = {"kl": kl, "kl_estimator": "k3" if kl == "loss" else "k1", "lr": 1e-2, "epochs": 2}
+    given = {"kl": kl, "lr": 1e-2, "epochs": 2}
     learner = make_learner(spec(resolved, **given))
     told = [learner.train_step(number) for number in (1, 2, 3)]
     assert [record["kl_coefficient"] for record in told] == [0.2 if kl == "fixed" else 0.0] * 3
