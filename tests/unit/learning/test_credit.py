@@ -52,11 +52,6 @@ def test_nested_scores_stand_on_last_tokens_and_gae_runs_within_each_response():
     assert second.returns.tolist() == pytest.approx([-0.997968, -0.9816, -1.02], abs=1e-6)
 
 
-def test_estimators_and_outer_values_keep_the_names_that_configs_write():
-    assert {"nested", "bilevel", "token-gae", "monte-carlo", "bandit", "grpo", "rloo", "gigpo"} == {*ESTIMATORS}
-    assert {"prompt-end", "before-last-token", "after-response"} == {*get_args(OuterValue)}
-
-
 def test_the_outer_value_is_read_where_the_settings_say():
     assert outer_values(EPISODE, "prompt-end").tolist() == EPISODE.values[[0, 3, 4, 6]].tolist()
     assert outer_values(EPISODE, "before-last-token").tolist() == EPISODE.values[[2, 3, 5, 9]].tolist()

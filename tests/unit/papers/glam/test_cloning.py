@@ -1,6 +1,5 @@
 """Demonstrations say what was read and done, as a replay shows; cloning learns from them, repeats and resumes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 
 from groundlab import worlds
 from groundlab.core.bounds import TRAINING_LAYOUTS
-from groundlab.core.errors import GroundlabError, Unfinished
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.language import tokenizer
 from groundlab.language.architecture import Architecture, build
@@ -220,16 +219,6 @@ def test_a_trained_agent_demonstrates_what_its_trained_policy_does(model, tmp_pa
         for rows in (CachedPolicy(each.scorer)(prompts)[0] for each in (trained, untrained))
     ]
     assert likelihood[0] > likelihood[1] + 0.02
-
-
-def test_a_clone_stopped_while_its_teacher_learns_has_no_demonstrations_yet(model, tmp_path):
-    asked = iter([False, True])
-    with pytest.raises(Unfinished):
-        registry.execute(run_of(tmp_path, taught(model), stop=lambda: next(asked)))
-    assert not (tmp_path / "demonstrations").exists()
-    registry.execute(run_of(tmp_path, taught(model)))
-    about = json.loads((tmp_path / "demonstrations" / "demonstrations.json").read_text())
-    assert (about["by"], about["pairs"]) == ("agent", 250)
 
 
 def test_a_teacher_without_its_settings_or_beside_the_bot_is_refused(model):

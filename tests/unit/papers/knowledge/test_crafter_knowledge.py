@@ -15,7 +15,6 @@ from groundlab.papers import registry
 from groundlab.papers.knowledge import agent, bk_goal, bk_pref, dataset, labelling, scripted
 from groundlab.papers.knowledge.captions import PICTURE, readable
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
-from groundlab.papers.knowledge.networks import TwoHeadedAgent, forward_flops
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
 from groundlab.worlds.crafter.view import describe
@@ -31,10 +30,6 @@ def lives():
 
 
 # --- The dataset
-
-
-def test_the_card_says_which_command_collected_the_lives(lives):
-    assert lives.card["recipe"].startswith("groundlab run rnd --world Crafter-Text-Reward --seed 0 ")
 
 
 def test_every_life_is_what_the_world_shows_for_its_seed_and_actions_and_so_are_its_captions(lives):
@@ -214,12 +209,6 @@ def test_the_scripted_adviser_says_what_is_at_hand(now, goals):
 
 
 # --- Training
-
-
-def test_the_small_networks_are_an_eighth_of_the_papers():
-    sizes = (TwoHeadedAgent(CRAFTER.shape, 20, size) for size in ("small", "paper"))
-    small, paper = (forward_flops(agent, CRAFTER.shape) for agent in sizes)
-    assert small == 1_036_128 and small < paper / 8
 
 
 def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normalise(lives):

@@ -1,6 +1,5 @@
 """Replies mean what the original's parsers say; prompts tell what they must; no reply stops anything."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -70,13 +69,6 @@ def test_what_the_strict_parser_takes_the_lenient_takes_alike(reply, thinks):
 
 
 @settings(deadline=None)
-@given(st.sampled_from(["a", "final answer: ", "go forward ", "\n", "日"]), st.booleans())
-def test_an_endless_reply_is_judged_at_once(part, thinks):
-    for parser in ("strict", "lenient"):
-        parse_action(part * 200_000, thinks, parser)
-
-
-@settings(deadline=None)
 @given(REPLIES)
 def test_any_reply_can_stay_in_the_context_and_be_tokenised(reply):
     shown = clean_reply(reply)
@@ -97,34 +89,8 @@ def test_a_thought_is_what_comes_before_the_last_answer():
     assert extract_thought("It is left.") == ""
 
 
-@pytest.mark.parametrize("thinks", [False, True])
-def test_the_system_prompt_tells_goal_view_actions_and_format_in_this_order(thinks):
-    text = system_prompt("go to the red box", thinks)
-    bullet = "- " if thinks else ""
-    listed = "\n".join(f"{bullet}{action}" for action in ACTIONS)
-    parts = ["You are an agent", "**go to the red box**", "grid", "ahead"]
-    if thinks:
-        parts += ["think step by step", "10 words", "final answer: [answer]", listed]
-    else:
-        parts += [listed, "one of these actions", "two words at most", "nothing else"]
-    places = [text.index(part) for part in [*parts, "start"]]
-    assert places == sorted(places)
-    assert len(text.split()) == pytest.approx(90 if thinks else 60, abs=10)
-    assert "{" not in text
-
-
 def test_a_mission_with_braces_is_told_as_it_is():
     assert "**go to {goal} {0}**" in system_prompt("go to {goal} {0}", True)
-
-
-def test_error_texts_list_the_actions_and_the_format():
-    direct, reasoning = error_text(False), error_text(True)
-    assert direct.startswith("Invalid action") and len(direct.splitlines()) == 2
-    assert re.search(r"one of them and nothing else", direct)
-    assert reasoning.startswith("Invalid format") and len(reasoning.splitlines()) == 1
-    assert reasoning.index("step by step") < reasoning.index("final answer: [answer]") < reasoning.index(ACTIONS[0])
-    for text in (direct, reasoning):
-        assert ", ".join(ACTIONS) in text
 
 
 @pytest.mark.parametrize("thinks", [False, True])
