@@ -98,8 +98,8 @@ def understood(words: list[str]) -> None:
         settings = options.method_settings(**{key: given[key] for key in signature(options.method_settings).parameters})
         settings |= {"layouts": given["layouts"]} if given.get("layouts") else {}
         if given.get("protocol"):
-            test = protocols.check(given["protocol"], given["method"])
-            registry.resolve_settings(given["method"], next(iter(test.kinds.values()))[0], settings)
+            protocols.check(given["protocol"], given["method"])
+            registry.resolve_settings(given["method"], protocols.KINDS["goto"][0], settings)
         elif name == "run":
             registry.resolve(given["method"], given["world"], given["seed"], settings)
         else:

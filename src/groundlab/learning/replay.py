@@ -13,7 +13,7 @@ import numpy as np
 
 Random = np.random.Generator | np.random.RandomState
 _FIRST_ROOM = 1024
-_PREFIX, _PLACE = "ordinary.", "next place"  # in a checkpoint, as version 1.1.0 wrote it
+_PREFIX, _EMPTY, _PLACE = "ordinary.", "preferred.", "next place"  # in a checkpoint, as version 1.1.0 wrote it
 
 
 class Replay:
@@ -21,6 +21,7 @@ class Replay:
 
     def __init__(self, capacity: int, row: np.dtype):
         self._capacity, self._rows = capacity, np.zeros(min(capacity, _FIRST_ROOM), row)
+        self._names = row.names or ()
         self._size, self._next = 0, 0
 
     def __len__(self) -> int:
@@ -48,16 +49,17 @@ class Replay:
         return batch
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return all rows and the next slot, as named arrays."""
-        columns = {f"{_PREFIX}{name}": self.rows[name].copy() for name in self._rows.dtype.names or ()}
-        return {**columns, f"{_PREFIX}{_PLACE}": np.array([self._next])}
+        """Return all rows and the next slot, as named arrays; the memory of preferred ones, always empty, as well."""
+        parts = {_EMPTY: (self.rows[:0], 0), _PREFIX: (self.rows, self._next)}
+        columns = {f"{part}{name}": rows[name].copy() for part, (rows, _) in parts.items() for name in self._names}
+        return columns | {f"{part}{_PLACE}": np.array([slot]) for part, (_, slot) in parts.items()}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Take over what `state` gave."""
-        names = self._rows.dtype.names or ()
-        rows = np.zeros(len(state[f"{_PREFIX}{names[0]}"]), self._rows.dtype)
-        for name in names:
-            rows[name] = state[f"{_PREFIX}{name}"]
+        columns = {name: state[f"{_PREFIX}{name}"] for name in self._names}
+        rows = np.zeros(len(next(iter(columns.values()))), self._rows.dtype)
+        for name, column in columns.items():
+            rows[name] = column
         self._size, self._next = 0, 0
         self.push(rows)
         self._next = int(state[f"{_PREFIX}{_PLACE}"][0])
