@@ -72,7 +72,6 @@ HOLES = f"""
     verify HOLE
     verify stored --sample HOLE --at-most 0.1
     export HOLE
-    export demonstrations --world {GRID} --format HOLE --out OUT
     bench HOLE
     pretrain HOLE --out OUT
     pretrain smoke-t5 --out OUT --seed HOLE
