@@ -89,13 +89,12 @@ TRAINERS = {  # extras of pyproject.toml; what two of them need in different ver
     "openenv": ("mcp==1.30.0", "openai==3.54.0"),
     "trl": (),
     "verifiers": ("mcp==2.0.0", "openai==2.54.0", "uv"),
-    "trackio": (),
 }
 
 
 @session
 def adapters(session: nox.Session) -> None:
-    """Trainers' own packages play and train on the worlds, Trackio reads logbooks; `-- verifiers` one of them alone."""
+    """Trainers' own packages play and train on the worlds; `-- verifiers` one of them alone."""
     names = [word for word in session.posargs if word in TRAINERS] or [*TRAINERS]
     words = [word for word in session.posargs if word not in TRAINERS]
     for name in names:

@@ -1,8 +1,7 @@
-"""What other packages read: episodes of an agent as files, and the published claims as logbooks.
+"""Episodes of an agent as files for other packages.
 
 groundlab export demonstrations --world BabyAI-GoToLocal-v0 --episodes 1000 --out out/demonstrations
 groundlab export demonstrations --world BabyAI-GoToLocal-v0 --agent glam --checkpoint out/glam --out DIR
-groundlab export logbook out/logbooks --only glam
 """
 
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from groundlab.cli import laboratory
-from groundlab.cli.options import Only, Seed, World
+from groundlab.cli.options import Seed, World
 from groundlab.cli.printing import print_text
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.errors import GroundlabError
@@ -51,18 +50,3 @@ def demonstrations(
     print_text(
         f"{agent} in {world}: {succeeded}, {card['steps']:,} steps, mean return {card['return']:.3f}; wrote {out}"
     )
-
-
-@app.command()
-def logbook(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder in which each paper gets one of its own.")],
-    only: Only = [],  # noqa: B006
-) -> None:
-    """Write the published claims as Trackio logbooks, a page a claim: command, result, figure."""
-    laboratory.require("groundlab export logbook")
-    from groundlab.site import logbook as logbooks
-
-    for folder in logbooks.write(out, only):
-        print_text(
-            f"wrote {folder}; to make and see its pages: cd {folder}; trackio logbook sync; trackio logbook open"
-        )

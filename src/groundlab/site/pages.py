@@ -27,8 +27,3 @@ def _home() -> Environment:
 def render(layout: str, **values: Any) -> str:
     """The text of a page."""
     return _home().get_template(layout).render(**values)
-
-
-def levels_figure(name: str, strip: dict[str, Any]) -> str:
-    """The HTML of a claim's levels alone, without links."""
-    return _home().get_template("levels.html.j2").module.levels(name, strip, "")  # type: ignore[attr-defined]
