@@ -1,73 +1,82 @@
-"""The pages of README and docs, the log by days, and the review pages of the published versions."""
+"""README, docs and executed notebooks as pages, and where their links to other files of the repository lead.
 
-import html
+MyST resolves links between Markdown files, and offers other files for download. `relink` does the rest: a claim's row
+in a review page is the claim's own page, a notebook is its page, and a link to what the site does not have is text.
+"""
+
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
-from groundlab.core import plugins
-from groundlab.core.manifests import published_versions
+from docutils import nodes
+from nbconvert import MarkdownExporter
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from traitlets.config import Config
+
+from groundlab.core import storage
 from groundlab.core.paths import repository_root
-from groundlab.site import chosen, links, notebooks
+from groundlab.report.front_page import best_scale, by_paper, published
+from groundlab.site import pages, sample
 
-OTHERS = ("README.md", "CHANGELOG.md", "results/README.md", "src/groundlab/assets/balrog/README.md")
-LOG = "docs/log"
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_PARTS = ("*.md", "CITATION.cff", "docs/**/*", "examples/*.png", "figures/*", "requirements/*", "results/*.*")
+_ANCHORS_IN_HEADING = re.compile(r'^(#+) ((?:<a id="[^"]+"></a>)+)', re.MULTILINE)
+_NOTEBOOK = """{% extends "markdown/index.md.j2" %}
+{% block data_html %}
+`````{raw} html
+<div class="output">{{ output.data["text/html"] }}</div>
+`````
+{% endblock %}"""
 
 
-def write(source: Path) -> None:
-    """Write them all; notebooks and reviews first, because the others link them."""
+def write(source: Path, limit: int | None) -> None:
+    """Copy the Markdown of the repository and the files that it links, and write the pages of the notebooks."""
     root = repository_root()
-    site = links.Links(root, source)
-    files = [file for file in OTHERS if (root / file).is_file()]
-    files += [str(file.relative_to(root)) for file in sorted((root / "docs").rglob("*.md"))]
-    names = {file: links.PAGES.get(file, file.removesuffix(".md")) for file in files}
-    for name in names.values():  # a page links those that come after it, too
-        links.write(source, name, "")
-    for version in chosen(published_versions(root / "results"), 1):
-        page = f"results/{version}/review.html"
-        (source / "_extra" / page).parent.mkdir(parents=True)
-        shutil.copyfile(root / page, source / "_extra" / page)
-    notebooks.write(site)
-    for file, name in names.items():
-        text = site.markdown((root / file).read_text(), file, name)
-        if file.startswith(LOG):
-            text = _by_days(source, name, text)
-        paper = name.removeprefix("docs/papers/")
-        if paper in plugins.load(plugins.PAPERS):  # what the sidebar shows below the first of a paper's three pages
-            below = f"How it works <{paper}-method>\nReference <{paper}-reference>"
-            text += f"\n\n```{{toctree}}\n:hidden:\n\n{below}\n```\n"
-        links.write(source, name, text, orphan=file.startswith("src"))
-    for page in (source / "_extra").rglob("review.html"):
-        _relink(site, page)
+    for file in (file for part in _PARTS for file in root.glob(part) if file.is_file()):
+        copy = source / file.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    versions = map(best_scale, by_paper(list(published(root / "results"))).values())
+    executed = [file for each in versions for file in (each.folder / each.paper / "executed").glob("*.ipynb")]
+    hidden = {"enabled": True, "remove_cell_tags": ["injected-parameters"]}
+    exporter = MarkdownExporter(config=Config(TagRemovePreprocessor=hidden), raw_template=_NOTEBOOK)
+    for file in sample(sorted(executed, key=lambda file: file.name), limit):
+        storage.write_atomic(source / "notebooks" / f"{file.stem}.md", exporter.from_filename(str(file))[0])
+    pages.write_contents(source, "notebooks", "Executed notebooks")
 
 
-def _by_days(source: Path, name: str, text: str) -> str:
-    """A month of the log as a list of its days, each with a page of its own."""
-    head, *entries = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    days = dict[str, list[str]]()
-    for entry in entries:
-        found = _DAY.search(entry.partition("\n")[0])
-        days.setdefault(found[0] if found else "", []).append(entry)
-    rows = []
-    for day in sorted(days, reverse=True):
-        page = f"{Path(name).parent}/{day}"
-        links.write(source, page, f"# Log of {day}\n\n" + "\n".join(days[day]), orphan=True)
-        titles = [entry.partition("\n")[0].removeprefix("## ") for entry in days[day]]
-        rows.append(f"## [{day}]({day}.html)\n\n" + "\n".join(f"- {title}" for title in titles))
-    return head + "\n\n".join(rows)
+def as_text(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings as Sphinx reads them: in ours, only code in backticks and indented code are markup."""
+    text, code = list[str](), False
+    for line in lines:
+        if line.strip() and line.startswith("    ") != code:
+            code = not code
+            text += ["", "::", ""] if code else [""]
+        escaped = re.sub(r"(`[^`]*`)|([*|\\]|_(?!\w))", lambda found: found[1] or f"\\{found[2]}", line)
+        text.append(line if code else escaped)
+    lines[:] = text
 
 
-def _relink(site: links.Links, page: Path) -> None:
-    """A review page with its links to pages of the site; what the site does not have is plain text there."""
-    name = str(page.relative_to(site.source / "_extra"))
+def read(app: Sphinx, page: str, text: list[str]) -> None:
+    """Prepare the Markdown of a page (Sphinx's event source-read).
 
-    def linked(match: re.Match[str]) -> str:
-        target = html.unescape(match[1])
-        if target.startswith(("#", "http", "data:")):
-            return match[0]
-        address = site.address(target.rstrip("/"), name, name)
-        return f'href="{html.escape(address)}"' if address else ""
+    Anchors leave their headings, of which the sidebar has copies. Below a paper's page stand its other two.
+    """
+    text[0] = _ANCHORS_IN_HEADING.sub(r"\2\n\n\1 ", text[0])
+    if (Path(app.srcdir) / f"{page}-method.md").is_file():
+        name = Path(page).name
+        below = f"How it works <{name}-method>\nReference <{name}-reference>"
+        text[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{below}\n```\n"
 
-    text = re.sub(r'href="([^"]*)"', linked, page.read_text())
-    page.write_text(notebooks.pictures_as_files(text, site.source / "_static", "../../_static"))
+
+def relink(app: Sphinx, tree: nodes.document) -> None:
+    """Lead links to other files of the repository to their pages (Sphinx's event doctree-read)."""
+    for node in tree.findall(addnodes.pending_xref):
+        target: Any = node["reftarget"]
+        if node["reftype"] == "myst" and not node["refdomain"] and "/" in target:
+            file, _, anchor = target.partition("#")
+            page = f"notebooks/{Path(file).stem}"
+            if file.endswith("review.html"):
+                page = f"claims/{anchor}" if f"claims/{anchor}" in app.env.found_docs else "claims/index"
+            node["refdomain"], node["reftarget"], node["reftargetid"] = "doc", page, None

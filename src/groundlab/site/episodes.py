@@ -1,6 +1,6 @@
 """Episodes that play in the browser: those that others published, and each paper's agent beside bot, rule and chance.
 
-    episodes.write(source)      # episodes/*.md, and _static/episodes/: tiles and data
+    episodes.write(source, limit)      # episodes/*.md, and _static/episodes/: tiles and data
 
 Data comes from seeds and actions: the engine plays every episode once more (papers/playback.py). What trained agents
 did ships as recordings (assets/episodes/README.md); the others play here. assets/site/player.js shows all of them, on
@@ -27,8 +27,7 @@ from groundlab.papers.recording import Episode
 from groundlab.papers.worlds.balrog_exhibits import KIND_NAMES, submission_name
 from groundlab.papers.worlds.published import TRAIN, Episodes, load_episodes, observation_text
 from groundlab.papers.worlds.reflex import ReflexPlayer
-from groundlab.site import chosen, links
-from groundlab.site.pages import render
+from groundlab.site import pages, sample
 from groundlab.worlds.codes import ACTIONS
 
 ASSETS = Path(assets.__file__).parent / "episodes"
@@ -38,6 +37,8 @@ _KEYS = (
     "The arrows left and right step, space plays and pauses. The address names episode and step, so that a moment can "
     "be shared."
 )
+_BALROG = "What published language models do"
+_ABOUT = "Agents at work: what was shown, read, said and done at every step, as the engine plays it again."
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ COMPARISONS = (
     Comparison(
         "glam",
         "GLAM: a language model as the policy",
-        "The agent reads what stands under *reads* inside a [prompt](../docs/papers/glam-method.html#env), and the "
+        "The agent reads what stands under *reads* inside a [prompt](../docs/papers/glam-method.md#env), and the "
         "bars are its probabilities of the six actions. Untuned is the same model before it has met the task.",
         "BabyAI-GoToLocalS8N4-v0",
         {"glam": "GLAM, tuned by PPO", "glam-untuned": "the same model, untuned"},
@@ -98,24 +99,17 @@ COMPARISONS = (
 )
 
 
-def write(source: Path) -> None:
+def write(source: Path, limit: int | None) -> None:
     """Write the pages, the sheets of tiles, and the data."""
     static = source / "_static" / "episodes"
     static.mkdir(parents=True)
     for name in ("grid", "crafter"):
         Image.fromarray(playback.sheet(name)).quantize(128).save(static / f"{name}.png", optimize=True)
-    published = load_episodes()
-    wins = [int(published.success[published.of(number)].sum()) for number in range(len(published.submissions))]
-    numbers = chosen(sorted(range(len(wins)), key=lambda number: -wins[number]), 1)  # the best first
-    for number in numbers:
-        _write_data(static, _file(published, number), balrog(published, number))
-    links.write(source, "episodes/balrog", _balrog_page(published, numbers), orphan=True)
+    _write_balrog(source, static, load_episodes(), limit)
     for comparison in COMPARISONS:
-        data = [*(shipped(*each) for each in comparison.recordings.items()), beside(comparison)]
-        for name, each in zip(_files(comparison), data, strict=True):
-            _write_data(static, name, each)
-        links.write(source, f"episodes/{comparison.paper}", _comparison_page(comparison, data), orphan=True)
-    links.write(source, "episodes/index", _index_page(published))
+        _write_comparison(source, static, comparison)
+    listed = {each.title: f"{each.paper}.html" for each in COMPARISONS}
+    _write_page(source, "index", "Episodes that play", [_ABOUT], [], listed={_BALROG: "balrog.html"} | listed)
 
 
 def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
@@ -153,30 +147,28 @@ def _model(published: Episodes, submission: int) -> str:
     return submission_name(published.submissions[submission], int(published.num_dists[submission]))
 
 
-def _file(published: Episodes, submission: int) -> str:
-    return published.submissions[submission].replace("/", "-")
-
-
-def _balrog_page(published: Episodes, submissions: Sequence[int]) -> str:
-    """A row a submission: what it reached of each kind of task, a link to the first episode of each."""
+def _write_balrog(source: Path, static: Path, published: Episodes, limit: int | None) -> None:
+    """A row a submission, the best first: what it reached of each kind of task, a link to the first episode of each."""
+    wins = [int(published.success[published.of(number)].sum()) for number in range(len(published.submissions))]
     choices, rows = [], []
-    for number in submissions:
-        name, mine = _file(published, number), published.of(number)
-        choices.append({"name": name, "label": _model(published, number), "files": [name]})
-        cells = []
+    for number in sample(sorted(range(len(wins)), key=lambda number: -wins[number]), limit):
+        name, label = published.submissions[number].replace("/", "-"), _model(published, number)
+        _write_data(static, name, balrog(published, number))
+        choices.append({"name": name, "label": label, "files": [name]})
+        mine, cells = published.of(number), []
         for kind in range(len(published.kinds)):
             of_kind = np.flatnonzero(published.kind[mine] == kind)
-            said = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
-            cells.append((said, _address(name, int(of_kind[0]))))
-        rows.append([_model(published, number), *cells])
+            done = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
+            cells.append((done, _address(name, int(of_kind[0]))))
+        rows.append([label, *cells])
     text = (
         f"{len(published.seed)} episodes of {len(published.submissions)} language models, {len(published.actions):,} "
-        "steps, which were sent to [BALROG's leaderboard](../docs/papers/worlds-method.html#balrog). Seeds and actions "
-        "are what is stored: the engine makes level and words anew, and each text is to the letter what the model read "
+        "steps, which were sent to [BALROG's leaderboard](../docs/papers/worlds-method.md#balrog). Seeds and actions "
+        "are stored: the engine makes level and words again, and each text is to the letter what the model read "
         "(what it said is not here). A step that *changes nothing* was of no use. Watch for it in the tasks *put next "
         "to*, where most models carry the right thing and drop it onto an occupied cell."
     )
-    return _page("What published language models do", [text, _KEYS], choices, ["model", *KIND_NAMES], rows)
+    _write_page(source, "balrog", _BALROG, [text, _KEYS], choices, ["model", *KIND_NAMES], rows)
 
 
 # --- Each paper's agent beside others
@@ -205,12 +197,12 @@ def beside(comparison: Comparison) -> dict[str, Any]:
     return playback.data()
 
 
-def _files(comparison: Comparison) -> list[str]:
-    return [*comparison.recordings, f"{comparison.paper}-beside"]
-
-
-def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> str:
+def _write_comparison(source: Path, static: Path, comparison: Comparison) -> None:
     """A row a layout: what each agent made of it."""
+    files = [*comparison.recordings, f"{comparison.paper}-beside"]
+    data = [*(shipped(*each) for each in comparison.recordings.items()), beside(comparison)]
+    for name, each in zip(files, data, strict=True):
+        _write_data(static, name, each)
     agents = [*comparison.recordings.values(), *comparison.plays.values()]
     ends: dict[str, dict[str, str]] = {}
     for episode in (episode for each in data for episode in each["episodes"]):
@@ -220,7 +212,6 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
         [(layout, _address(comparison.paper, number)), *(mine[agent] for agent in agents)]
         for number, (layout, mine) in enumerate(ends.items())
     ]
-    choice = {"name": comparison.paper, "label": comparison.title, "files": _files(comparison)}
     runs = "; ".join(
         f"`{made['method']}`, seed {made['seed']}, run `{made['run']}` of commit `{made['commit'][:8]}`"
         for made in (each.get("made", {}) for each in data)
@@ -229,42 +220,29 @@ def _comparison_page(comparison: Comparison, data: Sequence[dict[str, Any]]) -> 
     text = f"Test layouts {LAYOUTS} of `{comparison.world}`. {_KEYS}"
     notes = (
         f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
-        f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.html)."
+        f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.md)."
     )
-    return _page(comparison.title, [comparison.text, text], [choice], ["layout", *agents], rows, notes)
+    choices = [{"name": comparison.paper, "label": comparison.title, "files": files}]
+    head = ["layout", *agents]
+    _write_page(source, comparison.paper, comparison.title, [comparison.text, text], choices, head, rows, notes=notes)
 
 
-# --- Pages
-
-
-def _index_page(published: Episodes) -> str:
-    pages = [f"- [What published language models do](balrog.html): {len(published.seed)} episodes, step by step"]
-    pages += [
-        f"- [{each.title}]({each.paper}.html): ten layouts, {len(each.recordings | each.plays)} agents side by side"
-        for each in COMPARISONS
-    ]
-    own = (
-        "`groundlab evaluate METHOD --world WORLD --record FOLDER` leaves `episodes.json`, which plays here "
-        "([commands](../docs/commands.html)). It stays on your machine."
-    )
-    about = "Agents at work: what was shown, read, said and done at every step, as the engine plays it again."
-    parts = [about, "\n".join(pages), "## A recording of your own", own]
-    return _page("Episodes that play", parts, [])
-
-
-def _page(
+def _write_page(
+    source: Path,
+    name: str,
     title: str,
     text: Sequence[str],
     choices: Sequence[dict[str, Any]],
     head: Sequence[str] = (),
     rows: Sequence[Sequence[str | tuple[str, str]]] = (),
-    notes: str = "",
-) -> str:
-    """A page of Markdown with a player, and below it a table; cells with an `_address` lead to its episodes."""
+    **values: Any,
+) -> None:
+    """A page with a player, and below it a table; cells with an `_address` lead to its episodes."""
     config = json.dumps({"root": _DATA, "choices": choices}, ensure_ascii=False).replace("</", "<\\/")
-    files = [name for choice in choices for name in choice["files"]]
-    about = {"title": title, "text": text, "head": head, "rows": rows, "notes": notes}
-    return render("episodes.md.j2", config=config, root=_DATA, files=files, **about)
+    files = [file for choice in choices for file in choice["files"]]
+    values = {"notes": "", "listed": {}, "orphan": name != "index", "root": _DATA} | values
+    about = {"title": title, "text": text, "config": config, "files": files, "head": head, "rows": rows}
+    pages.write(source, f"episodes/{name}", "episodes.md.j2", **about, **values)
 
 
 def _address(choice: str, episode: int) -> str:

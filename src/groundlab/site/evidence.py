@@ -1,6 +1,6 @@
 """What the pages of claims and runs are made of: every published version is read once.
 
-    evidence = collect(repository_root() / "results")
+    evidence = collect(repository_root() / "results", limit=None)
     evidence.claims["glam-french"]      # a claim at each scale, the largest first: verdict, levels, runs behind it
     evidence.runs["glam-...-1a2b3c4d"]  # a published run: what it was, its curves, its evaluations
 
@@ -9,9 +9,8 @@ judged here. Curves are thinned for a screen: a point is the mean of so many upd
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from groundlab.core import plugins
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.front_page import Published, published
 from groundlab.report.judging import Level, levels_of, runs_behind
-from groundlab.report.records import Records, load, running_success
+from groundlab.report.records import load, running_success
 from groundlab.report.verdicts import NOT_RUN
-from groundlab.site import chosen
+from groundlab.site import sample
 
 POINTS = 200  # of a curve at most
 _COUNTERS = ("frames", "timesteps", "iteration")  # what a curve may be drawn over, the best first
@@ -97,52 +96,37 @@ class Evidence:
     runs: dict[str, StoredRun] = field(default_factory=dict)
 
 
-def collect(results: Path, papers: Sequence[str] = ()) -> Evidence:
-    """Read what is published below a results folder, of all papers or of some the claims and the runs behind them.
-
-    For a sample of the site these are some claims that were judged.
-    """
-    every = [(each.paper, row) for each in published(results) for row in each.claims]
-    if papers:
-        return _read(results, tuple(dict.fromkeys(row["id"] for paper, row in every if paper in papers)))
-    judged = dict.fromkeys(row["id"] for _, row in every if row["verdict"] != NOT_RUN)
-    some = chosen(judged)
-    return _read(results, None if len(some) == len(judged) else tuple(some))
-
-
-@cache
-def _read(results: Path, only: tuple[str, ...] | None) -> Evidence:
-    found = Evidence()
-    offered = [each for each in published(results) if not only or set(only) & {row["id"] for row in each.claims}]
-    for folder in dict.fromkeys(each.folder for each in offered):
-        mine = [each for each in offered if each.folder == folder]
-        whole = None if only else load(folder)  # of some claims the papers alone that they are of
-        for each in mine:
-            _add(found, each, whole.of_paper(each.paper) if whole else load(folder, each.paper), only)
-    order = [(each.paper, each.scale) for each in offered]
-    for judged in found.claims.values():  # the largest scale stands last in reference.json
-        judged.sort(key=lambda each: order.index((each.claim.paper, each.scale)), reverse=True)
+def collect(results: Path, limit: int | None = None) -> Evidence:
+    """Read what is published below a results folder: everything, or some claims that were judged and their runs."""
+    offered, found = list(published(results)), Evidence()
+    judged = dict.fromkeys(row["id"] for each in offered for row in each.claims if row["verdict"] != NOT_RUN)
+    only = None if limit is None else set(sample(judged, limit))
+    for each in offered:
+        rows = [row for row in each.claims if only is None or row["id"] in only]
+        if rows:
+            _add(found, each, rows, all_runs=only is None)
+    for scales in found.claims.values():  # the largest stands last in reference.json
+        scales.reverse()
     return found
 
 
-def _add(found: Evidence, each: Published, records: Records, only: Collection[str] | None) -> None:
-    """Take over what a version holds of a paper."""
-    known = {claim.id: claim for claim in load_claims(each.paper)}
-    wanted = set[str]()
-    for row in each.claims:
-        if row["id"] not in known or (only and row["id"] not in only):
+def _add(found: Evidence, each: Published, rows: list[dict[str, Any]], all_runs: bool) -> None:
+    """Take over what a version holds of a paper: these claims, and all its runs or those behind them."""
+    known, records = {claim.id: claim for claim in load_claims(each.paper)}, load(each.folder, each.paper)
+    behind = set[str]()
+    for row in rows:
+        if (claim := known.get(row["id"])) is None:
             continue
-        claim, judged = known[row["id"]], row["verdict"] != NOT_RUN
+        judged = row["verdict"] != NOT_RUN
         runs = list(runs_behind(claim, records)) if judged else []
         entry = Judged(claim, each.scale, each.folder, row, levels_of(claim, records) if judged else {}, runs)
         found.claims.setdefault(claim.id, []).append(entry)
-        wanted.update(runs)
+        behind.update(runs)
     metrics = (*plugins.load(plugins.PAPERS)[each.paper].metrics, *_ALSO_DRAWN)
     by_run = {run: curve for run, curve in records.curves.groupby("run", sort=False)}
-    nothing = pd.DataFrame()
     for run in records.stored:
-        if not only or run.facts["run"] in wanted:
-            counter, size, curves = thinned(by_run.get(run.facts["run"], nothing), metrics)
+        if all_runs or run.facts["run"] in behind:
+            counter, size, curves = thinned(by_run.get(run.facts["run"], pd.DataFrame()), metrics)
             policies: dict[str, list[dict[str, Any]]] = {}
             for row in run.evaluations:
                 policies.setdefault(row["policy"], []).append(row)
@@ -158,24 +142,20 @@ def thinned(curve: pd.DataFrame, metrics: Collection[str]) -> tuple[str, int, di
     """
     if len(curve) < 2:
         return "", 1, {}
-    named = {*_COUNTERS, "episodes", *metrics}.intersection(curve.columns)
-    numbers = {name: curve[name].to_numpy(dtype=float) for name in named}
-    whole = {name for name in named if np.isfinite(numbers[name]).all()}
-    counter, each = next(name for name in _COUNTERS if name in whole), -(-len(curve) // POINTS)
+    counter, each = next(name for name in _COUNTERS if _complete(curve, name)), -(-len(curve) // POINTS)
     found: dict[str, Curve] = {}
-    for metric in dict.fromkeys(metrics):
-        if metric not in numbers or not np.isfinite(numbers[metric]).any():
+    for metric in metrics:
+        if metric not in curve:
             continue
-        counts, values = numbers[counter], numbers[metric]
-        if metric == "success" and counter == "frames" and "episodes" in whole:
-            counts, values = running_success(curve)
-        blocks = [slice(start, start + each) for start in range(0, len(values), each)]
-        means = [_mean(values[block]) for block in blocks]
-        found[metric] = [int(counts[block][-1]) for block in blocks], means
+        counts, values = curve[counter], curve[metric].astype(float)
+        if metric == "success" and counter == "frames" and _complete(curve, "episodes"):
+            counts, values = map(pd.Series, running_success(curve))
+        block, finite = np.arange(len(values)) // each, values.where(np.isfinite(values))
+        if finite.notna().any():
+            means = [None if np.isnan(mean) else float(f"{mean:.4g}") for mean in finite.groupby(block).mean()]
+            found[metric] = counts.groupby(block).last().astype(int).tolist(), means
     return counter, each, found
 
 
-def _mean(values: np.ndarray) -> float | None:
-    """The mean of what is finite in four digits; None for nothing."""
-    values = values[np.isfinite(values)]
-    return float(f"{values.mean():.4g}") if len(values) else None
+def _complete(curve: pd.DataFrame, name: str) -> bool:
+    return name in curve and bool(curve[name].notna().all())

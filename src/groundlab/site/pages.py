@@ -1,4 +1,4 @@
-"""Pages of claims and runs from their layouts in assets/site."""
+"""Pages from their layouts in assets/site."""
 
 from functools import cache
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from groundlab import assets
+from groundlab.core import storage
 from groundlab.report.review import CLASSES, linked
 from groundlab.report.verdicts import MEANINGS, SIGNS
 
@@ -24,6 +25,12 @@ def _home() -> Environment:
     return home
 
 
-def render(layout: str, **values: Any) -> str:
-    """The text of a page."""
-    return _home().get_template(layout).render(**values)
+def write(source: Path, page: str, layout: str, /, **values: Any) -> None:
+    """Write the page `claims/index` by a layout and its values."""
+    storage.write_atomic(source / f"{page}.md", _home().get_template(layout).render(**values))
+
+
+def write_contents(source: Path, folder: str, title: str) -> None:
+    """Write the index of a folder: its pages in the order of their names."""
+    contents = "```{toctree}\n:glob:\n:titlesonly:\n\n*\n```"
+    storage.write_atomic(source / folder / "index.md", f"# {title}\n\n{contents}\n")

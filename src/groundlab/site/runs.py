@@ -1,6 +1,6 @@
 """The pages of runs: what each published run was, its curve beside those of the other seeds, its episodes by layout.
 
-    write(source)      # writes <source>/runs/index.md, a page a run, and <source>/_static/runs/<group>.js
+    write(source, evidence)      # writes <source>/runs/index.md, a page a run, and <source>/_static/runs/<group>.js
 
 What is drawn comes from one data file for all seeds of an arm in a world, a script that assigns a global: it works
 without a server. Layout: assets/site/run.md.j2; curves.js draws.
@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import manifests, storage
-from groundlab.core.paths import repository_root
 from groundlab.papers import registry
 from groundlab.report.records import FIRST_FINISHED
 from groundlab.report.review import duration
 from groundlab.report.tables import number
-from groundlab.site.evidence import Judged, StoredRun, collect
-from groundlab.site.pages import render
+from groundlab.site import pages
+from groundlab.site.evidence import Evidence, Judged, StoredRun
 
 _NAMED = ("torch", "numpy", "numba", "transformers", "gymnasium", "minigrid")  # packages that a page names
 
 
-def write(source: Path, results: Path | None = None) -> None:
-    """Write the pages of the runs below a results folder, their data and their list."""
-    evidence = collect(results or repository_root() / "results")
+def write(source: Path, evidence: Evidence) -> None:
+    """Write the pages of all runs, their data and their list."""
     groups: dict[str, list[StoredRun]] = {}
     for run in evidence.runs.values():
         groups.setdefault(run.group, []).append(run)
@@ -37,37 +35,35 @@ def write(source: Path, results: Path | None = None) -> None:
         runs.sort(key=lambda run: run.facts["seed"])
         storage.write_atomic(source / "_static" / "runs" / f"{name}.js", group_script(runs))
         for run in runs:
-            storage.write_atomic(source / "runs" / f"{run.page}.md", run_page(run, runs, served.get(run.name, [])))
+            pages.write(source, f"runs/{run.page}", "run.md.j2", **_run(run, runs, served.get(run.name, [])))
     papers: dict[str, list[list[StoredRun]]] = {}
     for runs in groups.values():
         papers.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].scale}", []).append(runs)
-    text = render("runs.md.j2", papers=dict(sorted(papers.items())))
-    storage.write_atomic(source / "runs" / "index.md", text)
+    pages.write(source, "runs/index", "runs.md.j2", papers=dict(sorted(papers.items())))
 
 
-def run_page(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> str:
-    """The page of a run; seeds: those of its group, itself among them."""
+def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[str, Any]:
+    """What the page of a run shows; seeds: those of its group, itself among them."""
     manifest = run.facts["manifest"]
     first = next((row for rows in run.evaluations.values() for row in rows), {})
     metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in first]
-    return render(
-        "run.md.j2",
-        run=run,
-        manifest=manifest,
-        seeds=seeds,
-        claims=claims,
-        metrics=metrics,
-        means={
+    return {
+        "run": run,
+        "manifest": manifest,
+        "seeds": seeds,
+        "claims": claims,
+        "metrics": metrics,
+        "means": {
             policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]
             for policy, rows in run.evaluations.items()
         },
-        shows_layouts="success" in metrics,
-        config=(run.home / "config.yaml").read_text().rstrip(),
-        command=command(run),
-        wall=duration(run.facts["wall_seconds"]),
-        cpu=duration(run.facts["cpu_seconds"]),
-        packages=[f"{name} {manifest['packages'][name]}" for name in _NAMED if name in manifest["packages"]],
-    )
+        "shows_layouts": "success" in metrics,
+        "config": (run.home / "config.yaml").read_text().rstrip(),
+        "command": command(run),
+        "wall": duration(run.facts["wall_seconds"]),
+        "cpu": duration(run.facts["cpu_seconds"]),
+        "packages": [f"{name} {manifest['packages'][name]}" for name in _NAMED if name in manifest["packages"]],
+    }
 
 
 def command(run: StoredRun) -> str:

@@ -6,8 +6,7 @@ Layout: assets/site/world.md.j2 and worlds.md.j2.
 import io
 from pathlib import Path
 
-from groundlab.site import chosen, links
-from groundlab.site.pages import render
+from groundlab.site import pages, sample
 from groundlab.worlds import facts
 from groundlab.worlds.facts import Facts, lines
 
@@ -16,17 +15,17 @@ _COLOURS = 64  # of a picture: minigrid's tiles have about forty
 _CRAFTER_SCALE = 5  # pixels of a page for one of Crafter's
 
 
-def write(source: Path) -> None:
+def write(source: Path, limit: int | None) -> None:
     """Write the pages, their pictures, and the index that filters them by group."""
-    every = chosen(facts.every())
+    every = sample(facts.every(), limit)
     pictures = source / "_static" / "worlds"
     pictures.mkdir()
     for world in every:
         name = page_name(world.name)
         (pictures / f"{name}.png").write_bytes(_picture(world))
-        links.write(source, f"worlds/{name}", render("world.md.j2", world=world, page=name, rows=lines(world)))
+        pages.write(source, f"worlds/{name}", "world.md.j2", world=world, page=name, rows=lines(world))
     groups = list(dict.fromkeys(world.group for world in every))
-    links.write(source, "worlds/index", render("worlds.md.j2", worlds=every, groups=groups, page_name=page_name))
+    pages.write(source, "worlds/index", "worlds.md.j2", worlds=every, groups=groups, page_name=page_name)
 
 
 def page_name(world: str) -> str:
