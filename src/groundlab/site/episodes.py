@@ -4,12 +4,11 @@
 
 Data comes from seeds and actions: the engine plays every episode once more (papers/playback.py). What trained agents
 did ships as recordings (assets/episodes/README.md); the others play here. assets/site/player.js shows all of them, on
-pages whose layout is assets/site/episodes.md.j2.
+pages with layouts of assets/site.
 """
 
 import gzip
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,6 @@ from groundlab.worlds.codes import ACTIONS
 
 ASSETS = Path(assets.__file__).parent / "episodes"
 LAYOUTS = "0-9"
-_DATA = "../_static/episodes/"
-_KEYS = (
-    "The arrows left and right step, space plays and pauses. The address names episode and step, so that a moment can "
-    "be shared."
-)
-_BALROG = "What published language models do"
-_ABOUT = "Agents at work: what was shown, read, said and done at every step, as the engine plays it again."
 
 
 @dataclass(frozen=True)
@@ -108,8 +100,7 @@ def write(source: Path, limit: int | None) -> None:
     _write_balrog(source, static, load_episodes(), limit)
     for comparison in COMPARISONS:
         _write_comparison(source, static, comparison)
-    listed = {each.title: f"{each.paper}.html" for each in COMPARISONS}
-    _write_page(source, "index", "Episodes that play", [_ABOUT], [], listed={_BALROG: "balrog.html"} | listed)
+    pages.write(source, "episodes/index", "episodes.md.j2", comparisons=COMPARISONS)
 
 
 def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
@@ -161,14 +152,7 @@ def _write_balrog(source: Path, static: Path, published: Episodes, limit: int | 
             done = f"{int(published.success[mine[of_kind]].sum())}/{len(of_kind)}"
             cells.append((done, _address(name, int(of_kind[0]))))
         rows.append([label, *cells])
-    text = (
-        f"{len(published.seed)} episodes of {len(published.submissions)} language models, {len(published.actions):,} "
-        "steps, which were sent to [BALROG's leaderboard](../docs/papers/worlds-method.md#balrog). Seeds and actions "
-        "are stored: the engine makes level and words again, and each text is to the letter what the model read "
-        "(what it said is not here). A step that *changes nothing* was of no use. Watch for it in the tasks *put next "
-        "to*, where most models carry the right thing and drop it onto an occupied cell."
-    )
-    _write_page(source, "balrog", _BALROG, [text, _KEYS], choices, ["model", *KIND_NAMES], rows)
+    pages.write(source, "episodes/balrog", "balrog.md.j2", choices=choices, kinds=KIND_NAMES, rows=rows, all=published)
 
 
 # --- Each paper's agent beside others
@@ -212,37 +196,10 @@ def _write_comparison(source: Path, static: Path, comparison: Comparison) -> Non
         [(layout, _address(comparison.paper, number)), *(mine[agent] for agent in agents)]
         for number, (layout, mine) in enumerate(ends.items())
     ]
-    runs = "; ".join(
-        f"`{made['method']}`, seed {made['seed']}, run `{made['run']}` of commit `{made['commit'][:8]}`"
-        for made in (each.get("made", {}) for each in data)
-        if made.get("run")
-    )
-    text = f"Test layouts {LAYOUTS} of `{comparison.world}`. {_KEYS}"
-    notes = (
-        f"Trained agents are of scale `quick` ({runs}). Ten layouts show how an agent goes about it, and not "
-        f"how good it is: for that see [the results](../docs/papers/{comparison.paper}.md)."
-    )
     choices = [{"name": comparison.paper, "label": comparison.title, "files": files}]
-    head = ["layout", *agents]
-    _write_page(source, comparison.paper, comparison.title, [comparison.text, text], choices, head, rows, notes=notes)
-
-
-def _write_page(
-    source: Path,
-    name: str,
-    title: str,
-    text: Sequence[str],
-    choices: Sequence[dict[str, Any]],
-    head: Sequence[str] = (),
-    rows: Sequence[Sequence[str | tuple[str, str]]] = (),
-    **values: Any,
-) -> None:
-    """A page with a player, and below it a table; cells with an `_address` lead to its episodes."""
-    config = json.dumps({"root": _DATA, "choices": choices}, ensure_ascii=False).replace("</", "<\\/")
-    files = [file for choice in choices for file in choice["files"]]
-    values = {"notes": "", "listed": {}, "orphan": name != "index", "root": _DATA} | values
-    about = {"title": title, "text": text, "config": config, "files": files, "head": head, "rows": rows}
-    pages.write(source, f"episodes/{name}", "episodes.md.j2", **about, **values)
+    made = [each["made"] for each in data if each.get("made", {}).get("run")]
+    values = {"choices": choices, "agents": agents, "rows": rows, "made": made, "layouts": LAYOUTS}
+    pages.write(source, f"episodes/{comparison.paper}", "comparison.md.j2", comparison=comparison, **values)
 
 
 def _address(choice: str, episode: int) -> str:

@@ -8,7 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from groundlab import assets
 from groundlab.core import storage
-from groundlab.report.review import CLASSES, linked
+from groundlab.report.review import CLASSES, duration, linked
+from groundlab.report.tables import number, written
 from groundlab.report.verdicts import MEANINGS, SIGNS
 
 LAYOUTS = Path(assets.__file__).parent / "site"
@@ -20,6 +21,7 @@ PAPERS = "../docs/papers"
 def _home() -> Environment:
     options = {"undefined": StrictUndefined, "autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     home = Environment(loader=FileSystemLoader(LAYOUTS), **options)
+    home.filters |= {"duration": duration, "number": number, "written": written}
     home.filters["linked"] = lambda text: linked(text, PAPERS, "html")
     home.globals |= {"papers_at": PAPERS, "signs": SIGNS, "classes": CLASSES, "meanings": MEANINGS}
     return home

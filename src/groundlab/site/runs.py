@@ -14,12 +14,9 @@ from typing import Any
 from groundlab.core import manifests, storage
 from groundlab.papers import registry
 from groundlab.report.records import FIRST_FINISHED
-from groundlab.report.review import duration
 from groundlab.report.tables import number
 from groundlab.site import pages
 from groundlab.site.evidence import Evidence, Judged, StoredRun
-
-_NAMED = ("torch", "numpy", "numba", "transformers", "gymnasium", "minigrid")  # packages that a page names
 
 
 def write(source: Path, evidence: Evidence) -> None:
@@ -44,12 +41,10 @@ def write(source: Path, evidence: Evidence) -> None:
 
 def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[str, Any]:
     """What the page of a run shows; seeds: those of its group, itself among them."""
-    manifest = run.facts["manifest"]
     first = next((row for rows in run.evaluations.values() for row in rows), {})
     metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in first]
     return {
         "run": run,
-        "manifest": manifest,
         "seeds": seeds,
         "claims": claims,
         "metrics": metrics,
@@ -57,12 +52,8 @@ def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[s
             policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]
             for policy, rows in run.evaluations.items()
         },
-        "shows_layouts": "success" in metrics,
         "config": (run.home / "config.yaml").read_text().rstrip(),
         "command": command(run),
-        "wall": duration(run.facts["wall_seconds"]),
-        "cpu": duration(run.facts["cpu_seconds"]),
-        "packages": [f"{name} {manifest['packages'][name]}" for name in _NAMED if name in manifest["packages"]],
     }
 
 
