@@ -147,15 +147,20 @@ def thinned(curve: pd.DataFrame, metrics: Collection[str]) -> tuple[str, int, di
     for metric in metrics:
         if metric not in curve:
             continue
-        counts, values = curve[counter], curve[metric].astype(float)
+        counts, values = curve[counter].to_numpy(dtype=float), curve[metric].to_numpy(dtype=float)
         if metric == "success" and counter == "frames" and _complete(curve, "episodes"):
-            counts, values = map(pd.Series, running_success(curve))
-        block, finite = np.arange(len(values)) // each, values.where(np.isfinite(values))
-        if finite.notna().any():
-            means = [None if np.isnan(mean) else float(f"{mean:.4g}") for mean in finite.groupby(block).mean()]
-            found[metric] = counts.groupby(block).last().astype(int).tolist(), means
+            counts, values = running_success(curve)
+        if np.isfinite(values).any():
+            blocks = [slice(start, start + each) for start in range(0, len(values), each)]
+            found[metric] = [int(counts[block][-1]) for block in blocks], [_mean(values[block]) for block in blocks]
     return counter, each, found
 
 
 def _complete(curve: pd.DataFrame, name: str) -> bool:
-    return name in curve and bool(curve[name].notna().all())
+    return name in curve and bool(np.isfinite(curve[name].to_numpy(dtype=float)).all())
+
+
+def _mean(values: np.ndarray) -> float | None:
+    """The mean of what is finite in four digits; None for nothing."""
+    values = values[np.isfinite(values)]
+    return float(f"{values.mean():.4g}") if len(values) else None
