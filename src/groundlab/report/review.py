@@ -28,7 +28,7 @@ from groundlab.report.judging import judge, runs_behind
 from groundlab.report.records import Records, load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
 from groundlab.report.style import data_uri
-from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts, readable_row
+from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts
 
 CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
 """How a verdict is coloured: good, bad, open or none."""
@@ -101,13 +101,13 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
 
 def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
-    home.filters["linked"] = linked
+    home.filters |= {"linked": linked, "duration": duration}
+    home.globals |= {"signs": SIGNS, "classes": CLASSES, "meanings": MEANINGS}
     template = home.get_template("review.html.j2")
     return template.render(
         version=records.version,
         scale=records.scale,
-        counts=[(SIGNS[word], CLASSES[word], word, count) for word, count in verdicts.counts().items()],
-        meanings=[(SIGNS[word], CLASSES[word], word, MEANINGS[word]) for word in verdicts.counts()],
+        counts=verdicts.counts(),
         missed=_missed(verdicts, records),
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
@@ -164,24 +164,18 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
 
 
 def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
+    """What claims.json holds of a claim, as people read it, and where the page leads from it."""
     runs = runs_behind(verdict.claim, records) if verdict.judged else {}
+    stored = verdict.as_json()
     return {
-        **readable_row(verdict),
-        "id": verdict.claim.id,
-        "kind": verdict.claim.kind,
+        **stored,
+        **stored["readable"],
+        "word": verdict.verdict,
         "figure": verdict.claim.exhibit if verdict.claim.exhibit in drawn else None,
         "runs": [(f"{verdict.claim.paper}/runs/{name}/", name) for name in runs],
-        "tolerance": verdict.claim.tolerance,
-        "source": verdict.claim.source,
         "command": verdict.claim.redo(records.scale),
-        "missing": verdict.missing,
         "why": verdict.claim.why if verdict.verdict == MISSED else "",
         "section": f"../../docs/papers/{verdict.claim.page}" if verdict.claim.page else "",
-        "reason": verdict.reason,
-        "word": verdict.verdict,
-        "sign": SIGNS[verdict.verdict],
-        "class": CLASSES[verdict.verdict],
-        "time": duration(verdict.seconds),
     }
 
 
@@ -237,16 +231,12 @@ def _origin(records: Records) -> dict[str, Any]:
         "command": records.manifest.get("command", ""),
         "created": records.manifest.get("created", ""),
         "whole": bool(records.manifest),
-        "git": facts.get("git") or {"commit": None, "dirty": False},
+        "facts": facts,
         "commits": Counter((each.get("git") or {}).get("commit") or "no commit" for each in records.runs["manifest"]),
         "dirty": _of_uncommitted_code(records),
         "rules": Counter(_rules_of(each) for each in records.runs["manifest"]),
         "drawn_by": (commit, git.date_of(commit)) if (commit := git.last_change("src/groundlab", "configs")) else None,
         "machines": Counter(each.get("hardware", {}).get("cpu", "unknown") for each in records.runs["manifest"]),
-        "python": facts.get("python", ""),
-        "platform": facts.get("platform", ""),
-        "hardware": facts.get("hardware") or {},
-        "packages": facts.get("packages") or {},
     }
 
 
@@ -269,8 +259,5 @@ def _runs(records: Records) -> dict[str, Any]:
     return {
         "entries": entries,
         "counts": {word: sum(each["status"] == word for each in entries) for word in ("finished", "failed", "missing")},
-        "failed": [entry for entry in entries if entry["status"] == "failed"],
-        "seconds": sum(entry["wall_seconds"] for entry in entries),
-        "cpu_seconds": sum(entry["cpu_seconds"] for entry in entries),
         "peak": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
     }
