@@ -5,8 +5,10 @@ Sphinx with Furo: Farama's projects use them, and the search is a script, so tha
 
 import io
 import os
+import posixpath
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def share_sidebar(
+    made: dict[str, str], app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    """Give the orphans of a folder one sidebar (event html-page-context): made for each, it is half of the work."""
+    if "orphan" in (context.get("meta") or {}):
+        folder, toctree = posixpath.dirname(page), context["toctree"]
+        if folder not in made:
+            made[folder] = toctree(collapse=True, titles_only=True, maxdepth=1, includehidden=True)
+        context["toctree"] = lambda **_: made[folder]
+
+
 def build(out: Path, limit: int | None = None) -> int:
     """Write the site into a folder, in the place of one that was there; returns how many pages it has.
 
@@ -75,6 +88,7 @@ def build(out: Path, limit: int | None = None) -> int:
         )
         app.connect("source-read", documents.read)
         app.connect("doctree-read", documents.relink)
+        app.connect("html-page-context", partial(share_sidebar, {}), priority=400)  # before Furo's, which asks for it
         app.connect("autodoc-process-docstring", documents.as_text)
         app.build()
         if lines := warned.getvalue().replace(f"{source}/", "").splitlines():
