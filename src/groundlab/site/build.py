@@ -14,7 +14,6 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from groundlab import __version__
 from groundlab.core.errors import GroundlabError, clip
 from groundlab.core.paths import repository_root
 from groundlab.site import claims, documents, episodes, front, runs, worlds
@@ -23,9 +22,6 @@ from groundlab.site.pages import LAYOUTS
 
 SETTINGS: dict[str, Any] = {
     "project": "groundlab",
-    "language": "en",
-    "version": __version__,
-    "release": __version__,
     "extensions": ["myst_parser", "sphinx.ext.autosummary", "sphinx.ext.viewcode"],
     # anchors are HTML, which MyST does not see: tests/integration/test_site.py follows every link
     "suppress_warnings": ["myst.header", "myst.xref_missing"],
@@ -35,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "default_role": "literal",
     "autodoc_member_order": "bysource",
     "autodoc_inherit_docstrings": False,
-    "autodoc_mock_imports": ["openenv", "trl", "verifiers", "gem", "vllm"],
+    "autodoc_mock_imports": ["openenv", "trl", "verifiers"],
     "autodoc_default_options": {"members": True, "no-value": True, "exclude-members": "model_config"},
     "maximum_signature_line_length": 88,
     "templates_path": [str(LAYOUTS / "templates")],
@@ -44,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "html_static_path": ["_static"],
     "html_css_files": sorted(file.name for file in LAYOUTS.glob("*.css")),
     "html_js_files": ["site.js"],
-    "html_show_sourcelink": False,
+    "html_copy_source": False,
     "html_show_sphinx": False,
     "html_show_copyright": False,
 }

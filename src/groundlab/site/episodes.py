@@ -110,9 +110,6 @@ def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
     (folder / f"{name}.js").write_text(f"{start}[{json.dumps(name)}] = {text};\n")
 
 
-# --- Episodes that others published
-
-
 def balrog(published: Episodes, submission: int) -> dict[str, Any]:
     """The data of a submission; a text is to the letter what its model read."""
     playback = Playback(view=lambda sentence: observation_text([sentence]))
@@ -153,9 +150,6 @@ def _write_balrog(source: Path, static: Path, published: Episodes, limit: int | 
             cells.append((done, _address(name, int(of_kind[0]))))
         rows.append([label, *cells])
     pages.write(source, "episodes/balrog", "balrog.md.j2", choices=choices, kinds=KIND_NAMES, rows=rows, all=published)
-
-
-# --- Each paper's agent beside others
 
 
 def shipped(name: str, by: str) -> dict[str, Any]:
