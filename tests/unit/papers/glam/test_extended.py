@@ -90,14 +90,6 @@ def test_gradients_are_those_of_the_rewritten_prompt(learner):
     assert not all(torch.equal(*pair) for pair in other)
 
 
-def test_formats_are_tested_besides(resolved, tmp_path):
-    settings = resolved("glam-extended", prompt_format="mixed", test_formats=["xml", "glam"])
-    registry.execute(Run(tmp_path, RunSpec(method="glam-extended", world=WORLD, seed=0, settings=settings)))
-    policies = [each["policy"] for each in runs.evaluations(tmp_path)]
-    assert policies[0] == "sampled" and policies[-2:] == ["sampled format-xml", "sampled format-glam"]
-    assert len(policies) == len(set(policies)) == 6
-
-
 def test_options_go_through_a_checkpoint(learner):
     runs.goes_on(lambda: learner(prompt_format="mixed", normalisation="token", nbr_obs=2))
 

@@ -99,35 +99,3 @@ def test_each_test_is_played_where_it_says_with_the_words_it_says():
     assert all("go to the red ball" in prompt for prompt in prompts["sampled fixed-mission"])
     assert any("Action 0: rotate left \n" in prompt for prompt in prompts["sampled synonyms"])
     assert not any("turn left" in prompt for prompt in prompts["sampled synonyms"])
-
-
-def always(index, settings):
-    """Players of one text action."""
-    return lambda world, alteration, num_envs, rng: TextPlayer(Recorder(index), num_envs, world, settings, alteration)
-
-
-def test_generalisation_tests_can_have_layouts_of_their_own_and_the_agents_own_world_keeps_its_own():
-    tests = {"tests": ["fixed-mission adj_synonym"], "fixed_mission": "go to a key"}
-    settings = Settings(layouts="0-2", test_layouts="7-8", **tests)
-    results = evaluate(WORLD, 0, settings, always(2, settings))
-    layouts = {result["policy"]: [row["layout"] for row in result["rows"]] for result in results}
-    assert layouts["sampled"] == layouts["greedy fixed-mission"] == [0, 1, 2]
-    assert layouts["sampled fixed-mission adj_synonym"] == [7, 8]
-
-
-def test_actions_that_the_world_lacks_are_told_as_they_were_chosen_and_do_nothing():
-    settings = Settings(layouts="0-1", nbr_obs=2, action_space=9, fixed_mission="")
-    recorder = Recorder(8)
-    results = evaluate(
-        "BabyAI-GoToObjS4-v0", 0, settings, lambda w, a, n, rng: TextPlayer(recorder, n, w, settings, a, rng)
-    )
-    steps = results[0]["mean"]["steps"]
-    assert steps == 16 and all("Action 0: think \n" in prompt for prompt in recorder.prompts[2 : 2 * 16])
-    assert results[0]["mean"]["success"] == 0
-
-
-def test_first_finished_episodes_are_counted_where_asked():
-    settings = Settings(layouts="0-1", fixed_mission="", first_finished=5, num_envs=2)
-    results = evaluate("BabyAI-GoToObjS4-v0", 0, settings, always(2, settings))
-    assert [result["policy"] for result in results] == ["sampled", "greedy", "first-finished"]
-    assert len(results[-1]["rows"]) == 5
