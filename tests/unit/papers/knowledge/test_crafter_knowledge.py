@@ -4,19 +4,16 @@ import re
 
 import numpy as np
 import pytest
-import runs
 import torch
 from knowledge_data import told
 
-from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.run import Run
+from groundlab.core.errors import GroundlabError
 from groundlab.language.chat import Sampling
-from groundlab.papers import registry
-from groundlab.papers.knowledge import agent, bk_goal, bk_pref, dataset, labelling, scripted
+from groundlab.papers.knowledge import bk_goal, bk_pref, dataset, labelling, scripted
 from groundlab.papers.knowledge.captions import PICTURE, readable
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.observations import CRAFTER, normalise
-from groundlab.worlds.crafter.rules import ACHIEVEMENTS, NAMES, VERBS
+from groundlab.worlds.crafter.rules import ACHIEVEMENTS, VERBS
 from groundlab.worlds.crafter.view import describe
 
 WORLD = "Crafter-Text-Reward"
@@ -94,34 +91,15 @@ def test_a_life_that_the_world_does_not_show_is_found(lives, tmp_path, own_cache
     assert not list((tmp_path / "cache").rglob("pictures.npy"))
 
 
-def collection(folder, stop=lambda: False):
-    given = {"network": "small", "num_envs": 2, "frames_per_env": 8, "frames": 48, "record_every": 32}
-    spec = registry.resolve("rnd", WORLD, 0, {**given, "record_episodes": 1, "layouts": "0-0"})
-    registry.execute(Run(folder, spec, stop=stop))
-
-
-def test_a_collection_that_was_stopped_comes_to_the_same_dataset(tmp_path, own_cache):
-    collection(tmp_path / "straight")
-    with pytest.raises(Unfinished):
-        collection(tmp_path / "stopped", stop=lambda: True)
-    collection(tmp_path / "stopped")
-    stored = [Dataset(tmp_path / name / "dataset").card["sha256"] for name in ("straight", "stopped")]
-    assert stored[0] == stored[1]
-    assert list(Dataset(tmp_path / "straight" / "dataset").card["snapshots"]) == ["16", "48"]
-
-
 # --- What is asked, and of whom
 
 
 def test_the_prompt_tells_what_the_game_is_its_verbs_and_what_each_achievement_requires():
     text = bk_goal.opening(CRAFTER)[1]["content"]
     flat = " ".join(text.split())
-    for verb in VERBS:
-        assert verb in flat
+    assert all(verb in flat for verb in VERBS)
     lines = re.findall(r"^- ([A-Z][a-z]+(?: [A-Z][a-z]+)+): ", text, re.MULTILINE)
     assert sorted(line.lower().replace(" ", "_") for line in lines) == sorted(ACHIEVEMENTS)
-    assert 20 <= text.split("# Achievements")[0].count("\n- ") <= 22
-    assert bk_goal.opening()[1]["content"] != text
 
 
 def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
@@ -129,18 +107,6 @@ def test_a_judge_is_told_of_crafter_and_shown_its_verbs(lives):
     assert "Crafter" in asked[0]["content"] and "You face" in asked[1]["content"]
     actions = re.findall(r"You choose the action: (.*)\.$", asked[1]["content"], re.MULTILINE)
     assert len(actions) == 10 and set(actions) <= set(VERBS)
-
-
-def test_goals_are_about_things_of_their_stretch_without_numbers(lives, tmp_path):
-    labelling.label(labelling.Labelling("goals", tmp_path, dataset=lives.folder), lives)
-    library = bk_goal.load(tmp_path)
-    things = {"wood.": "tree", "water": "water", "cow": "cow", "plant": "plant", "lava": "lava"}
-    things |= {"zombie": "zombie", "skeleton": "skeleton", "Place the sapling": "sapling", "pickaxe": "table"}
-    for caption, goals in zip(library.captions, library.goals, strict=True):
-        for goal in goals:
-            assert not re.search(r"\d|steps?\b", goal)
-            needed = [thing for word, thing in things.items() if word in goal and not goal.startswith("Look for")]
-            assert all(thing in caption for thing in needed), (goal, caption)
 
 
 def test_no_program_is_asked_for_in_crafter(lives, tmp_path):
@@ -185,10 +151,6 @@ def test_deeds_count_then_nearness_to_something_useful(first, action, last, meri
     assert scripted.score_crafter_segment(told([(first, action)], last)) == merit
 
 
-def test_the_rule_knows_every_kind_of_thing_that_there_is_to_use():
-    assert set(scripted._USEFUL) | set(scripted._CREATURES) <= set(NAMES)
-
-
 @pytest.mark.parametrize(
     ("now", "goals"),
     [
@@ -219,19 +181,3 @@ def test_the_preference_network_reads_pictures_as_bytes_as_it_reads_them_normali
     plain = part._replace(states=torch.from_numpy(normalise(segment.views[None])))
     with torch.no_grad():
         torch.testing.assert_close(network.values(part), network.values(plain), rtol=0, atol=0)
-
-
-FORMS = {
-    "preference": {"maker": "scripted", "labelling": {"pairs": 40, "train": {"network": "small", "epochs": 1}}},
-    "goals": {"maker": "recorded", "pooling": "sentences", "share": 0.3},
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_run_is_shaped_by_what_ships_and_names_what_it_reads(tmp_path, form):
-    small = {"network": "small", "num_envs": 2, "frames_per_env": 8, "iterations": 3, "layouts": "0-0"}
-    given = {**small, "form": form, "dataset": "crafter-reward", **FORMS[form]}
-    records = runs.records(runs.executed(tmp_path, "knowledge", "Crafter-Text-EatCow", **given))
-    assert max(record["shaping"] for record in records) > 0
-    files = {file.name for file in agent.Settings.model_validate(given).inputs().values()}
-    assert files >= {"arrays.npz", "card.json"} | ({"crafter-goals-ledger.jsonl"} if form == "goals" else set())

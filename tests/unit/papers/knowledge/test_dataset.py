@@ -1,7 +1,6 @@
-"""Episodes come back from disk as they were, small, without pickle, and a broken dataset is one clear line."""
+"""Episodes come back from disk as they were, without pickle, and a broken dataset is one clear line."""
 
 import json
-import zipfile
 
 import numpy as np
 import pytest
@@ -40,15 +39,12 @@ def test_a_segment_is_told_as_its_views_are(tmp_path, episodes):
     assert segment.times.tolist() == [3, 4, 5, 6, 7, 8]
 
 
-def test_a_dataset_is_mapped_holds_no_pickle_and_stores_each_view_once(tmp_path, episodes):
+def test_a_dataset_holds_no_pickle_and_stores_each_view_once(tmp_path, episodes):
     card = write(tmp_path / "data", episodes, {})
-    data = Dataset(tmp_path / "data")
-    assert all(isinstance(array, np.memmap) for array in data._arrays.values())
-    distinct = {view.tobytes() for episode in episodes for view in episode.views}
-    assert len(data._arrays["views"]) == len(distinct) == card["distinct_views"]
-    assert all(array.dtype.hasobject is False for array in data._arrays.values())
-    with zipfile.ZipFile(tmp_path / "data" / "arrays.npz") as archive:
-        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+    with np.load(tmp_path / "data" / "arrays.npz", allow_pickle=False) as arrays:
+        distinct = {view.tobytes() for episode in episodes for view in episode.views}
+        assert len(arrays["views"]) == len(distinct) == card["distinct_views"]
+        assert not any(arrays[name].dtype.hasobject for name in arrays)
 
 
 def test_the_card_tells_what_came_of_each_snapshot(tmp_path, episodes):
@@ -59,17 +55,12 @@ def test_the_card_tells_what_came_of_each_snapshot(tmp_path, episodes):
     assert sum(card["actions"].values()) == 50
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_broken_dataset_is_one_clear_line(tmp_path, episodes, damage):
-    write(tmp_path / "data", episodes, {})
-    packed = tmp_path / "data" / "arrays.npz"
-    packed.unlink() if damage == "gone" else packed.write_bytes(packed.read_bytes()[:-5])
-    with pytest.raises(GroundlabError, match="missing or broken; copy or collect"):
-        Dataset(tmp_path / "data")
-
-
-def test_a_dataset_of_another_version_is_one_clear_line(tmp_path, episodes):
-    card = write(tmp_path / "data", episodes, {})
+def test_a_dataset_that_is_broken_gone_or_of_another_version_is_one_clear_line(tmp_path, episodes):
+    card, packed = write(tmp_path / "data", episodes, {}), tmp_path / "data" / "arrays.npz"
+    for damage in (lambda: packed.write_bytes(packed.read_bytes()[:-5]), packed.unlink):
+        damage()
+        with pytest.raises(GroundlabError, match="missing or broken; copy or collect"):
+            Dataset(tmp_path / "data")
     (tmp_path / "data" / "card.json").write_text(json.dumps(card | {"version": 99}))
     with pytest.raises(GroundlabError, match="is of version 99, this package reads 1"):
         Dataset(tmp_path / "data")

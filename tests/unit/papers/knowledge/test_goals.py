@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from groundlab.assets import resolve_model
-from groundlab.language.sentence_embedding import Embedder, load_encoder
 from groundlab.papers.knowledge import bk_goal, labelling
 from groundlab.papers.knowledge.bk_goal import GoalLibrary, GoalPotential, Sentences
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, trajectory
 from groundlab.papers.knowledge.dataset import windows_of
-from groundlab.papers.knowledge.settings import HOME
 
 LIBRARY = GoalLibrary(["a ball", "a wall", "a key"], [["Go to the ball."], ["Turn away."], ["Go to the key."]])
 
@@ -83,11 +80,3 @@ def test_a_threshold_calibrated_on_a_dataset_lets_a_share_of_its_windows_through
     rng = np.random.default_rng(1)
     windows = windows_of(data.draw(1500, bk_goal.HORIZON, rng))
     assert np.mean(potential(windows) > 0) == pytest.approx(share, abs=0.05)
-
-
-def test_the_hand_written_goals_make_a_potential_with_our_own_model(windows):
-    embed = Embedder(load_encoder(resolve_model("quick-t5-s1")))
-    potential = GoalPotential(bk_goal.load(HOME / "goals"), embed, pooling="sentences")
-    bk_goal.calibrate(potential, labelling.dataset(), 0.1)
-    assert 0.02 < np.mean(potential(windows) > 0) < 0.3
-    assert embed.misses < 1000

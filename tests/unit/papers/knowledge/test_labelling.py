@@ -7,7 +7,6 @@ import pytest
 from knowledge_data import FixedReplies, told, warm
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.paths import repository_root
 from groundlab.lab import config
 from groundlab.language.chat import Ledger, Recorded, Recording
 from groundlab.papers.knowledge import bk_goal, bk_pref, labelling, scripted
@@ -117,29 +116,12 @@ def test_a_long_conversation_keeps_its_opening_and_the_latest_question(data):
         assert asked[:2] == bk_goal.opening() and asked[-1]["role"] == "user"
 
 
-def test_at_the_papers_scales_preferences_are_learnt_by_the_papers_network():
-    small = []
-    for entry in config.load("knowledge", "full").runs:
-        settings = entry.settings.get("labelling", {})
-        if entry.settings.get("form") in ("preference", "motif") and not entry.worlds[0].startswith("Crafter"):
-            train = labelling.PreferencesSettings.model_validate(settings).train
-            small += [entry.note] if (train.network, train.epochs) != ("paper", 5) else []
-    assert not small
-    commands = (repository_root() / "configs" / "knowledge" / "paper.yaml").read_text().split("groundlab label ")
-    preferences = [command for command in commands if command.startswith("preferences")]
-    assert len(preferences) == 3
-    assert all("train.network=paper" in each and "train.epochs=5" in each for each in preferences)
-
-
-def test_the_original_as_released_has_its_slips_in_play_and_in_labelling():
+def test_the_original_as_released_has_all_its_slips():
     released = [e for e in config.load("knowledge", "paper").runs if "as-published" in e.experiments]
     assert len(released) == 3
     for entry in released:
         settings = KnowledgeSettings.model_validate(entry.settings)
         assert all(vars(settings.fidelity).values()) and settings.timeouts == "terminal"
-    text = (repository_root() / "configs" / "knowledge" / "paper.yaml").read_text()
-    for slip in ("normalised_view=true", "forgets_request=true", "strict=false", "train.scaled_attention=false"):
-        assert slip in text
 
 
 def test_at_quick_the_potentials_of_the_comparison_differ_in_form_and_knowledge_alone():

@@ -1,7 +1,5 @@
 """A run on a sparse task is shaped by the knowledge that its settings name."""
 
-import json
-
 import numpy as np
 import pytest
 import runs
@@ -11,8 +9,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run
 from groundlab.learning.shaping import scale_of
 from groundlab.papers import registry
-from groundlab.papers.knowledge import agent, bk_goal, bk_pref
-from groundlab.papers.knowledge.bk_goal import GoalLibrary
+from groundlab.papers.knowledge import agent, bk_pref
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
 from groundlab.papers.knowledge.potentials import (
     Adjusted,
@@ -31,24 +28,6 @@ WORLD = "BabyAI-GoToRedBallNoDists-v0"
 SMALL = {"num_envs": 4, "frames_per_env": 8, "epochs": 1, "minibatches": 2, "iterations": 3, "layouts": "0-1"}
 
 
-def run(folder, **given):
-    return runs.executed(folder, "knowledge", WORLD, **SMALL, **given)
-
-
-@pytest.fixture
-def sources(tmp_path):
-    """What the three labellings leave."""
-    program = tmp_path / "code-final.py"
-    source = "def compute_reward(obs, past_obs, past_actions):\n    return float((past_actions == 2).mean()), {}"
-    program.write_text(source)
-    torch.manual_seed(0)
-    bk_pref.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
-    library = GoalLibrary(["Step 1: You see a red ball 1 step forward."], [["Go to the ball."]])
-    bk_goal.store(tmp_path / "goals", library)
-    folders = {name: str(tmp_path / name) for name in ("preference", "goals")}
-    return {"code": str(program), **folders, "motif": folders["preference"], "ellm": folders["goals"]}
-
-
 class EveryStep(Bonus):
     """Half a point a step."""
 
@@ -65,17 +44,6 @@ class EveryStep(Bonus):
         self.counted = state
 
 
-FORMS = ("none", "constant", "random", "oracle", "code", "preference", "goals", "ellm", "motif")
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_knowledge_shapes_a_run(tmp_path, sources, form):
-    run(tmp_path, form=form, source=sources.get(form), threshold=-1.0, pooling="sentences")
-    shaping = [record["shaping"] for record in runs.records(tmp_path)]
-    assert len(shaping) == 3 and (max(shaping) > 0) == (form != "none")
-    assert [each["policy"] for each in runs.evaluations(tmp_path)] == ["argmax", "sampled"]
-
-
 def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
     assert targets("BabyAI-Text-GoToLocal-PurpleKey-S20") == [("key", "purple")]
     assert targets("BabyAI-Text-GoTo-RedBallBlueBox-S20") == [("ball", "red"), ("box", "blue")]
@@ -86,21 +54,12 @@ def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
 
 def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     for form in ("code", "preference", "goals"):
+        given = {"form": form, "source": str(tmp_path / "nothing")}
         with pytest.raises(GroundlabError, match="needs what a labelling left"):
-            run(tmp_path / form, form=form, source=str(tmp_path / "nothing"))
+            runs.executed(tmp_path / form, "knowledge", WORLD, **SMALL, **given)
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
         bk_pref.load(tmp_path)
-
-
-@pytest.mark.parametrize("form", ["code", "goals", "ellm"])  # the others are in tests/contract
-def test_a_run_can_have_its_knowledge_labelled_by_rule_first(tmp_path, data, form):
-    given = {"form": form, "maker": "scripted", "dataset": str(data.folder)}
-    given["labelling"] = {"rounds": 1 if form == "code" else 2}
-    given |= {"share": 0.9, "pooling": "sentences"}  # whole texts are many more, and each is embedded once
-    run(tmp_path / "run", **given)
-    assert max(record["shaping"] for record in runs.records(tmp_path / "run")) > 0
-    assert json.loads((tmp_path / "run" / "knowledge" / "labelling.json").read_text())["maker"] == "scripted"
 
 
 def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
@@ -109,6 +68,8 @@ def test_what_a_labelled_run_reads_belongs_to_its_identity(data):
     assert {file.name for file in files} >= {"arrays.npz", "card.json", "model.safetensors"}
     motif = agent.Settings.model_validate({"form": "motif", "source": "nowhere", "dataset": str(data.folder)})
     assert {file.name for file in motif.inputs().values()} == {"arrays.npz", "card.json"}
+    lives = agent.Settings.model_validate({"form": "goals", "maker": "recorded", "dataset": "crafter-reward"})
+    assert "crafter-goals-ledger.jsonl" in {file.name for file in lives.inputs().values()}
     assert agent.Settings(form="oracle").inputs() == {}
 
 
@@ -129,8 +90,9 @@ def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
     assert bonus.counted == 0, "what was met while measuring is forgotten"
 
 
-def test_a_reward_is_not_taken_for_a_potential(sources, tmp_path):
-    settings = agent.Settings.model_validate({"form": "motif", "source": sources["motif"]})
+def test_a_reward_is_not_taken_for_a_potential(tmp_path):
+    bk_pref.store(tmp_path / "preference", PreferenceTransformer((3, 7, 7), 7))
+    settings = agent.Settings.model_validate({"form": "motif", "source": str(tmp_path / "preference")})
     with pytest.raises(GroundlabError, match="is a reward, no potential"):
         agent.make_potential(WORLD, 0, settings, tmp_path)
 
