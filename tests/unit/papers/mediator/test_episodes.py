@@ -83,12 +83,6 @@ def test_asking_at_random_is_near_the_original_code_with_p_one_half():
     assert 0.80 <= coloured["success"] <= 0.95
 
 
-def test_the_released_random_is_the_argmax_of_an_untrained_network():
-    found = mean("random", "SimpleDoorKey", layouts="0-19", fidelity={"random_policy": "untrained"})
-    again = mean("random", "SimpleDoorKey", layouts="0-19", fidelity={"random_policy": "untrained"})
-    assert found == again and found != mean("random", "SimpleDoorKey", layouts="0-19")
-
-
 def test_on_change_asks_once_for_every_new_text():
     (episode,) = play_rule("on-change", "SimpleDoorKey", [2])
     texts = [exchange.text for exchange in episode.exchanges]
@@ -119,16 +113,6 @@ def test_each_penalty_rule_charges_what_it_says():
         returns[penalty] = episode.game_return - sum(episode.rewards)
         expected = {"head": 0.01 + 0.06 * repeats, "equation-1": 0.01 * repeats, "first-commit": 0.01 + 0.11 * repeats}
         assert returns[penalty] == pytest.approx(expected[penalty], abs=1e-9)
-
-
-def test_a_repeat_can_be_told_from_the_whole_last_plan_or_from_what_is_left_of_it():
-    """Q22: asking again after `go to the key` is done gives the whole plan again, of which the first part was over."""
-
-    def charged(repeat: str) -> float:
-        (episode,) = play_rule("always", "SimpleDoorKey", [0], Fidelity(repeat=repeat))
-        return sum(episode.rewards)
-
-    assert charged("remaining") != charged("whole")
 
 
 def test_rare_coins_ask_less_and_a_coin_of_one_is_always():
@@ -185,8 +169,3 @@ def test_asking_at_new_things_is_as_short_as_asking_always_with_a_tenth_of_the_q
     assert rule["success"] == always["success"] == 1
     assert rule["interactions"] < 0.15 * always["interactions"]
     assert rule["steps"] == pytest.approx(always["steps"], abs=0.1)
-
-
-def test_an_untrained_network_asks_at_a_rate_of_its_own():
-    rates = [each["asked"] / each["steps"] for each in (mean("untrained", "SimpleDoorKey", seed) for seed in range(3))]
-    assert len(set(rates)) == 3 and all(0.2 < rate < 0.8 for rate in rates)

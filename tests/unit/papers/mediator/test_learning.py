@@ -11,10 +11,10 @@ from runs import evaluations, records
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
 from groundlab.papers import recording, registry
-from groundlab.papers.mediator.agent import build_network, make_learner
+from groundlab.papers.mediator.agent import make_learner
 from groundlab.papers.mediator.network import FrameNetwork
 from groundlab.papers.mediator.options_rl import OptionEpisode
-from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, AskingSettings, TrainingSettings
+from groundlab.papers.mediator.settings import TRAINING_LAYOUTS, TrainingSettings
 from groundlab.papers.mediator.skills import SkillSettings
 from groundlab.papers.mediator.training import FrameDifference, learning_rate, make_batch, training_layouts
 
@@ -140,22 +140,8 @@ def test_who_watches_an_evaluation_changes_nothing_and_an_untrained_agent_is_ref
         registry.evaluate(replace(request, checkpoint=None))
 
 
-def test_seeds_change_everything(tmp_path):
-    """That one seed repeats, byte for byte, is in tests/contract."""
-    for seed in (0, 1):
-        registry.execute(Run(tmp_path / str(seed), spec(seed=seed, iterations=2)))
-    assert records(tmp_path / "0") != records(tmp_path / "1")
-    same, again, other = (build_network(AskingSettings(), seed).state_dict()["actor.0.weight"] for seed in (0, 0, 1))
-    assert torch.equal(same, again) and not torch.equal(same, other)
-
-
-def test_records_hold_the_batch_the_test_episode_and_now_and_then_the_test_and_tensorboard_the_originals_tags(tmp_path):
+def test_tensorboard_has_the_originals_tags(tmp_path):
     registry.execute(Run(tmp_path, spec(iterations=2)))
-    first, second = records(tmp_path)
-    names = {"iteration", "timesteps", "interactions", "steps", "success", "return", "loss", "entropy", "test_steps"}
-    assert names <= first.keys()
-    assert "test" not in first and set(second["test"]) == {"sampled", "argmax"}
-    assert second["timesteps"] > first["timesteps"]
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(tmp_path / "tensorboard"))
