@@ -4,14 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import runs
 import torch
 
 from groundlab.papers.reasoning.policy import Reply, open_chat_policy, open_policy
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
 from groundlab.papers.reasoning.thoughts import ReplyParts, probe, reply_with_swap, retrieval, split_reply
-
-from .conftest import WORLD
 
 MARKER, NEWLINE = 99, 98
 WORDS = {1: "left", 2: "right", 3: "turn ", 4: "i see", MARKER: "final answer: ", NEWLINE: "\n"}
@@ -109,28 +106,3 @@ def test_a_real_policy_keeps_its_format_when_its_thoughts_are_swapped(resolved):
     own, swapped = chat_policy.reply(prompts, numbers), reply_with_swap(chat_policy, [], "empty", prompts, numbers)
     marked = [after.text for before, after in zip(own, swapped, strict=True) if "final answer:" in before.text]
     assert marked and all(text.startswith("final answer:") for text in marked)
-
-
-def test_training_is_tested_on_the_way_and_thoughts_are_swapped_at_the_end(resolved, tmp_path):
-    given = {"test_every": 2, "curve_layouts": "5-6", "swapped": True, "transcripts": 1}
-    folders = [
-        runs.executed(tmp_path / method, method, WORLD, **resolved(method, **given, tests=["Reasoning-Pickup-v0"]))
-        for method in ("reasoning", "direct")
-    ]
-    thinking, silent = map(runs.records, folders)
-    assert [record["iteration"] for record in thinking if "test_success" in record] == [0, 2, 4]
-    assert {"mi_retrieval", "swap_other"} <= thinking[0].keys() or thinking[0]["probed"] < 2
-    assert "test_return" in silent[0] and "probed" not in silent[0]
-    assert [any("thought_words" in record for record in told) for told in (thinking, silent)] == [True, False]
-    thinkers, others = ({each["policy"]: each["rows"] for each in runs.evaluations(folder)} for folder in folders)
-    assert set(others) == {"sampled", "Reasoning-Pickup-v0"}
-    assert set(thinkers) == {"sampled", "Reasoning-Pickup-v0", "thought emptied", "another's thought"}
-    first, second = others["sampled"][:2]
-    assert len(first["told"]) == first["length"] and first["mission"].startswith("go to")
-    assert first["told"][0].keys() == {"seen", "said", "valid"} and "told" not in second
-
-
-def test_the_published_mixture_is_played(resolved, tmp_path):
-    assert runs.evaluations(
-        runs.executed(tmp_path, "direct", "Reasoning-GoToPickup-v0", **resolved("direct", iterations=1))
-    )

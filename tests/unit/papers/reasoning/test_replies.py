@@ -112,16 +112,3 @@ def test_short_prompts_are_a_line_that_still_names_goal_and_format(thinks):
 def test_settings_that_contradict_each_other_are_refused_with_the_fix(given, message):
     with pytest.raises(ValueError, match=message):
         TrainingSettings(**given)
-
-
-def test_what_the_update_reads_follows_from_the_settings():
-    adaptive, loss = TrainingSettings(), TrainingSettings(kl="loss", kl_coefficient=0.1)
-    assert (adaptive.kl_estimator, loss.kl_estimator) == ("k1", "k3")
-    assert (adaptive.kl_controller().coefficient, adaptive.kl_loss_coefficient) == (0.2, 0.0)
-    assert (loss.kl_controller().coefficient, loss.kl_loss_coefficient) == (0.0, 0.1)
-    assert TrainingSettings(kl="fixed").kl_controller().target is None
-    grouped = TrainingSettings(estimator="rloo", episodes="whole")
-    assert grouped.is_critic_free and grouped.critic_coefficient == 0.0 < adaptive.critic_coefficient
-    tempered = {"temperature": 0.7}
-    assert TrainingSettings(**tempered).learning_temperature == 0.7
-    assert TrainingSettings(**tempered, fidelity={"untempered": True}).learning_temperature == 1.0
