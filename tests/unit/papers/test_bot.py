@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runs
 
 from groundlab import worlds
 from groundlab.core import storage
 from groundlab.papers import registry
-from groundlab.papers.registry import Request
 from groundlab.papers.worlds import bot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "babyai_text.json"
@@ -84,10 +82,3 @@ def test_the_bot_solves_every_level_for_which_it_has_a_plan(world):
 def test_the_bot_corrects_the_slips_of_another_agent():
     env = worlds.GridEnv("BabyAI-MixedTrainLocal-v0/open")
     assert all(play_with_slips(env, seed, slips=0.3)[1] for seed in range(20))
-
-
-def test_a_run_stores_what_an_evaluation_gives(tmp_path):
-    stored = runs.evaluations(runs.executed(tmp_path, "bot", "BabyAI-GoToLocal-v0", layouts="5-7"))
-    assert stored == bot.evaluate(Request("bot", "BabyAI-GoToLocal-v0", 0, {"layouts": "5-7"}))
-    assert [row["layout"] for row in stored[0]["rows"]] == [5, 6, 7]
-    assert stored[0]["mean"]["success"] == 1

@@ -1,7 +1,6 @@
 """A language model in a conversation: what it reads, what its replies lead to, and that nothing is asked twice."""
 
 import json
-from pathlib import Path
 
 import chat_server as serving
 import pytest
@@ -64,19 +63,6 @@ def test_a_reply_that_is_no_action_goes_forward_and_is_told(monkeypatch):
     assert "Your goal is to go to the" in instructions and "{mission}" not in instructions
 
 
-def test_the_corrected_prompt_says_where_things_are_taken_from_and_where_they_can_lie(monkeypatch):
-    texts = {}
-    for name in ("balrog", "balrog-corrected"):
-        parrot = FixedReplies(["turn left"])
-        play(monkeypatch, parrot, prompt=name)
-        texts[name] = parrot.prompts[0][0]["content"].splitlines()
-    assert len(texts["balrog"]) == len(texts["balrog-corrected"])
-    changed = [pair for pair in zip(*texts.values(), strict=True) if pair[0] != pair[1]]
-    assert [old.partition(":")[0] for old, _ in changed[:2]] == ["pick up", "drop"] and len(changed) == 3
-    assert "below you" in changed[0][0] and "in front of you" in changed[0][1] and "must be empty" in changed[1][1]
-    assert "toggle" in changed[2][0] and "destroys" in changed[2][1]
-
-
 def test_the_ledger_is_asked_first_and_a_recording_replays_the_episode(monkeypatch, tmp_path):
     ledger = tmp_path / "ledger.jsonl"
     first = play(monkeypatch, Recording(Reflex(), Ledger(ledger), "scripted"))
@@ -112,12 +98,6 @@ def test_a_prompt_of_ones_own_must_hold_the_mission(tmp_path):
         registry.evaluate(Request("chat", GOTO, 0, settings))
     file.write_text("Your goal is to {mission}. Go.")
     assert registry.evaluate(Request("chat", GOTO, 0, settings))[0]["rows"][0]["success"]
-
-
-def test_the_shipped_prompts_are_read_by_no_other_name():
-    folder = Path(chat_agent.__file__).parents[2] / "assets" / "prompts" / "balrog"
-    others = {"reply", "reply-thinking"}
-    assert {file.stem for file in folder.iterdir()} == {*chat_agent.PROMPTS.values(), *others}
 
 
 def test_a_server_plays_the_protocol_and_the_same_command_asks_it_nothing_again(tmp_path, groundlab):

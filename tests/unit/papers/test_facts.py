@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import runs
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.papers import registry
-from groundlab.papers.registry import Request
 from groundlab.papers.worlds import minigrid_parity
 from groundlab.worlds.adapters.minigrid_package import package_ids
 
@@ -56,9 +54,3 @@ def test_a_difference_in_any_field_is_counted(monkeypatch, field):
     _disturb(monkeypatch, field)
     counts = minigrid_parity.compare("BabyAI-GoToObj-v0", 20)
     assert counts["mismatches"] == counts[f"{field}_mismatches"] > 0
-
-
-def test_a_run_stores_its_counts_as_one_row(tmp_path):
-    (stored,) = runs.evaluations(runs.executed(tmp_path, "facts", WORLD, states=50))
-    assert [stored] == minigrid_parity.evaluate(Request("facts", WORLD, 0, {"states": 50}))
-    assert stored["rows"] == [{"layout": 0, **minigrid_parity.compare(WORLD, 50)}]
