@@ -4,8 +4,6 @@ from groundlab.core.seeding import generator
 from groundlab.language.probes import random_prompts
 from groundlab.papers.glam import turns
 
-WORLD = "BabyAI-GoToLocalS8N4-v0"
-
 
 def prompt(goal: str, *places: str) -> str:
     seen = "".join(f"You see a {place}, " for place in places)
