@@ -15,15 +15,6 @@ from groundlab.papers.knowledge.observations import CRAFTER, GRID
 from groundlab.papers.knowledge.settings import KnowledgeSettings
 
 
-def test_the_judge_is_told_both_segments_after_the_rules(data):
-    chat = FixedReplies(["[Rank]\nA > B"])
-    bk_pref.judge(chat, warm, data, bk_pref.LabelSettings(pairs=1, random_order=False), seed=0)
-    system, user = (message["content"] for message in chat.prompts[0])
-    order = ("Segment A", "valid", "coherent", "rewards", "sparingly", "[Thoughts]", "[Rank]")
-    assert [system.index(part) for part in order] == sorted(system.index(part) for part in order)
-    assert user.count("Agent history:") == 2 and user.index("Segment A:") < user.index("Segment B:")
-
-
 def test_a_judge_that_always_names_the_first_place_prefers_nobody(data):
     judged = bk_pref.judge(FixedReplies(["[Rank]\nA > B"]), warm, data, bk_pref.LabelSettings(pairs=400), seed=0)
     assert len(judged.labels) == 400 and 0.4 < np.mean(judged.labels) < 0.6

@@ -133,15 +133,3 @@ def test_anchors_are_states():
     settings = TrainingSettings(estimator="gigpo", num_envs=2, group_size=2, steps=4, **WHOLE)
     steps = collector(settings, ["?"]).collect(1).segments[0].steps
     assert steps[0].anchor == steps[1].anchor, "an error text is read, but the world is the same"
-
-
-def test_a_rollout_depends_on_its_number_and_its_seed_alone():
-    settings = TrainingSettings(num_envs=4, steps=40, **WHOLE)
-
-    def replies(seed, *numbers):
-        collecting = collector(settings, seed=seed)
-        *_, last = (collecting.collect(number) for number in numbers)
-        return [[(step.prompt, step.reply.text, step.reward) for step in segment.steps] for segment in last.segments]
-
-    assert replies(0, 3) == replies(0, 1, 2, 3) != replies(1, 3)
-    assert replies(0, 3) != replies(0, 4)
