@@ -54,9 +54,9 @@ def test_the_oracle_knows_the_targets_of_a_world_that_fixes_them():
 
 def test_knowledge_that_is_not_there_is_one_clear_line(tmp_path):
     for form in ("code", "preference", "goals"):
-        given = {"form": form, "source": str(tmp_path / "nothing")}
+        given = {**SMALL, "form": form, "source": str(tmp_path / "nothing")}
         with pytest.raises(GroundlabError, match="needs what a labelling left"):
-            runs.executed(tmp_path / form, "knowledge", WORLD, **SMALL, **given)
+            runs.executed(tmp_path / form, "knowledge", WORLD, **given)
     (tmp_path / "network.json").write_text('{"shape": [3, 7, 7], "actions": 7, "scaled_attention": true}')
     with pytest.raises(GroundlabError, match="no whole preference network"):
         bk_pref.load(tmp_path)
