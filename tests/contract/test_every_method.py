@@ -134,19 +134,3 @@ def test_a_rule_gives_the_same_evaluation_twice(spec, tmp_path):
         registry.execute(Run(tmp_path / folder, spec))
     first, second = (json.loads((tmp_path / each / "evaluation.json").read_text()) for each in ("first", "second"))
     assert first == second and all(each["rows"] and each["mean"] for each in first)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_an_unknown_setting_is_one_line_that_names_it(name):
-    method, world, _ = ROWS[name]
-    with pytest.raises(GroundlabError, match="no_such_setting") as error:
-        registry.resolve_settings(method, world, {"no_such_setting": 1})
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_an_unknown_world_is_one_line(name):
-    method, _, _ = ROWS[name]
-    with pytest.raises(GroundlabError) as error:
-        registry.check_world(method, "BabyAI-GoToLocl-v0")
-    assert "\n" not in str(error.value)

@@ -9,8 +9,6 @@ import pytest
 
 from groundlab.cli import options, printing
 from groundlab.core.errors import GroundlabError
-from groundlab.core.schema import parse
-from groundlab.lab.config import Experiment
 
 HEAD = "from groundlab.worlds.registry import World, Rules\n"
 
@@ -71,11 +69,3 @@ def test_a_setting_that_is_given_twice_is_no_choice_of_ours(given, problem):
 def test_an_empty_results_folder_is_an_unset_variable_and_not_the_default():
     code, _, error = command("review", "--results", "", COLUMNS="200")
     assert code == 2 and "is a shell variable not set" in error
-
-
-@pytest.mark.parametrize("name", ["a\0b.ipynb", "../../etc/passwd", "../a.ipynb"])
-def test_a_notebook_is_a_file_of_its_folder(name):
-    whole = {"paper": "p", "scale": "quick", "notebooks": ["02_mediator.ipynb"], "runs": []}
-    parse(Experiment, whole, "here")
-    with pytest.raises(GroundlabError, match="notebooks"):
-        parse(Experiment, whole | {"notebooks": [name]}, "here")

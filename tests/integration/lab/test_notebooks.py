@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.lab.notebooks import Page, PageProcess, check_parameters, run_notebook
+from groundlab.lab.notebooks import Page, PageProcess, run_notebook
 
 WAITS = ["import os, time", "open(marker, 'w').write(str(os.getpid()))"]
 PARENT = """
@@ -61,19 +61,6 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def test_a_missing_notebook_is_one_line(tmp_path):
-    with pytest.raises(GroundlabError, match="does not exist"):
-        run_notebook(tmp_path / "nothing.ipynb", {}, tmp_path / "executed.ipynb")
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"cells": 3}'])
-def test_a_broken_notebook_is_one_line(content, tmp_path):
-    (tmp_path / "page.ipynb").write_text(content)
-    with pytest.raises(GroundlabError, match=r"page\.ipynb cannot be read .*; mend it, or restore") as error:
-        check_parameters(tmp_path / "page.ipynb", {"scale": "quick"})
-    assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
 def test_pages_are_made_while_the_caller_goes_on(laboratory, tmp_path):

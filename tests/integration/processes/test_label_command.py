@@ -115,18 +115,3 @@ def test_rules_label_without_any_model(groundlab, data, tmp_path, form):
     code, said, _ = groundlab("label", form, "--maker", "scripted", *where, *size, *more)
     assert code == 0 and "nobody is paid" in said and not (tmp_path / "out" / "ledger.jsonl").exists()
     assert form != "preferences" or bk_pref.load(tmp_path / "out").config["size"] == "small"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["programs"], "unknown form 'programs'"),
-        (["goals", "--maker", "script"], "unknown maker 'script'; did you mean 'scripted'?"),
-        (["goals", "--set", "round=3"], "unknown key 'round'; did you mean 'rounds'?"),
-        (["preferences", "--maker", "scripted", "--error", "2"], "error must be less than or equal to 1, not 2.0"),
-        (["goals", "--dataset", "nowhere"], "nowhere/card.json does not exist"),
-    ],
-)
-def test_a_mistake_is_one_clear_line(groundlab, data, tmp_path, arguments, said):
-    where = [] if "--dataset" in arguments else ["--dataset", data.folder]
-    one_line(groundlab("label", *arguments, *where, "--out", tmp_path / "out"), said)
