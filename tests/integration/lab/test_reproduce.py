@@ -159,41 +159,6 @@ def test_pages_of_a_paper_are_made_while_the_next_papers_runs_go_on(laboratory, 
 
 
 @pytest.fixture
-def small_disk(laboratory):
-    """A tmpfs of 256 KiB as the results folder; gives a function that remounts it with other options."""
-    laboratory.results.mkdir()
-
-    def mount(options: str) -> bool:
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(laboratory.results)]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-    if not mount("size=256k"):
-        pytest.skip("mounting a tmpfs needs root")
-    yield mount
-    subprocess.run(["umount", str(laboratory.results)], check=False)
-
-
-def test_a_read_only_and_a_full_disk_are_one_clear_line_each_and_earlier_results_stay(laboratory, small_disk):
-    assert laboratory.reproduce()[0] == 0
-    (version,) = laboratory.versions()
-    before = (version / "manifest.json").read_bytes()
-    laboratory.write_config([{"method": "always", "worlds": ["KeyInBox"], "estimate": {"seconds": 1, "megabytes": 1}}])
-
-    def refused() -> str:
-        asked = laboratory.start(scale="smoke", results=str(laboratory.results))
-        code, out, error = laboratory.finish(asked)
-        assert code in (1, 2) and "Traceback" not in out + error
-        assert (laboratory.versions(), (version / "manifest.json").read_bytes()) == ([version], before)
-        return out + error
-
-    assert small_disk("remount,ro")
-    assert "Read-only file system; " in refused()
-    assert small_disk("remount,rw")
-    (laboratory.results / "filler").write_bytes(bytes(shutil.disk_usage(laboratory.results).free - 8192))
-    assert "No space left on device; " in refused()
-
-
-@pytest.fixture
 def evening(laboratory, monkeypatch) -> float:
     """Hours that are over as soon as a run is finished, however slow the machine is."""
 
@@ -243,10 +208,3 @@ def test_an_unfinished_version_is_not_taken_for_the_whole_one(laboratory, rule_e
 def test_hours_in_which_nothing_ends_make_no_version(laboratory):
     code, out, _ = laboratory.reproduce(hours=0)
     assert code == 75 and "nothing was finished in this time" in out and not laboratory.versions()
-
-
-def test_what_cannot_be_continued_is_one_line(laboratory):
-    code, _, error = laboratory.reproduce(continue_from="1.0.0-full-never")
-    assert code and "unknown version '1.0.0-full-never'" in error.strip().splitlines()[-1]
-    code, _, error = laboratory.reproduce(executor="slurm", hours=1)
-    assert code and "--hours is for this machine" in error

@@ -352,35 +352,3 @@ def test_slurm_and_local_runs_leave_the_same_bytes(laboratory, training_entry, r
     assert executor.run(plan, settings).exit_code == 0
     assert jobs == [f"{str(jobs[0]).partition('_')[0]}_{number}" for number in range(3)], "one array, submitted once"
     assert _records(plan) == _without_slurm(laboratory)
-
-
-@on_slurm
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", [("scontrol", "requeue"), ("scancel", "--signal=USR2"), ("scancel",), ("kill",)])
-def test_a_task_that_is_interrupted_in_mid_run_ends_with_the_same_bytes(how, long_plan, laboratory):
-    """A requeue, the warning before a time limit and a cancellation: the same call goes on; a kill: the next one."""
-
-    def interrupt() -> None:
-        if how == ("kill",):
-            _kill_the_task_of(laboratory)
-        else:
-            subprocess.run([*how, str(_jobs(long_plan)[0])], check=True)
-
-    laboratory.once(lambda: laboratory.steps(long_plan) >= 4, interrupt)
-    outcome = executor.run(long_plan, SlurmSettings(minutes=10))
-    if how == ("kill",):
-        assert outcome.exit_code == 1 and "ended as FAILED" in next(iter(outcome.failed.values()))
-        outcome = executor.run(long_plan, SlurmSettings(minutes=10))
-    assert outcome.exit_code == 0
-    manifest = run_folder.read_manifest(long_plan.folder_of(long_plan.runs[0]))
-    assert manifest and [each["status"] for each in manifest["history"]] == ["unfinished", "finished"]
-    assert _records(long_plan) == _without_slurm(laboratory)
-
-
-def _kill_the_task_of(laboratory) -> None:
-    """Kill the Python of the only task under this laboratory's results (scancel --signal=KILL would cancel the job)."""
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        words = file.read_bytes().decode().split("\0")
-        if "submitit.core._submit" in words and "srun" not in words[0] and str(laboratory.results) in words[-2]:
-            return os.kill(int(file.parent.name), signal.SIGKILL)
-    raise LookupError("no task runs")

@@ -6,17 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.run import RunSpec
-from groundlab.lab import execute_run
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox, seccomp
-from groundlab.papers.knowledge.settings import KnowledgeSettings
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=30.0)
 RNG = np.random.default_rng(0)
@@ -225,50 +221,3 @@ with Sandbox(Limits(cpu_seconds=100.0)) as sandbox:
 def test_a_system_that_lets_no_limits_be_set_is_named_as_the_cause():
     ended = subprocess.run([sys.executable, "-c", UNDER_A_LIMIT], capture_output=True, text=True)
     assert "lost a batch of 2 windows 3 times: the system lets it set no limits; raise those" in ended.stderr
-
-
-RUN = RunSpec(
-    method="knowledge",
-    world="BabyAI-Text-GoToLocal-RedBall-S10",
-    seed=0,
-    settings=KnowledgeSettings(
-        form="code", maker="recorded", network="small", num_envs=8, frames_per_env=16, iterations=12, layouts="0-1"
-    ).model_dump(mode="json"),
-)
-
-
-def _batches():
-    """The batches of every sandbox of this process that run now."""
-    parents = {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(place.parent.name)] = int(place.read_text().rpartition(")")[2].split()[1])
-    return [each for each, parent in parents.items() if parents.get(parent) == os.getpid()]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
-def test_a_run_that_loses_a_batch_has_the_records_of_one_that_loses_none_and_says_so(tmp_path):
-    def kill():
-        while len(killed) < 3 and not over.is_set():
-            steps = tmp_path / "killed" / "timing.jsonl"
-            if steps.is_file() and len(steps.read_text().splitlines()) > 3 * len(killed):
-                for batch in _batches():
-                    os.kill(batch, signal.SIGKILL)
-                    killed.append(batch)
-
-    killed, over = [], threading.Event()
-    quiet = execute_run(RUN, tmp_path / "quiet")
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        disturbed = execute_run(RUN, tmp_path / "killed")
-    finally:
-        over.set()
-        thread.join()
-    for name in ("metrics.jsonl", "evaluation.json"):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes(), name
-    assert killed and disturbed["notes"]["sandbox"]["batches_put_again"] >= 1
-    assert quiet["notes"]["sandbox"]["windows"] == disturbed["notes"]["sandbox"]["windows"] > 12 * 8 * 17
-    assert quiet["notes"]["sandbox"]["failed"] == {}
-    assert quiet["notes"]["labels"].startswith("4 working programs in 4 rounds, 0 faulty ones")
-    assert "killed from outside by SIGKILL" in (tmp_path / "killed" / "log.txt").read_text()
