@@ -314,12 +314,3 @@ def test_what_a_version_shows_is_under_its_seal(name, harm, plan, groundlab, cap
         assert code == 2 and f"{version / name} " in error and error.count("\n") == 1
     with pytest.raises(GroundlabError, match=name):
         versions.publish(clean(version).name, plan.results)
-
-
-@pytest.mark.parametrize("content", ["[]", '{"mediator": {"quick": 3}}', "{"])
-def test_a_damaged_list_of_published_versions_is_one_line(content, plan):
-    version = clean(assemble(plan))
-    (plan.results / "reference.json").write_text(content)
-    with pytest.raises(GroundlabError, match=r"reference\.json"):
-        versions.publish(version.name, plan.results)
-    assert (plan.results / "reference.json").read_text() == content
