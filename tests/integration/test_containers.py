@@ -1,6 +1,5 @@
 """What the images are made from: recipes that agree, and scripts that do what they say."""
 
-import hashlib
 import json
 import os
 import re
@@ -17,18 +16,6 @@ RECIPES = {name: (ROOT / name).read_text() for name in ("Dockerfile", "apptainer
 def test_both_recipes_start_from_the_same_base_by_digest():
     bases = [re.findall(r"BASE=(\S+:\S+@sha256:[0-9a-f]{64})$", recipe, re.MULTILINE) for recipe in RECIPES.values()]
     assert bases[0] == bases[1] and len(bases[0]) == 1
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_both_recipes_install_the_lock_alone_and_say_what_they_hold(name):
-    recipe = RECIPES[name]
-    for needed in ("requirements/install.py", "requirements/image-compile.sh", "image.revision", "groundlab.lock"):
-        assert needed in recipe
-    assert not re.search(r"apt-get|pip install (?!--no-deps)", recipe), "nothing outside the lock is installed"
-
-
-def test_the_container_does_not_run_as_root():
-    assert re.search(r"^USER groundlab$", RECIPES["Dockerfile"], flags=re.MULTILINE)
 
 
 def test_sessions_in_an_image_install_nothing():
@@ -66,33 +53,6 @@ def test_apptainer_takes_what_a_clone_has_committed_and_all_of_another_folder(tm
     content = {file.name: file.read_text() for file in home.rglob("*") if file.is_file()}
     whole = {"pyproject.toml": "changed since\n", "left": "not committed\n"}
     assert content == (({"pyproject.toml": "committed\n"} if clone else whole) | {".commit": f"{commit}\n"})
-
-
-def test_the_session_builds_the_committed_tree_labels_it_and_tries_it_without_a_network(
-    sessions, recording_session, tmp_path, monkeypatch
-):
-    lock = tmp_path / "pylock.toml"
-    lock.write_text("locked\n")
-    commit = committed(tmp_path)
-    (tmp_path / "left").write_text("not committed")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sessions.shutil, "which", lambda tool: tool)
-    sources: list[list[str]] = []
-
-    class Session(recording_session):
-        def run(self, *words: str, **options: object) -> str:
-            if words[:2] == ("buildah", "bud"):
-                sources.append([file.name for file in Path(words[-1]).iterdir()])
-            return super().run(*words, **options)
-
-    session = Session("--torch", "cpu", "--tool", "buildah")
-    sessions.container(session)
-    build = next(call for call in session.calls if call[:2] == ("buildah", "bud"))
-    given = {f"COMMIT={commit}", f"LOCK={hashlib.sha256(lock.read_bytes()).hexdigest()}", "TORCH=cpu"}
-    assert {f"--build-arg={each}" for each in given} <= set(build)
-    assert build[build.index("--tag") + 1] == f"localhost/groundlab:{commit[:7]}-cpu"
-    assert sources == [["pylock.toml"]]
-    assert ["--network=none" in call for call in session.calls if "reproduce" in call] == [True]
 
 
 def test_an_image_compiles_what_the_smoke_of_every_paper_uses_and_is_not_made_where_a_run_fails(tmp_path):

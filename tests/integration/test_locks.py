@@ -132,13 +132,3 @@ def test_an_image_gets_the_lock_by_digest_and_torch_without_nvidias_libraries_fr
         files = PACKAGES[name].get("wheels") or [PACKAGES[name]["sdist"]]
         assert line.startswith(f"{name}=={PACKAGES[name]['version']} ")
         assert re.findall(r" --hash=sha256:(\w+)", line) == [file["hashes"]["sha256"] for file in files]
-
-
-def test_sessions_install_once(sessions, recording_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions, "ENVIRONMENT", tmp_path)
-    session = recording_session()
-    sessions.install(session)
-    assert [call for call in session.calls if "requirements/install.py" in call]
-    session.calls.clear()
-    sessions.install(session)
-    assert not session.calls
