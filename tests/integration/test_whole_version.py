@@ -50,22 +50,6 @@ NOTHING_TO_SHOW = {
 def _coarse(monkeypatch):
     monkeypatch.setattr(style, "DPI", 40)
     monkeypatch.setitem(style._RC, "pdf.fonttype", 3)  # no subsets of fonts, which take as long as the drawing
-    write = style._write
-
-    def checked(figure: Figure, path: Path, kind: str) -> Path:
-        written = write(figure, path, kind)
-        if kind == "png":
-            check_legends(figure, path.stem)
-        return written
-
-    monkeypatch.setattr(style, "_write", checked)
-
-
-def check_legends(figure: Figure, name: str) -> None:
-    """No legend of a figure, once drawn, is wider than its page; what pads it is not seen."""
-    for legend in figure.legends:
-        share = legend.get_window_extent().width / figure.bbox.width
-        assert share <= 1.03, f"the legend of {name} is {share:.0%} of its page's width"
 
 
 def draw_plainly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,7 @@
 
 import dataclasses
 import os
-import platform
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,24 +11,6 @@ from groundlab import lab
 from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor
-from groundlab.lab.worker import KEPT_MEMORY
-
-CHANGING_BLOCKS = """
-import numpy as np
-rng, blocks, between = np.random.default_rng(0), [], []
-for _ in range(120):  # 40 to 120 MB, three at a time, with small ones between
-    blocks = [*blocks[-2:], np.ones(int(rng.integers(5, 15)) * 2**20)]
-    between.append(bytes(2**17))
-status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-print(int(status["VmHWM"].split()[0]) // 1024)  # of this program alone: ru_maxrss keeps what the parent had
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")
-def test_a_worker_keeps_no_holes_of_large_blocks():
-    command = [sys.executable, "-c", CHANGING_BLOCKS]
-    peak = subprocess.run(command, env=KEPT_MEMORY | os.environ, capture_output=True, text=True, check=True).stdout
-    assert 300 < int(peak) < 620, "MB; at most four blocks are held at once"
 
 
 def test_a_failed_run_stops_no_other_and_finished_ones_are_recognised_and_not_repeated(laboratory, rule_entry):

@@ -35,12 +35,9 @@ from pathlib import Path
 from groundlab.learning import distributed
 from test_distributed import measured
 group = distributed.join("cpu")
-distributed._BUCKET, early, finish = 1_000, [], distributed.GradientSum.finish
-distributed.GradientSum.finish = lambda own, figures: early.append(len(own._sent)) or finish(own, figures)
+distributed._BUCKET = 1_000  # so that a small network has several
 for name, given in json.loads(sys.argv[1]).items():
     measured(group, *given, Path(sys.argv[2]) / f"{name} {group.rank}.npz")
-    (Path(sys.argv[2]) / f"{name} {group.rank}.json").write_text(json.dumps(early))
-    early.clear()
 """
 
 
@@ -91,14 +88,6 @@ def test_both_processes_end_with_the_same_weights_and_scores_to_the_last_bit(nam
     with np.load(both[1] / f"{name} 0.npz") as first, np.load(both[1] / f"{name} 1.npz") as second:
         assert first.files == second.files
         assert all(np.array_equal(first[field], second[field]) for field in first.files)
-
-
-@pytest.mark.parametrize("name", ["all weights", "adapters"])
-def test_most_buckets_leave_while_the_way_back_goes_on(name, both):
-    steps = SMALL["num_envs"] * SMALL["frames_per_env"] // SMALL["batch_size"] * SMALL["epochs"] * 2
-    for rank in (0, 1):
-        early = json.loads((both[1] / f"{name} {rank}.json").read_text())
-        assert len(early) == steps and np.median(early) > 3
 
 
 def figures(folder: Path) -> list[list[float]]:

@@ -43,14 +43,6 @@ def test_the_model_is_shown_five_windows_with_rewards_and_their_parts(data, sand
     assert said.count(line) == 5 and "Sample#5\nAgent history:\nStep 1: " in said and "Sample#6" not in said
 
 
-def test_the_opening_says_what_the_paper_says():
-    system, environment, request = (message["content"] for message in opening())
-    assert "reward engineer" in system and "do not know which task" in system
-    for fact in ("(3, 7, 7)", "obs[0, 3, 5]", "OBJECT_TO_IDX = {", "def compute_reward(", "No target is given"):
-        assert fact in environment
-    assert "```python" in request and "past_obs[-1] is the previous one" in request
-
-
 def test_the_program_chosen_is_the_newest_that_tells_windows_apart(data, sandbox):
     said = ["return float(past_actions[-1]), {}", "return float(past_actions[0]), {}", "return 1.0, {}"]
     chat = FixedReplies([fenced(body) for body in said])
