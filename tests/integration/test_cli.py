@@ -274,6 +274,7 @@ MISTAKES = [
     (("evaluate", "mediator", "--world", "SimpleDoorKey"), "give --checkpoint"),
     (("evaluate", "always", "--world", "KeyInBox", "--checkpoint", "x"), "leave out --checkpoint"),
     (("reproduce", "--figure", "glam-probes", "--dry-run"), "needs no run: groundlab figures --figure glam-probes"),
+    (("reproduce", "--executor", "slurm", "--hours", "1", "--dry-run"), "--hours is for this machine"),
     (("figures", "--figure", "glam-probes", "--publish"), "leave out --figure"),
     (("reproduce", "--figure", "mediator-curves", "--only", "glam", "--dry-run"), "leave out --only"),
     (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),

@@ -1,4 +1,4 @@
-"""A run is renamed by what was asked for, by what it reads and by behaviour numbers, and by no way of writing code."""
+"""A run is renamed by what was asked for, by what it reads, by behaviour numbers and by the packages that compute."""
 
 import json
 import shutil
