@@ -1,5 +1,8 @@
-"""Golden runs turn every switch, and a change of results or of defaults fails them, naming the method."""
+"""Golden runs turn every switch, and a planted change of results fails them, naming the method."""
 
+import os
+import shutil
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,11 +11,14 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import pytest
 from pydantic import BaseModel
 
+import groundlab
 from groundlab.papers import registry
 
 ROOT = Path(__file__).parents[2]
+SRC = Path(groundlab.__file__).parent
 NEEDS = {
     "device": "a GPU",
     "tf32": "a GPU",
@@ -90,15 +96,7 @@ def test_defaults_and_names_are_those_that_are_stored():
     assert golden.interface_problems(stored, golden.interface()) == ([], [])
 
 
-def test_a_changed_record_names_the_method_unless_its_number_went_up():
-    stored = {"run": {"method": "drrn", "behaviour": 1, "metrics": "a", "evaluation": "b"}}
-    fresh = {"run": stored["run"] | {"metrics": "c"}}
-    (line,) = golden.changed(stored, fresh)
-    assert "results of drrn changed (run: metrics a, now c)" in line and not golden.changed(stored, stored)
-    assert not golden.changed(stored, {"run": fresh["run"] | {"behaviour": 2}})
-
-
-def test_a_changed_default_and_a_name_without_an_alias_are_found_and_an_added_setting_is_not():
+def test_a_changed_default_and_a_name_without_an_alias_are_found_and_an_added_setting_is_not(monkeypatch):
     today = golden.interface()
     stored = golden.storage.read_json(golden.INTERFACE)
     changed = golden.json.loads(golden.json.dumps(today))
@@ -115,3 +113,44 @@ def test_a_changed_default_and_a_name_without_an_alias_are_found_and_an_added_se
     stored["methods"]["glam/gone"] = {"behaviour": 1, "settings": {}}
     broken, gone = golden.interface_problems(stored, changed)
     assert not broken and len(gone) == 4
+
+
+PLANTED = {
+    "symbolic": ("learning/ppo.py", "return -torch.min(ratio", "return torch.min(ratio"),  # the sign of an advantage
+    "chat": ("papers/worlds/settings.py", "history: int = Field(16", "history: int = Field(15"),
+    "zero-shot": ("worlds/text_env/prompts.py", '"Goal of the agent"', '"Wish of the agent"'),
+    "hard-coded": (
+        "papers/mediator/skills.py",
+        "(WALL, DOOR, KEY, BALL, BOX)",
+        "(WALL, DOOR, KEY)",
+    ),  # one quirk's branch
+    "drrn": ("papers/glam/settings.py", "gamma: float = Field(0.9, ge=0", "gamma: float = Field(0.8, ge=0"),
+}
+"""By method: a file, and a change of results in it."""
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_planted_changes_fail_and_name_their_methods(tmp_path):
+    """In one copy of the package, held to the stored records of this kind of CPU."""
+    records = ROOT / "tests" / "golden" / "records" / f"{golden.kind_of_cpu()}.json"
+    if not records.is_file() or golden.storage.read_json(records)["packages"] != golden.run_hash.computing_versions():
+        pytest.skip("no golden records of this kind of CPU with these packages")
+    home = tmp_path / "groundlab"
+    shutil.copytree(SRC, home, ignore=shutil.ignore_patterns("__pycache__", "models"))
+    (home / "assets" / "models").symlink_to(SRC / "assets" / "models")
+    for name, old, new in PLANTED.values():
+        text = (home / name).read_text()
+        assert text.count(old) == 1, name
+        (home / name).write_text(text.replace(old, new))
+    command = [sys.executable, str(ROOT / "tests" / "golden" / "golden.py")]
+    command += [word for method in PLANTED for word in ("--only", method)]
+    paths = {"PYTHONPATH": str(tmp_path), "GROUNDLAB_ROOT": str(ROOT), "GROUNDLAB_RESULTS": str(tmp_path / "results")}
+    ended = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    for method in PLANTED.keys() - {"chat"}:  # its rule reads no history, so only the changed default shows
+        assert f"golden: results of {method} changed" in ended.stdout, ended.stdout
+    assert "the default of chat's history changed" in ended.stdout and "the default of drrn's gamma" in ended.stdout
+    lines = [line for line in ended.stdout.splitlines() if "results of hard-coded changed" in line]
+    quirk = [run for run in golden.golden_runs(["hard-coded"]) if run.spec.settings["fidelity"]["explore_avoid"]]
+    assert len(lines) == len(quirk) == 1 and quirk[0].name in lines[0], "no other run takes that branch"
