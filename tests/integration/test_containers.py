@@ -18,6 +18,18 @@ def test_both_recipes_start_from_the_same_base_by_digest():
     assert bases[0] == bases[1] and len(bases[0]) == 1
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_both_recipes_install_the_lock_alone_and_say_what_they_hold(name):
+    recipe = RECIPES[name]
+    for needed in ("requirements/install.py", "requirements/image-compile.sh", "image.revision", "groundlab.lock"):
+        assert needed in recipe
+    assert not re.search(r"apt-get|pip install (?!--no-deps)", recipe), "nothing outside the lock is installed"
+
+
+def test_the_container_does_not_run_as_root():
+    assert re.search(r"^USER groundlab$", RECIPES["Dockerfile"], flags=re.MULTILINE)
+
+
 def test_sessions_in_an_image_install_nothing():
     command = [sys.executable, "-m", "nox", "-s", "tests", "--", "--version"]
     environment = {**os.environ, "GROUNDLAB_COMMIT": "0" * 40}
