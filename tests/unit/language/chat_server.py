@@ -1,13 +1,12 @@
 """A chat server on the loopback that behaves, or misbehaves on purpose, one behaviour per request.
 
-with ChatServer(status(500), slowly(ok(), 0.05), answer("hello")) as server:
-    ...  # the first request gets a 500, the second a slow answer, all others "hello"
+with ChatServer(status(500), held(), answer("hello")) as server:
+    ...  # the first request gets a 500, the second silence, all others "hello"
 
 `server.requests` holds what was asked. An answer is bytes, or a function of the connection and the request; after it
 the connection is closed.
 """
 
-import itertools
 import json
 import socket
 import struct
@@ -37,17 +36,16 @@ Answer = bytes | Callable[[socket.socket, Request], None]
 
 
 class ChatServer:
-    """Gives `answers` in turn, the last one for ever. `silent`: it listens and accepts nobody."""
+    """Gives `answers` in turn, the last one for ever."""
 
-    def __init__(self, *answers: Answer, silent: bool = False):
+    def __init__(self, *answers: Answer):
         self.requests: list[Request] = []
-        self._answers, self._turn, self._silent = list(answers), threading.Lock(), silent
+        self._answers, self._turn = list(answers), threading.Lock()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
 
     def __enter__(self) -> "ChatServer":
-        if not self._silent:
-            threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *error) -> None:
@@ -130,34 +128,6 @@ def chunk(data: bytes, size: str | None = None) -> bytes:
     return (size or f"{len(data):x}").encode() + b"\r\n" + data + b"\r\n"
 
 
-def slowly(data: bytes, pause: float, step: int = 1, at_once: int = 0, repeat: bool = False) -> Answer:
-    """The bytes in steps with pauses, after `at_once` of them; `repeat`: what was slow is sent for ever."""
-
-    def answer(connection: socket.socket, request: Request) -> None:
-        connection.sendall(data[:at_once])
-        until, rest = time.monotonic() + _LONGEST, data[at_once:]
-        steps = [rest[start : start + step] for start in range(0, len(rest), step)]
-        for each in itertools.cycle(steps) if repeat else steps:
-            if time.monotonic() > until:
-                return
-            connection.sendall(each)
-            time.sleep(pause)
-
-    return answer
-
-
-def flood(head: bytes, data: bytes) -> Answer:
-    """The head, then the same bytes for ever, as fast as they go."""
-
-    def answer(connection: socket.socket, request: Request) -> None:
-        connection.sendall(head)
-        until = time.monotonic() + _LONGEST
-        while time.monotonic() < until:
-            connection.sendall(data)
-
-    return answer
-
-
 def held(data: bytes = b"") -> Answer:
     """The bytes, then silence on an open connection."""
 
@@ -165,18 +135,6 @@ def held(data: bytes = b"") -> Answer:
         connection.sendall(data)
         connection.settimeout(_LONGEST)
         connection.recv(1)
-
-    return answer
-
-
-def kept(data: bytes) -> Answer:
-    """The bytes, to every request that comes on the connection."""
-    data = data.replace(b"Connection: close\r\n", b"")
-
-    def answer(connection: socket.socket, request: Request) -> None:
-        while request.line:
-            connection.sendall(data)
-            request = _read(connection)
 
     return answer
 

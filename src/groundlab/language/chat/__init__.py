@@ -3,9 +3,8 @@
     interface.py   what a question, a reply and a chat model are; `Scripted`, which answers by a stated rule
     ledger.py      replies on disk, shared by processes: `Recorded` replays, `Recording` fills, within a budget
     connection.py  how this machine reaches a server: address, key, patience, prices, budget; from the environment only
-    exchange.py    the bounds of one HTTP exchange: seconds from the first byte to the last, and bytes
     redaction.py   a key struck out of what a server says
-    openai_client  the `openai` backend: any OpenAI-compatible server, with bounded patience for its faults
+    openai_client  the `openai` backend: any OpenAI-compatible server, by the openai package
     local_client   the `local` backend: a transformers model in this process
     factory.py     start here: the settings that name a model, and the chat model that they ask for
 

@@ -2,7 +2,7 @@
 
     OPENAI_BASE_URL         where the server is, e.g. http://127.0.0.1:8000/v1
     OPENAI_API_KEY          its key, where it wants one; read here and nowhere else
-    GROUNDLAB_LLM_TIMEOUT   seconds that one attempt may take, from the first byte to the last, 60
+    GROUNDLAB_LLM_TIMEOUT   seconds of silence after which an attempt is given up, 60
     GROUNDLAB_LLM_ATTEMPTS  times that one question is put before the run stops, 5
     GROUNDLAB_LLM_PRICES    "0.15,0.60": per million prompt and completion tokens, in any currency
     GROUNDLAB_LLM_BUDGET    "tokens=200000", "cost=2.5" or both, with a comma: what the ledger may come to hold
@@ -49,16 +49,9 @@ class Connection:
     base_url: str
     key: str | None = field(default=None, repr=False)
     timeout: float = 60.0
-    """Seconds of one attempt, from the first byte sent to the last one received."""
+    """Seconds of silence after which an attempt is given up."""
     attempts: int = 5
     prices: Prices = Prices()
-    backoff: float = 1.0
-    """Seconds before the second attempt; doubles with each further one, up to `longest_backoff`."""
-    longest_backoff: float = 30.0
-    longest_wait: float = 120.0
-    """Seconds that a server's Retry-After is honoured; one that asks for more ends the run."""
-    longest_answer: int = 1 << 20
-    """Bytes of one HTTP answer, headers included; a longer one is not read to its end."""
 
     def __post_init__(self):
         _check_address(self.base_url)
