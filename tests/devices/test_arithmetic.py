@@ -3,13 +3,10 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from groundlab.cli import app
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import RunSpec
@@ -17,7 +14,7 @@ from groundlab.lab import machine, worker
 from groundlab.language import models as language_models
 from groundlab.language import scoring
 from groundlab.language.prefix_batching import GPU_PASS, pass_cost
-from groundlab.learning import devices, distributed
+from groundlab.learning import devices
 from groundlab.learning.devices import arithmetic, check_device
 from groundlab.papers import registry
 
@@ -49,19 +46,6 @@ def test_where_there_is_no_gpu_a_run_of_a_rule_does_not_load_torchs_compiler(tmp
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", machine.DETERMINISTIC_VARIABLE: ""}
     ended = subprocess.run(given, capture_output=True, text=True, env=environment, check=True)
     assert ended.stdout.split() == ["True", "False"], "it takes twice as long to start as the rest"
-
-
-def test_every_process_of_a_run_has_its_arithmetic(tmp_path, monkeypatch):
-    monkeypatch.setenv(machine.DETERMINISTIC_VARIABLE, "1")
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
-    spec, seen = registry.resolve("glam", "BabyAI-GoToObjS4-v0", 0, {"tf32": True}), []
-    monkeypatch.setattr(registry, "execute", lambda run: seen.append(_flags()))
-    group = replace(distributed.SINGLE_PROCESS, rank=1, size=2)
-    first = (worker._own_hash(spec, None), worker.SOURCES)
-    monkeypatch.setattr(type(group), "broadcast", lambda self, value=None: first)
-    monkeypatch.setattr(type(group), "any", lambda self, value: value)
-    worker.follow(spec, tmp_path, group)
-    assert seen == [(True, True, True)] != [_flags()]
 
 
 def test_a_pass_costs_what_the_setting_says_and_else_what_the_device_makes_it(models, gpu):
@@ -134,7 +118,5 @@ def test_a_device_that_is_not_here_is_one_line(device, why, monkeypatch):
 @pytest.mark.parametrize("method", ["glam", "drrn", "symbolic", "direct"])
 def test_a_misspelt_device_is_refused_before_anything_is_planned(method):
     world = "Reasoning-GoTo-v0" if method == "direct" else "BabyAI-GoToObjS4-v0"
-    answer = CliRunner().invoke(app, ["run", method, "--world", world, "--set", "device=cudda", "--out", "nowhere"])
-    assert isinstance(answer.exception, GroundlabError) or answer.exit_code
-    said = str(answer.exception) + answer.output
-    assert "device is no device: give cpu, cuda, or cuda:N" in said
+    with pytest.raises(GroundlabError, match="device is no device: give cpu, cuda, or cuda:N"):
+        registry.resolve(method, world, 0, {"device": "cudda"})

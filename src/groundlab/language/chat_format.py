@@ -67,12 +67,9 @@ def find_format(tokenizer: Any) -> str:
 class DialogueWriter:
     """Writes conversations for one tokenizer."""
 
-    def __init__(self, tokenizer: Any, format_name: str | None = None):
-        """format_name: one of `FORMATS`; None for the one that the tokenizer knows."""
-        name = find_format(tokenizer) if format_name is None else format_name
-        if name not in FORMATS:
-            raise unknown_name("chat format", name, FORMATS)
-        self.tokenizer, self.name, self.format = tokenizer, name, FORMATS[name]
+    def __init__(self, tokenizer: Any):
+        self.tokenizer, self.name = tokenizer, find_format(tokenizer)
+        self.format = FORMATS[self.name]
         self._beginning = self._marks(self.format.beginning)
         self._ending = self._marks(self.format.ending)
         self._openings = {role: self._marks(self.format.opening.format(role=role)) for role in ROLES}

@@ -1,7 +1,7 @@
 """Replies of a causal language model, drawn in batches, reading only what was not read before.
 
     generator = ReplyGenerator(model, writer.end_tokens, Decoding(max_new_tokens=16))
-    replies = generator([writer.prompt(messages) for messages in contexts], torch.Generator().manual_seed(0))
+    replies = generator([writer.prompt(messages) for messages in contexts], torch.rand(len(contexts), 16))
     replies.tokens[0], replies.logprobs[0]
 
 One cache of keys and values serves all calls: a prompt that begins like one of the last call's conversations (the
@@ -27,20 +27,6 @@ from groundlab.language.decoding import Decoding
 from groundlab.language.models import base_of
 from groundlab.language.prefix_batching import batches, pass_cost
 from groundlab.learning.devices import send
-
-
-def uniform(count: int, decoding: Decoding, randomness: torch.Generator | Tensor | None) -> Tensor:
-    """Uniform numbers, one a token that may be drawn: float64 [B, max_new_tokens]."""
-    shape = (count, decoding.max_new_tokens)
-    if isinstance(randomness, Tensor):
-        if randomness.shape != shape:
-            raise GroundlabError(f"random numbers of shape {tuple(randomness.shape)}, but {shape} are needed")
-        return randomness.double()
-    if randomness is None:
-        if decoding.temperature > 0:
-            raise GroundlabError("replies above temperature 0 are random; give a torch.Generator")
-        return torch.zeros(shape, dtype=torch.float64)
-    return torch.rand(shape, generator=randomness, dtype=torch.float64)
 
 
 def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,6 +61,7 @@ Rows = Sequence[Sequence[int]]
 
 _ROUND, _LESS = 64, 8  # capacities grow to multiples of 64, less 8: what lies powers of two apart shares cache lines
 _LEAST = 32.0  # of `pass_cost` on a CPU
+_TOKEN_BUDGET = 16_384  # of a forward pass over prompts, at most
 
 
 class Replies(NamedTuple):
@@ -181,23 +168,22 @@ class ReplyGenerator:
         self,
         model: Any,
         end_tokens: Sequence[int],
-        decoding: Decoding | None = None,
+        decoding: Decoding,
         *,
         reuse: bool = True,
-        token_budget: int = 16_384,
         pass_tokens: float | None = None,
     ):
         """end_tokens: a reply is over after any of them. reuse: whether the next call may read on from the last one.
 
-        token_budget: tokens of a forward pass over prompts, at most; pass_tokens: as `ActionScorer`'s. Raises
-        GroundlabError for models that this cannot serve: encoder-decoders, and attention that takes no mask.
+        pass_tokens: as `ActionScorer`'s. Raises GroundlabError for models that this cannot serve: encoder-decoders, and
+        attention that takes no mask.
         """
         if model.config.is_encoder_decoder:
             raise GroundlabError("replies are drawn from causal models; give an AutoModelForCausalLM")
         if "flash" in str(getattr(model.config, "_attn_implementation", "")):
             raise GroundlabError('flash attention takes no mask; load the model with attn_implementation="sdpa"')
-        self.model, self.end_tokens, self.decoding = model, frozenset(end_tokens), decoding or Decoding()
-        self.reuse, self.token_budget = reuse, token_budget
+        self.model, self.end_tokens, self.decoding = model, frozenset(end_tokens), decoding
+        self.reuse = reuse
         self._pass_tokens = pass_cost(model, _LEAST, given=pass_tokens)
         self._last_only = "logits_to_keep" in inspect.signature(base_of(model).forward).parameters
         self.forget()
@@ -215,29 +201,22 @@ class ReplyGenerator:
         self.tokens_read = 0  # of prompts, by forward passes, padding not counted
 
     @torch.no_grad()
-    def __call__(
-        self,
-        prompts: Sequence[Sequence[int]],
-        randomness: torch.Generator | Tensor | None = None,
-        decoding: Decoding | None = None,
-    ) -> Replies:
-        """One reply a prompt.
+    def __call__(self, prompts: Sequence[Sequence[int]], numbers: Tensor) -> Replies:
+        """Return a reply to each prompt.
 
-        prompts: lists of token ids, none empty. randomness: a generator on the CPU, or the numbers themselves, [B,
-        max_new_tokens] in [0, 1); may be None at temperature 0. decoding: for this call only.
+        prompts: lists of token ids, none empty. numbers: uniform in [0, 1), one a token that may be drawn,
+        [B, max_new_tokens].
         """
-        decoding = decoding or self.decoding
         if not prompts:
             return Replies([], [], [], [])
-        self._check(prompts, decoding)
-        draws = uniform(len(prompts), decoding, randomness)
+        self._check(prompts, numbers)
         training = self.model.training
         self.model.eval()
         try:
             self._notice_weights()
             with onednn_linears(self.model, self._packed):
-                logits = self._read(prompts, decoding.max_new_tokens)
-                return self._reply(logits, draws, decoding)
+                logits = self._read(prompts)
+                return self._reply(logits, numbers.double())
         finally:
             self.model.train(training)
 
@@ -250,8 +229,10 @@ class ReplyGenerator:
             self._quick = FastLlama(self.model) if quick else None
             self._packed = Packed() if self._quick else pack(self.model)
 
-    def _check(self, prompts: Sequence[Sequence[int]], decoding: Decoding) -> None:
-        config, longest = self.model.config, max(map(len, prompts)) + decoding.max_new_tokens
+    def _check(self, prompts: Sequence[Sequence[int]], numbers: Tensor) -> None:
+        config, longest = self.model.config, max(map(len, prompts)) + self.decoding.max_new_tokens
+        if numbers.shape != (shape := (len(prompts), self.decoding.max_new_tokens)):
+            raise GroundlabError(f"random numbers of shape {tuple(numbers.shape)}, but {shape} are needed")
         if min(map(len, prompts)) == 0:
             raise GroundlabError("a prompt is empty; give it at least one token")
         limit = getattr(config, "max_position_embeddings", None)
@@ -263,16 +244,16 @@ class ReplyGenerator:
         if window and longest > window and "sliding_attention" in (getattr(config, "layer_types", None) or ()):
             raise GroundlabError(f"{longest} tokens are more than the model's sliding window of {window}; shorten them")
 
-    def _read(self, prompts: Sequence[Sequence[int]], new: int) -> Tensor:
+    def _read(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """Read prompts as far as they are not known; returns the logits after each, [B, V]."""
         known = self._held if self.reuse else []
         sources, kept = _longest_beginnings(prompts, known)
-        self._make_room(len(prompts), max(map(len, prompts)) + new, sources, int(kept.max()))
+        self._make_room(len(prompts), max(map(len, prompts)) + self.decoding.max_new_tokens, sources, int(kept.max()))
         self._held = []  # whatever ends this pass early leaves nothing to rely on
         fresh = [len(prompt) - int(start) for prompt, start in zip(prompts, kept, strict=True)]
         self.tokens_read += sum(fresh)
         logits: list[Tensor | None] = [None] * len(prompts)
-        for rows in batches(fresh, self.token_budget, self._pass_tokens):
+        for rows in batches(fresh, _TOKEN_BUDGET, self._pass_tokens):
             tokens = [prompts[row][int(kept[row]) :] for row in rows]
             for row, values in zip(rows, self._forward(rows, tokens, [int(kept[row]) for row in rows]), strict=True):
                 logits[row] = values
@@ -321,7 +302,7 @@ class ReplyGenerator:
         )
         return read.logits[:, -1].float()
 
-    def _reply(self, logits: Tensor, draws: Tensor, decoding: Decoding) -> Replies:
+    def _reply(self, logits: Tensor, draws: Tensor) -> Replies:
         """Draw tokens until every reply is over. The living rows are always the first ones of the cache.
 
         Tokens and positions stay on the device. The CPU waits for it once a token, to know which replies are over.
@@ -332,8 +313,8 @@ class ReplyGenerator:
         order = list(range(count))  # order[row of the cache] = number of the prompt
         replies = Replies([[] for _ in order], [[] for _ in order], [[] for _ in order], [False] * count)
         living = count
-        for step in range(decoding.max_new_tokens):
-            tokens, *log_probs = draw(logits, draws[:, step], decoding)
+        for step in range(self.decoding.max_new_tokens):
+            tokens, *log_probs = draw(logits, draws[:, step], self.decoding)
             drawn = torch.stack([tokens.double(), *(part.double() for part in log_probs)]).tolist()
             for row, (token, logprob, drawn_logprob) in enumerate(zip(*drawn, strict=True)):
                 prompt, token = order[row], int(token)
@@ -343,7 +324,7 @@ class ReplyGenerator:
                 replies.ended[prompt] = token in self.end_tokens
             before = order[:living]
             living = self._retire(order, living, replies)
-            if living == 0 or step + 1 == decoding.max_new_tokens:
+            if living == 0 or step + 1 == self.decoding.max_new_tokens:
                 break
             if living < len(before):
                 rows = send(torch.tensor([before.index(prompt) for prompt in order[:living]]), logits.device)

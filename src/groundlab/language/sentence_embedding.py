@@ -4,8 +4,7 @@
     embed = Embedder(load_encoder("path/of/quick-t5-s0"))       # our own language models: the encoder of a T5
     embed(["go to the red ball", ...])                          # float32 [N, d]
 
-Captions repeat, so each text is encoded once (`embed.hits`, `embed.misses`). The original pools as here
-(docs/papers/knowledge-method.md#s5-2).
+Captions repeat, so each text is encoded once. The original pools as here (docs/papers/knowledge-method.md#s5-2).
 """
 
 import logging
@@ -79,11 +78,9 @@ def _reader(model: Any, tokenizer: Any, device: str) -> Encode:
 
 @dataclass
 class Embedder:
-    """Vectors of texts, each text encoded once; `hits` and `misses` count texts asked for."""
+    """Vectors of texts, each text encoded once."""
 
     encode: Encode
-    hits: int = 0
-    misses: int = 0
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
@@ -95,6 +92,4 @@ class Embedder:
             if not np.isfinite(vectors).all():
                 raise GroundlabError(f"the encoder's vector of {part[0]!r} is not finite; choose another encoder")
             self._known.update(zip(part, vectors, strict=True))
-        self.misses += len(new)
-        self.hits += len(texts) - len(new)
         return np.stack([self._known[text] for text in texts])

@@ -75,12 +75,6 @@ def test_a_purpose_can_be_served_where_the_world_would_let_it():
     }
 
 
-def test_every_kind_of_mission_and_every_state_of_the_hands_is_drawn():
-    situations = drawn(2_000)
-    assert {each.mission.split()[0] for each in situations} == {"go", "pick", "put", "open"}
-    assert {each.hands for each in situations} == {FREE, NEEDED, FULL}
-
-
 def test_no_sample_of_50_000_shows_the_policy_or_the_agents_prompt():
     rng = generator(0, "tasks")
     samples = [corpus.sample(rng, tuple(TASKS), Breadth(rare=0.3)) for _ in range(50_000)]

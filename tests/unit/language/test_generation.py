@@ -125,18 +125,6 @@ def test_after_a_fused_optimizers_step_forget_is_enough():
     assert_read(model, told, changed, tolerance=1e-3)
 
 
-def test_rows_whose_reply_is_over_leave_the_batch():
-    model, rows = built("llama"), []
-    model.model.embed_tokens.register_forward_hook(lambda module, given, made: rows.append(given[0].shape))
-    said = generator(model, token_budget=10_000)(prompts(), numbers(7))
-    steps = [shape[0] for shape in rows if shape[1] == 1]
-    assert sum(steps) == sum(len(tokens) - 1 for tokens in said.tokens)
-    assert any(said.ended) and all(
-        tokens[-1] in ENDS for tokens, over in zip(said.tokens, said.ended, strict=True) if over
-    )
-    assert all(token not in ENDS for tokens in said.tokens for token in tokens[:-1])
-
-
 def test_the_likeliest_replies_are_those_of_transformers_own_generation():
     model, told = built("llama"), prompts()
     longest = max(map(len, told))
@@ -145,7 +133,7 @@ def test_the_likeliest_replies_are_those_of_transformers_own_generation():
     ends = {"eos_token_id": list(ENDS), "pad_token_id": 0}
     settings = transformers.GenerationConfig(max_new_tokens=BUDGET, do_sample=False, **ends)
     made = model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
-    said = generator(model)(told, decoding=Decoding(max_new_tokens=BUDGET, temperature=0))
+    said = ReplyGenerator(model, ENDS, Decoding(max_new_tokens=BUDGET, temperature=0))(told, numbers(7))
     assert said.tokens == [row[: len(tokens)] for row, tokens in zip(made, said.tokens, strict=True)]
     assert all(not any(row[len(tokens) :]) for row, tokens in zip(made, said.tokens, strict=True))
 
@@ -175,28 +163,13 @@ def test_the_ends_of_the_unit_interval_give_possible_tokens():
 
 
 def test_without_an_end_token_a_reply_has_exactly_the_default_budget_of_20():
-    replies = ReplyGenerator(built("llama"), [])
-    said = replies(prompts(3), torch.Generator().manual_seed(0))
+    said = ReplyGenerator(built("llama"), [], Decoding())(prompts(3), numbers(3, budget=20))
     assert [len(tokens) for tokens in said.tokens] == [20, 20, 20] and said.ended == [False] * 3
-
-
-def test_one_generator_gives_the_same_replies_again_and_torchs_own_is_left_alone():
-    state = torch.random.get_rng_state()
-    first, second = (generator(built("llama"))(prompts(), torch.Generator().manual_seed(5)) for _ in range(2))
-    assert first == second and torch.equal(state, torch.random.get_rng_state())
-
-
-def test_the_model_is_in_evaluation_mode_while_it_speaks_and_as_before_afterwards():
-    model, modes = built("llama").train(), []
-    model.model.norm.register_forward_hook(lambda module, given, made: modes.append(module.training))
-    generator(model)(prompts(2), numbers(2))
-    assert model.training and not any(modes)
 
 
 def test_what_cannot_be_is_told_in_one_line():
     model = built("llama")
     for line, *given in (
-        (r"give a torch\.Generator", prompts(2)),
         (r"\(2, 12\) are needed", prompts(2), numbers(3)),
         ("a prompt is empty", [[5], []], numbers(2)),
         ("the model reads 2048; shorten the window", [[5] * 2040], numbers(1)),

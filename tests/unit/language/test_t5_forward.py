@@ -120,10 +120,6 @@ def test_whatever_is_not_a_plain_t5_is_left_to_transformers(name):
     assert not serves(OTHERS[name]())
 
 
-def test_it_is_taken_for_a_t5_that_drops_nothing():
-    assert serves(built().train()) and serves(built(dropout=0.1))
-
-
 def test_another_way_of_multiplying_is_left_to_transformers():
     model = built(d_ff=200)
     with onednn_linears(model):

@@ -1,8 +1,5 @@
 """What ships as known of each world: complete, as the registry has it, measured alike again, and printed."""
 
-import subprocess
-import sys
-
 import pytest
 
 import world_facts
@@ -42,11 +39,6 @@ def test_a_world_is_measured_alike_again(world):
     assert world_facts.measure(world) == facts.of(world)
 
 
-def test_the_line_of_a_world_makes_it():
-    env = eval(facts.of("BabyAI-GoToLocal-v0").line, {"worlds": worlds})
-    assert env.num_envs == 64 and env.world.name == "BabyAI-GoToLocal-v0"
-
-
 def test_old_names_are_known_and_worlds_of_other_packages_are_not(monkeypatch):
     assert facts.of("BabyAI-MixtTrainLocal-v0").name == MIXED
     monkeypatch.setattr(facts, "find", lambda name: worlds.WORLDS["SimpleDoorKey"])
@@ -73,9 +65,3 @@ def test_the_terminal_prints_the_facts_of_a_world(groundlab):
 def test_the_terminal_says_why_a_world_has_no_facts(groundlab, world, why):
     code, _, error = groundlab("worlds", world)
     assert code == 2 and why in error and error.count("\n") == 1
-
-
-def test_facts_are_read_without_the_engine_or_a_laboratory():
-    heavy = {"numba", "torch", "pandas", "matplotlib", "minigrid"}
-    code = f"import sys; from groundlab.worlds import facts; facts.every(); print({heavy} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -1,7 +1,6 @@
 """The same seed gives the original's layout, and our PCG64 is NumPy's."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,13 +48,3 @@ def test_a_moving_obstacle_world_has_two_balls_that_wander_and_end_nothing():
         assert not terminated and not truncated
         moved += not np.array_equal(before, after)
     assert moved >= 15
-
-
-@pytest.mark.parametrize("world", [name for name, world in worlds.WORLDS.items() if world.is_door_key])
-def test_the_agent_always_starts_on_an_empty_cell_of_the_room(world):
-    env = worlds.make(world, 500, seed=123)
-    env.reset()
-    for b in range(500):
-        x, y, _ = env.grids.agents[b]
-        assert env.grids.cells[b, x, y, 0] == 1
-        assert 0 < x < 9 and 0 < y < 9

@@ -56,7 +56,3 @@ def test_success_on_the_last_step_allowed_both_terminates_and_truncates(name):
     assert_equal(
         name, everyone, shown(ours, observations, tuple(outcome)), expected(everyone, ours.grids.cells.shape[1:3])
     )
-
-
-def test_a_hundred_thousand_states_are_compared():
-    assert STATES_A_LEVEL * (len(LEVELS) + len(FEWER_OBJECTS)) >= 100_000

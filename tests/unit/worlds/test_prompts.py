@@ -38,12 +38,6 @@ def test_a_history_of_a_recorded_episode_gives_its_recorded_prompts():
         assert modify(prompt, record["modifier"], language) == record["prompt"]
 
 
-def test_no_sentence_leaves_the_observation_empty():
-    assert glam_prompt("wait", ["drop"], [[]], []) == (
-        "Possible action of the agent: drop \n Goal of the agent: wait \n Observation 0: \n Action 0: "
-    )
-
-
 def test_english_actions_are_translated_in_a_french_prompt_and_french_ones_stay():
     english = glam_prompt("go to the red key", text_actions(9), [[], []], ["pick up"], "french")
     french = glam_prompt("go to the red key", text_actions(9, "french"), [[], []], ["attraper"], "french")
@@ -91,15 +85,6 @@ def test_a_goal_without_french_is_refused(goal):
         glam_prompt(goal, [], [[]], [], "french")
 
 
-def test_action_spaces_grow_by_useless_actions():
-    assert prompts.ACTION_SPACES[3] == ("turn left", "turn right", "go forward")
-    assert prompts.ACTION_SPACES[6] == (*prompts.ACTION_SPACES[3], "pick up", "drop", "toggle")
-    assert prompts.ACTION_SPACES[9] == (*prompts.ACTION_SPACES[6], "sleep", "do nothing", "think")
-    assert len(prompts.ACTION_SPACES["older"]) == 9
-    assert len(prompts.ACTION_SPACES["synonyms"]) == len(prompts.ACTION_SPACES["synonyms-shift"]) == 6
-    assert all(text_actions(space) == actions for space, actions in prompts.ACTION_SPACES.items())
-
-
 def test_actions_that_the_environment_lacks_become_its_no_operation():
     assert prompts.env_actions(np.arange(9)).tolist() == [0, 1, 2, 3, 4, 5, 6, 6, 6]
 
@@ -136,11 +121,6 @@ def test_a_new_episode_forgets_the_last_one():
     history.step(0, "drop", ["older"])
     history.start(0, ["new"])
     assert history.prompt(0, "wait", []) == "Goal of the agent: wait \n Observation 0: new, \n Action 0: "
-
-
-def test_a_history_of_more_environments_is_refused():
-    with pytest.raises(ValueError):
-        History(3, 3).load_state(History(2, 3).state())
 
 
 def test_probe_prompts_are_the_recorded_ones_behind_the_list_of_actions():

@@ -155,25 +155,6 @@ def test_every_type_colour_and_state_has_its_french():
     assert describe(walls, None, "french") == [f"Tu vois un mur à {place}" for place in places]
 
 
-def test_a_changed_list_does_not_change_what_is_said_next():
-    view = empty_view((3, 2, 6, 0, 0))[None]
-    said = describe_batch(view)
-    said[0].append("and more")
-    assert describe_batch(view) == [["You see a red ball 4 steps forward"]]
-
-
-def test_views_beyond_the_memory_are_described_all_the_same(monkeypatch):
-    monkeypatch.setattr(text, "REMEMBERED", 4)
-    views = np.stack([empty_view((x, y, 6, 0, 0)) for x in range(7) for y in range(6)])
-    for _ in range(2):
-        assert describe_batch(views) == [english_by_the_rules(view) for view in views]
-    assert len(text._captioner("english", GLAM)._known) == 4
-
-
-def test_only_doors_have_a_state():
-    assert describe(empty_view((3, 5, 6, 0, 7)), None) == ["You see a red ball 1 step forward"]
-
-
 def test_memory_order_layout_and_integer_type_of_the_views_do_not_matter():
     views = np.array([step["image"] for step in CASES["train-open-bot-1"]["steps"]])
     expected = describe_batch(views.astype(np.uint8))

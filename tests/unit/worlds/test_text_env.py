@@ -128,14 +128,6 @@ def test_a_branch_goes_on_from_its_state_and_the_trunk_knows_nothing_of_it():
     assert env.reset()[1]["mission"] == branch.reset()[1]["mission"]  # the random stream is the state's too
 
 
-def test_a_state_brings_its_goal_along():
-    here, there = TextEnv(LOCAL), TextEnv(LOCAL)
-    _, info = here.reset(seed=0)
-    assert there.reset(seed=1)[1]["mission"] != info["mission"]
-    there.load_state(here.state())
-    assert there.step("turn left")[0] == here.step("turn left")[0]
-
-
 def test_a_history_tells_what_was_done_in_place_of_an_unknown_word():
     for invalid, done in (("wait", "do nothing"), ("forward", "go forward")):
         env = TextEnv(LOCAL, history=2, prompt="plain", invalid=invalid)

@@ -42,11 +42,8 @@ class Local:
 
     @cached_property
     def _version(self) -> str | None:
-        try:
-            folder = Path(self.name)
-            return _content(folder) if folder.is_dir() else self.revision
-        except OSError as error:
-            raise GroundlabError(f"cannot read the model {clip(self.name)} ({error.strerror}); name another") from None
+        folder = Path(self.name)
+        return _content(folder) if folder.is_dir() else self.revision
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

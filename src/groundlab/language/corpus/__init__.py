@@ -19,7 +19,7 @@ from typing import NamedTuple
 from numpy.random import Generator
 
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.language.corpus.dialogue import DIALOGUE, OPEN, WARM_UP
+from groundlab.language.corpus.dialogue import DIALOGUE, OPEN
 from groundlab.language.corpus.scenes import ACTION_PHRASES
 from groundlab.language.corpus.tasks import TASKS
 from groundlab.language.corpus.topics import TOPICS, Breadth
@@ -31,10 +31,8 @@ __all__ = [
     "FACT",
     "HELD_OUT",
     "OPEN",
-    "SPATIAL",
     "TASKS",
     "TOPICS",
-    "WARM_UP",
     "Breadth",
     "Sample",
     "is_held_out",
@@ -44,9 +42,6 @@ __all__ = [
 
 HELD_OUT = 20
 FACT = 80  # characters: shorter inputs are facts ("green in french:"), all of them taught
-
-SPATIAL = ("sides", "affordances", "french_spatial")
-"""The topics of a dose without spatial words: which way is which, and which word turns you where."""
 
 ALL_TOPICS = TOPICS | DIALOGUE | TASKS
 """Topics of every recipe (`TOPICS`), and those that only recipes that name them teach: conversations, several tasks."""

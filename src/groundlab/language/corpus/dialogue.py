@@ -166,6 +166,3 @@ DIALOGUE: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {
     "conclusions": conclusions,
 }
 """Topic name -> what draws one sample of it; only recipes that name these teach them."""
-
-WARM_UP = ("replies", "thoughts", "conclusions")
-"""Topics in the agents' own prompts."""
