@@ -80,11 +80,6 @@ def bounds_of(metric: str) -> Bounds | None:
     return (0.0, 100.0) if metric == "success" else None
 
 
-def iqm(scores: np.ndarray) -> np.ndarray:
-    """The interquartile mean over the last axis: the mean of what lies between the quartiles."""
-    return stats.trim_mean(scores, 0.25, axis=-1)
-
-
 def mean_interval(
     table: np.ndarray,
     *,

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy import stats
 
 from groundlab.papers.mediator import WORLDS
 from groundlab.papers.mediator.arms import (
@@ -35,7 +36,7 @@ from groundlab.report.curves import draw_seeds
 from groundlab.report.exhibits import exhibit
 from groundlab.report.judging import estimate, judge_claim, select_rows
 from groundlab.report.records import Records, iterations, select, table
-from groundlab.report.statistics import Estimate, bounds_of, iqm
+from groundlab.report.statistics import Estimate, bounds_of
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, number, written
 from groundlab.report.verdicts import SIGNS, Verdict
@@ -128,7 +129,7 @@ def _measurement(records: Records, row: Selector, metric: str, verdicts: list[Ve
         "mean": fresh.value,
         "low": fresh.low,
         "high": fresh.high,
-        "iqm_of_seeds": float(iqm(values.mean(axis=1))),
+        "iqm_of_seeds": float(stats.trim_mean(values.mean(axis=1), 0.25)),
         "published": printed[-1] if printed else None,
         "verdict": judged[-1] if judged else None,
         "seeds": values.shape[0],
