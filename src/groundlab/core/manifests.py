@@ -28,6 +28,7 @@ ASSEMBLING = ".assembling-"  # before the name of a version that is still being 
 NAMES = "names.json"
 _NO_PAGES = {MANIFEST, NAMES, "ro-crate-metadata.json", "review.ipynb"}
 Manifest = dict[str, Any]
+Scale = Literal["smoke", "quick", "full", "paper"]
 Status = Literal["finished", "failed", "unfinished"]
 _Seconds = Annotated[float, Field(ge=0)]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -121,7 +122,7 @@ class VersionManifest(_Origin):
     """manifest.json of a version."""
 
     version: str
-    scale: Literal["smoke", "quick", "full", "paper"]
+    scale: Scale
     created: str
     command: str
     papers: list[str]

@@ -5,19 +5,19 @@ Method settings inside it are checked later, by the method's own schema.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.manifests import Scale
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 from groundlab.papers import registry
 from groundlab.papers.method import Paper
 
-Scale = Literal["smoke", "quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 

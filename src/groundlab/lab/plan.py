@@ -22,12 +22,13 @@ from rich.table import Table
 
 from groundlab.assets import needs_revision
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, names_in_line, unknown_name
+from groundlab.core.manifests import Scale
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_folder
-from groundlab.lab.config import Entry, Estimate, Experiment, Scale
+from groundlab.lab.config import Entry, Estimate, Experiment
 from groundlab.lab.machine import needs_gpu
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
