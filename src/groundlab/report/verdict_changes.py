@@ -1,29 +1,17 @@
 """Which verdicts of two results differ, by the claims.json of both."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from groundlab.core import manifests, storage
 from groundlab.report.verdicts import MISSED, NOT_RUN, Verdict, readable_row
 
-
-@dataclass(frozen=True)
-class VerdictChange:
-    """A claim with another verdict than in the other results, and what was measured on both sides."""
-
-    id: str
-    fresh: str
-    measured: str
-    reference: str
-    measured_there: str
-
-    def __str__(self) -> str:
-        return f"{self.id}: {self.fresh} ({self.measured}), there {self.reference} ({self.measured_there})"
+Stored = dict[str, Any]
+"""A claim as claims.json holds it."""
 
 
-def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[dict[str, Any]]:
+def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[Stored]:
     """What claims.json of the published versions of these papers at a scale holds of them, but for `folder` itself."""
     found = []
     for paper in papers:
@@ -33,32 +21,30 @@ def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[di
     return found
 
 
-def changed_verdicts(fresh: Iterable[dict[str, Any]], there: Iterable[dict[str, Any]]) -> list[VerdictChange]:
-    """The claims with another verdict, of those that both sides judged; both are contents of claims.json."""
-    pairs = [(one, other) for one, other in _judged_on_both(fresh, there) if one["verdict"] != other["verdict"]]
-    return [VerdictChange(one["id"], *_outcome(one), *_outcome(other)) for one, other in pairs]
+def changed_verdicts(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[tuple[Stored, Stored]]:
+    """The claims with another verdict, here and there, of those that both sides judged."""
+    return [(one, other) for one, other in _judged_on_both(fresh, there) if one["verdict"] != other["verdict"]]
 
 
-def _outcome(claim: dict[str, Any]) -> tuple[str, str]:
-    return claim["verdict"], claim["readable"]["here"]
-
-
-def _judged_on_both(
-    fresh: Iterable[dict[str, Any]], there: Iterable[dict[str, Any]]
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _judged_on_both(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[tuple[Stored, Stored]]:
     others = {claim["id"]: claim for claim in there if claim["verdict"] != NOT_RUN}
     return [(each, others[each["id"]]) for each in fresh if each["verdict"] != NOT_RUN and each["id"] in others]
 
 
-def verdict_lines(fresh: Sequence[dict[str, Any]], there: Sequence[dict[str, Any]]) -> list[str]:
+def verdict_lines(fresh: Sequence[Stored], there: Sequence[Stored]) -> list[str]:
     """What to print of two contents of claims.json: the count, then each claim with another verdict."""
     changes, judged = changed_verdicts(fresh, there), len(_judged_on_both(fresh, there))
     if not changes:
         return [f"all {judged} verdicts are the same"] if judged else []
-    return [f"{len(changes)} of {judged} verdicts differ:", *(f"  {change}" for change in changes)]
+    lines = [f"  {one['id']}: {_outcome(one)}, there {_outcome(other)}" for one, other in changes]
+    return [f"{len(changes)} of {judged} verdicts differ:", *lines]
 
 
-def story(verdict: Verdict, published: dict[str, Any] | None) -> list[str]:
+def _outcome(claim: Stored) -> str:
+    return f"{claim['verdict']} ({claim['readable']['here']})"
+
+
+def story(verdict: Verdict, published: Stored | None) -> list[str]:
     """A claim with its verdict in lines: what it says, what was measured here, and what is published of it."""
     row = readable_row(verdict)
     found = [f"{verdict.claim.id}: {row['verdict']}", f"  {row['claim']}: {verdict.claim.statement}"]
@@ -66,7 +52,7 @@ def story(verdict: Verdict, published: dict[str, Any] | None) -> list[str]:
     return [*found, *told(verdict.as_json()), f"  published at this scale: {there}"]
 
 
-def told(claim: dict[str, Any]) -> list[str]:
+def told(claim: Stored) -> list[str]:
     """What claims.json holds of a claim, in lines: the paper's numbers, ours, the rule, and of a miss why."""
     row = claim["readable"]
     seeds = f"{row['seeds']} seed{'s' * (row['seeds'] != '1')}"
