@@ -9,7 +9,7 @@ equal is equal (`tolerance`, with the `source` of that choice). Five tolerances:
     ordering     the interval of a difference lies on the stated side of 0 (`compare`)
     equivalence  the interval of a difference lies within a `margin`, which names its source
 
-"Not lower" and "not higher" mean: by less than a `margin`. "Not significantly ..." is for a paper that says so: it
+"Not lower" and "not higher" mean: by less than a `margin`. "Not significantly higher" is for a paper that says so: it
 holds where no such difference is found.
 
 `kind: baseline` marks a paper's rows of random agents and ceilings, `own` our own bars, controls and findings, `later
@@ -32,21 +32,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
+from groundlab.core.manifests import Scale
 from groundlab.core.schema import Strict, parse
 from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
-Scale = Literal["smoke", "quick", "full", "paper"]
 Kind = Literal["paper", "baseline", "own", "later work"]
-Direction = Literal[
-    "lower",
-    "higher",
-    "not lower",
-    "not higher",
-    "not significantly lower",
-    "not significantly higher",
-    "not significantly different",
-]
+Direction = Literal["lower", "higher", "not lower", "not higher", "not significantly higher"]
 
 
 def _quoted(value: Any) -> Any:
@@ -152,6 +144,11 @@ class Comparison(Strict):
     """How they are compared: by the interval of the difference of their means, or by an exact one-sided permutation
     test of the seeds' means (`statistics.permutation_p`)."""
 
+    @property
+    def sides(self) -> tuple[Selector, ...]:
+        """`of`, `than`, and what is shown beside them."""
+        return (self.of, self.than, *self.beside)
+
 
 class Claim(Strict):
     """One statement that stored results can confirm or refute."""
@@ -204,8 +201,7 @@ class Claim(Strict):
     @property
     def selectors(self) -> list[Selector]:
         """All stored rows that it is about, those that are only shown included."""
-        sides = [side for each in self.compare for side in (each.of, each.than, *each.beside)]
-        return ([self.select] if self.select else []) + sides
+        return ([self.select] if self.select else []) + [side for each in self.compare for side in each.sides]
 
     def where(self, comparison: Comparison) -> str:
         """` in PurpleKey-S20` for one of its comparisons, where they are of several worlds; else nothing."""
@@ -255,7 +251,7 @@ class Claim(Strict):
             raise ValueError(f"{self.id} names the policy {wrong[0]!r}; it must be one of {', '.join(paper.policies)}")
         called = set[tuple[str, ...]]()
         for each in self.compare:
-            sides = [side.short(paper.short_names) for side in (each.of, each.than, *each.beside)]
+            sides = [side.short(paper.short_names) for side in each.sides]
             if len(set(sides)) < len(sides):
                 raise ValueError(f"{self.id} calls two sides {sides[0]!r}; give each a label that tells them apart")
             called.add((each.metric, each.of.when, self.where(each), *sides[:2]))
@@ -283,7 +279,7 @@ class Claim(Strict):
     def _check_margins(self) -> None:
         """Raises ValueError where "no difference" or "within the interval" has no measure, or a measure no use."""
         for each in self.compare:
-            if self.tolerance == "equivalence" and each.direction.startswith("not significantly"):
+            if self.tolerance == "equivalence" and each.direction == "not significantly higher":
                 raise ValueError(f"{self.id}: '{each.direction}' is an ordering; equivalence needs another direction")
             needs = self.tolerance == "equivalence" or each.direction in ("not lower", "not higher")
             if needs != (self.margin_of(each) is not None):

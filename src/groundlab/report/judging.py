@@ -263,7 +263,6 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
     fresh, parts, reasons, levels = {}, {}, [], {}
     names = short_names(claim.paper)
     for each in claim.compare:
-        sides = [each.of.short(names), each.than.short(names)]
         name = _name(claim, each)
         ours, theirs, paired = _sides(each, records)
         if each.measure == "permutation":
@@ -281,9 +280,8 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
                 confidence=confidence,
             )
             word = outcome(each, fresh[name], claim.margin_of(each))
-        beside = {side.short(names): _values(records, side, each.metric).mean() for side in each.beside}
-        shown = {sides[0]: ours.mean(), sides[1]: theirs.mean(), **beside}
-        levels[name] = {label: float(level) for label, level in shown.items()}
+        sides = zip(each.sides, (ours, theirs, *_beside(each, records)), strict=True)
+        levels[name] = {side.short(names): float(values.mean()) for side, values in sides}
         few = _few_seeds(records, each.of, each.than)
         verdict = _WORD[claim.tolerance] if word == EQUIVALENT else word
         parts[name] = _by_few_seeds(each, word, ours, theirs) if few else verdict
@@ -322,6 +320,10 @@ def _sides(comparison: Comparison, records: Records) -> tuple[np.ndarray, np.nda
     return ours, theirs, False
 
 
+def _beside(comparison: Comparison, records: Records) -> list[np.ndarray]:
+    return [_values(records, side, comparison.metric) for side in comparison.beside]
+
+
 def _requirement(comparison: Comparison, margin: Margin | None) -> str:
     if margin is not None:
         worse = {"not lower": "not be lower by", "not higher": "not be higher by"}
@@ -334,17 +336,15 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None)
     """What a difference with its interval says about a comparison.
 
     `lower` and `higher` need all of the interval on their side, beyond `by` where it is set. With a margin it must lie
-    within that, for `not lower` and `not higher` on the stated side only. `not significantly higher` (or lower) finds
-    none where no such difference is shown, and holds as an ordering where the opposite is.
+    within that, for `not lower` and `not higher` on the stated side only. `not significantly higher` finds none where
+    no difference is shown, and holds as an ordering where the opposite is.
     """
     if not gap.known:
         return NOT_TOLD
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
     low, high = round(gap.low, 9), round(gap.high, 9)
-    if comparison.direction.startswith("not significantly"):
-        shown = "lower" if high < 0 else "higher" if low > 0 else ""
-        refuted = comparison.direction.endswith((shown, "different"))
-        return NONE_FOUND if not shown else MISSED if refuted else HOLDS
+    if comparison.direction == "not significantly higher":
+        return HOLDS if high < 0 else MISSED if low > 0 else NONE_FOUND
     if comparison.direction not in ("higher", "not lower"):
         low, high = -high, -low
     if margin is not None:
@@ -386,11 +386,10 @@ def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
             values, mean = _values(records, claim.select, metric), estimate_for(claim, metric, records)
             found[metric] = [level(claim.select, metric, values, mean, claim.published.get(metric))]
     for each in claim.compare:
-        sides = (each.of, each.than, *each.beside)
-        played = [*_sides(each, records)[:2], *(_values(records, side, each.metric) for side in each.beside)]
+        played = zip(each.sides, (*_sides(each, records)[:2], *_beside(each, records)), strict=True)
         found[_name(claim, each)] = [
             level(side, each.metric, values, _mean_of(records, side, values, each.metric), side.published)
-            for side, values in zip(sides, played, strict=True)
+            for side, values in played
         ]
     return found
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ class Records(Remembering):
     @property
     def scale(self) -> str:
         """The scale, from the manifest or, before there is one, from the folder's name."""
-        named = re.search(r"(?:^|-)(smoke|quick|full|paper)(?=-|$)", self.folder.name)
+        named = re.search(rf"(?:^|-)({'|'.join(get_args(manifests.Scale))})(?=-|$)", self.folder.name)
         if scale := self.manifest.get("scale") or (named and named[1]):
             return scale
         raise GroundlabError(f"{self.folder} has no manifest and no scale in its name; name it like my-quick-results")
@@ -324,9 +324,11 @@ class _StoredRun:
     def names(self) -> dict[str, str]:
         return _todays_names(self.facts["paper"])
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        return {key: self.facts[key] for key in (*_KEYS, "settings")}
+    def _row(self, measured: dict[str, Any], **place: Any) -> dict[str, Any]:
+        """What was measured at a place of this run, under today's names."""
+        keys = {key: self.facts[key] for key in (*_KEYS, "settings")}
+        renamed = _renamed(measured, self.names)
+        return keys | place | renamed | {key: 100.0 * renamed[key] for key in _SHARES & renamed.keys()}
 
     @cached_property
     def evaluations(self) -> list[dict[str, Any]]:
@@ -334,29 +336,23 @@ class _StoredRun:
         try:
             if not isinstance(stored, list):
                 raise TypeError("no list of evaluations")
-            rows = [
-                {"policy": self.names.get(each["policy"], each["policy"]), "episode": number, **row}
+            return [
+                self._row(_sane(row), policy=self.names.get(each["policy"], each["policy"]), episode=number)
                 for each in stored
                 for number, row in enumerate(each["rows"])
             ]
-            return [{**self.keys, **_in_percent(_renamed(_sane(row), self.names))} for row in rows]
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise _foreign(self.folder / "evaluation.json", error) from None
 
     @cached_property
     def curve(self) -> list[dict[str, Any]]:
         plain = [{key: value for key, value in record.items() if key != "test"} for record in self._metrics]
-        return [{**self.keys, **_in_percent(_renamed(record, self.names))} for record in plain]
+        return [self._row(record) for record in plain]
 
     @cached_property
     def tests(self) -> list[dict[str, Any]]:
         return [
-            {
-                **self.keys,
-                "iteration": record["iteration"],
-                "policy": policy,
-                **_in_percent(_renamed(means, self.names)),
-            }
+            self._row(means, iteration=record["iteration"], policy=policy)
             for record in self._metrics
             for policy, means in _renamed(record.get("test", {}), self.names).items()
         ]
@@ -418,10 +414,6 @@ def _sane(row: dict[str, Any]) -> dict[str, Any]:
     if own := _OWN & row.keys():
         raise ValueError(f"{min(own)} belongs to the run, not to a row")
     return row
-
-
-def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {key: 100.0 * row[key] for key in _SHARES & row.keys()}
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

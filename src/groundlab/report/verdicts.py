@@ -167,7 +167,7 @@ def _published(claim: Claim) -> str:
     """What the paper prints: values by metric, or the two sides of its comparisons."""
     names, sides = short_names(claim.paper), list[str]()
     for each in claim.compare:
-        shown = [side for side in (each.of, each.than, *each.beside) if side.published is not None]
+        shown = [side for side in each.sides if side.published is not None]
         texts = [f"{side.short(names)} {side.published}{_unit(each.metric)}" for side in shown]
         sides += [f"{each.metric}: {', '.join(texts)}"] if texts else []
     return "; ".join(part for part in (_numbers(claim.published, claim.error_bar), *sides) if part) or "–"
