@@ -24,6 +24,7 @@ from groundlab import worlds
 from groundlab.core import seals
 from groundlab.core.storage import digest_json
 from groundlab.papers import registry
+from groundlab.report.claims import Claim
 
 EPISODES = 12  # of an evaluation
 UPDATES = 12  # of a training: the reasoning agents' curves show means of ten
@@ -94,6 +95,12 @@ def _write_records(place: Path, spec: Record, evaluations: list[Record], metrics
     (place / "config.yaml").write_text(yaml.dump(spec, Dumper=_DUMPER, sort_keys=True))
     (place / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics))
     (place / "evaluation.json").write_text(json.dumps(evaluations))
+
+
+def claim(paper: str, tolerance: str, **given: Any) -> Claim:
+    """A claim of a paper with what a test gives of it."""
+    facts = {"id": "a", "paper": paper, "locus": "Table 1, x, y", "statement": "s", "source": "t"}
+    return Claim.model_validate({**facts, "tolerance": tolerance, **given})
 
 
 def seal_run(place: Path, **facts: Any) -> Record:

@@ -268,9 +268,8 @@ def test_the_rooms_of_the_dataset_that_ships_are_drawn_from_what_was_counted():
 def claim(form: str, direction: str = "higher", **of: dict) -> Claim:
     usual = {"method": "knowledge", "world": WORLD, "when": "training"}
     sides = {name: usual | {"settings": {"form": each}} for name, each in (("of", form), ("than", "none"))}
-    facts = {"id": "a", "paper": "knowledge", "locus": "x", "statement": "s", "source": "t"}
     compared = {"metric": "success", "direction": direction, "measure": "permutation", **sides, **of}
-    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [compared]})
+    return made_up.claim("knowledge", "ordering", compare=[compared])
 
 
 @pytest.mark.parametrize(

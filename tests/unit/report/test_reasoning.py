@@ -273,9 +273,8 @@ def test_printed_cells_are_those_of_the_claims():
 
 
 def ordering(of: dict, than: dict, direction: str = "lower", metric: str = "success", *more: dict) -> Claim:
-    facts = {"id": "a", "paper": "reasoning", "locus": "x", "statement": "s", "source": "t"}
     sides = {"metric": metric, "direction": direction, "of": of, "than": than}
-    return Claim.model_validate({**facts, "tolerance": "ordering", "compare": [sides, *more]})
+    return made_up.claim("reasoning", "ordering", compare=[sides, *more])
 
 
 def test_the_ends_of_training_are_compared_by_their_tenths(records):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from groundlab.papers.worlds.exhibits import KINDS, TRAIN, rows_of
-from groundlab.report.claims import Claim, Selector, load_claims
+from groundlab.report.claims import Selector, load_claims
 from groundlab.report.exhibits import draw
 from groundlab.report.judging import judge, judge_claim, select_rows
 from groundlab.report.records import load
@@ -109,9 +109,8 @@ def test_the_figure_is_drawn_from_the_random_agent_alone(played):
 
 def test_an_error_bar_is_shown_and_not_judged_by(played):
     select = {"method": "random", "world": "BabyAI-GoToLocal-v0", "policy": "random"}
-    facts = {"id": "a", "paper": "worlds", "locus": "x", "statement": "s", "source": "t"}
-    given = {"tolerance": "exact", "published": {"success": "33"}, "error_bar": {"success": "5"}, "select": select}
-    verdict = judge_claim(Claim.model_validate({**facts, **given}), load(played))
+    given = {"published": {"success": "33"}, "error_bar": {"success": "5"}, "select": select}
+    verdict = judge_claim(made_up.claim("worlds", "exact", **given), load(played))
     assert verdict.verdict == "not reproduced"
     assert readable_row(verdict)["paper"] == "success 33 ± 5 %"
 
