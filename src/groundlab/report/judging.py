@@ -64,13 +64,7 @@ from groundlab.report.verdicts import (
     short_names,
 )
 
-_WORD = {
-    "exact": REPRODUCED,
-    "numeric": REPRODUCED,
-    "interval": WITHIN,
-    "ordering": HOLDS,
-    "equivalence": EQUIVALENT,
-}
+_WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS, "equivalence": EQUIVALENT}
 
 
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
@@ -149,7 +143,7 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
     fresh, parts, reasons = {}, {}, []
     few = _few_seeds(records, claim.select)
     for metric in claim.expected or claim.range:
-        fresh[metric] = estimate_for(claim, metric, records)
+        fresh[metric] = estimate(claim.select, metric, records, drawn=claim.layouts == "drawn")
         holds, reason = compare_value(claim, metric, fresh[metric])
         doubt = f"{_seeds_say(few)} nothing of a value" if few else _too_wide(claim, metric, fresh[metric])
         untold = bool(few or (doubt and (holds or not fresh[metric].known)))
@@ -176,20 +170,11 @@ def _too_wide(claim: Claim, metric: str, fresh: Estimate) -> str:
 
 
 def estimate(selector: Selector, metric: str, records: Records, drawn: bool = True) -> Estimate:
-    """The mean of a metric with its interval; drawn: whether its layouts stand for all layouts of the world."""
-    return _mean_of(records, selector, _values(records, selector, metric), metric, drawn)
+    """The mean of a metric with its interval; drawn: whether its layouts stand for all layouts of the world.
 
-
-def estimate_for(claim: Claim, metric: str, records: Records) -> Estimate:
-    """What a claim's published value of a metric is held against: its layouts as the claim says.
-
-    Where layouts are fixed and nothing was trained, the published value is one more repetition, whose noise counts.
+    Where they do not and nothing was trained, the published value is one more repetition, whose noise counts.
     """
-    assert claim.select is not None
-    drawn = claim.layouts == "drawn"
-    values, trained = _values(records, claim.select, metric), _trained(records, claim.select)
-    extra = 0 if drawn or trained else 1
-    return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric), repetitions=extra)
+    return _mean_of(records, selector, _values(records, selector, metric), metric, drawn)
 
 
 def _trained(records: Records, selector: Selector) -> bool:
@@ -383,7 +368,8 @@ def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
 
     if claim.select is not None:
         for metric in claim.expected or claim.range:
-            values, mean = _values(records, claim.select, metric), estimate_for(claim, metric, records)
+            values = _values(records, claim.select, metric)
+            mean = _mean_of(records, claim.select, values, metric, drawn=claim.layouts == "drawn")
             found[metric] = [level(claim.select, metric, values, mean, claim.published.get(metric))]
     for each in claim.compare:
         played = zip(each.sides, (*_sides(each, records)[:2], *_beside(each, records)), strict=True)
@@ -395,7 +381,9 @@ def levels_of(claim: Claim, records: Records) -> dict[str, list[Level]]:
 
 
 def _mean_of(records: Records, selector: Selector, values: np.ndarray, metric: str, drawn: bool = True) -> Estimate:
-    return mean_interval(values, trained=_trained(records, selector), drawn=drawn, bounds=bounds_of(metric))
+    trained = _trained(records, selector)
+    extra = 0 if drawn or trained else 1
+    return mean_interval(values, trained=trained, drawn=drawn, bounds=bounds_of(metric), repetitions=extra)
 
 
 def _conclude(

@@ -16,14 +16,13 @@ from groundlab.report.judging import (
     _by_few_seeds,
     _values,
     estimate,
-    estimate_for,
     judge,
     judge_claim,
     outcome,
     round_as,
 )
 from groundlab.report.records import load
-from groundlab.report.statistics import Estimate, in_two_groups
+from groundlab.report.statistics import Estimate, in_two_groups, mean_interval
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -43,15 +42,14 @@ def test_rounding_is_half_up_at_the_published_decimals():
     assert round_as(0.1 + 0.2, Decimal("0.3")) == Decimal("0.3")
 
 
-def test_trained_agents_and_drawn_layouts_are_held_against_a_value_without_noise(stored):
-    """Only for a rule on fixed layouts a published value is one more repetition; a share has bounds in any case."""
-    records = load(stored)
-    for select, layouts in ((OURS, "drawn"), (OURS, "fixed"), (ALWAYS, "drawn")):
-        each = claim("exact", published={"success": "1"}, select=select, layouts=layouts)
-        for metric in ("success", "interactions"):
-            shown = estimate(Selector.model_validate(select), metric, records, drawn=layouts == "drawn")
-            assert shown.known and estimate_for(each, metric, records) == shown
-            assert metric != "success" or shown.low < shown.high == shown.value == 100
+@pytest.mark.parametrize(("select", "drawn"), [(OURS, True), (OURS, False), (ALWAYS, True), (ALWAYS, False)])
+def test_a_share_that_never_failed_has_an_interval_within_its_bounds_unless_nothing_can_vary(stored, select, drawn):
+    records, selector = load(stored), Selector.model_validate(select)
+    found = estimate(selector, "success", records, drawn)
+    assert found.value == 100
+    if select == OURS:  # only of what was not trained a published value is one more repetition
+        assert found == mean_interval(_values(records, selector, "success"), drawn=drawn, bounds=(0, 100))
+    assert found.known and found.low < found.high == 100 if select == OURS or drawn else not found.known
 
 
 WIDE = {"points": "5", "source": "chosen for this test"}

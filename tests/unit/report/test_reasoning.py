@@ -255,6 +255,17 @@ def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
     assert (untuned, other["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
 
 
+def test_a_transcript_is_one_episode_cut_in_the_middle_and_any_reply_stays_in_its_row(tmp_path):
+    replies = [{"seen": "a | wall", "said": "a\r\n\u2028b | <b>\t日本\n\n", "valid": False}] * 10
+    played = [{**row, "mission": "go to the red ball", "told": replies} for row in rows(1.0)]
+    made_up.store_run(tmp_path, "reasoning", "direct-zero-shot", WORLD, 0, {"sampled": played}, settings=USUAL)
+    made = tables.transcripts(load(tmp_path))
+    lines = [line for line in made.markdown.splitlines() if line.startswith("|")]
+    assert made.readable["reply"].tolist() == ["1", "2", "3", "4", "5", "6", "…", "8", "9", "10", ""]
+    assert len(lines) == 2 + 11 and "“a ⏎ b \\| &lt;b&gt; 日本” ✗" in lines[2] and "<" not in made.markdown
+    assert "layout 0: go to the red ball" in lines[2] and "success after 10 replies" in lines[-1]
+
+
 @pytest.mark.parametrize("thinks", [True, False])
 @pytest.mark.parametrize("world", ["GoTo", "Pickup", "GoToTest", "PickupTest"])
 @pytest.mark.parametrize("distractors", [0, 3, 5])

@@ -19,6 +19,7 @@ from groundlab.report.front_page import (
     publish,
     results_block,
 )
+from groundlab.report.review import linked
 from groundlab.report.tables import cells
 
 
@@ -77,12 +78,19 @@ def test_reviewing_twice_writes_the_same_page(reviewed):
     assert review(reviewed.page.parent).page.read_bytes() == first
 
 
-def test_failed_runs_stand_on_the_page(results):
-    entry = {"label": "random-KeyInBox-s0", "status": "failed", "error": "the disk was full", "wall_seconds": 1.0}
+def test_failed_runs_stand_on_the_page_and_their_text_is_no_markup(results):
+    entry = {"label": "<script>alert(1)</script>", "status": "failed", "error": "<img src=x onerror=alert(1)>"}
     stored = made_up.seal_version(results)["runs"]
-    run = {**stored[0], **entry, "cpu_seconds": 1.0, "peak_memory_mib": 9.0, "folder": None, "seal": None}
-    made_up.seal_version(results, runs=[*stored, run])
-    assert "the disk was full" in review(results).page.read_text()
+    made_up.seal_version(results, runs=[*stored, {**stored[0], **entry, "folder": None, "seal": None}])
+    page = review(results).page.read_text()
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page and "&lt;script&gt;alert(1)" in page
+    assert "<img src=x" not in page and "<script>alert" not in page
+
+
+def test_names_of_code_and_sections_of_pages_are_markup_and_nothing_else_is():
+    link = '<a href="../../docs/papers/glam-reference.md#a">glam-reference.md#a</a>'
+    shown = linked("as `glam-<words>`, docs/papers/glam-reference.md#a; <b>")
+    assert shown == f"as <code>glam-&lt;words&gt;</code>, {link}; &lt;b&gt;"
 
 
 def front_pages(root: Path) -> tuple[Path, Path]:
