@@ -243,12 +243,9 @@ class Claim(Strict):
         by_metric = (self.published, self.error_bar, self.original, self.within, self.range)
         metrics = {metric for each in by_metric for metric in each} | {each.metric for each in self.compare}
         policies = {each.policy for each in self.selectors if "policy" in each.model_fields_set}
-        wrong = [each for each in metrics if each not in paper.metrics]
-        if wrong:
-            raise ValueError(f"{self.id} names the metric {wrong[0]!r}; it must be one of {', '.join(paper.metrics)}")
-        wrong = [each for each in policies if not any(fnmatchcase(each, pattern) for pattern in paper.policies)]
-        if wrong:
-            raise ValueError(f"{self.id} names the policy {wrong[0]!r}; it must be one of {', '.join(paper.policies)}")
+        for what, names, known in (("metric", metrics, paper.metrics), ("policy", policies, paper.policies)):
+            if wrong := [name for name in names if not any(fnmatchcase(name, pattern) for pattern in known)]:
+                raise ValueError(f"{self.id} names the {what} {wrong[0]!r}; it must be one of {', '.join(known)}")
         called = set[tuple[str, ...]]()
         for each in self.compare:
             sides = [side.short(paper.short_names) for side in each.sides]
