@@ -55,6 +55,7 @@ def test_a_share_that_never_failed_has_an_interval_within_its_bounds_unless_noth
 WIDE = {"points": "5", "source": "chosen for this test"}
 NARROW = {"points": {"interactions": "0.05"}, "source": "half of the interval here is about 0.1"}
 FAILING = {"method": "always", "world": "RandomBoxKey"}
+RULE = {"method": "on-change", "world": "SimpleDoorKey"}
 INTERACTIONS, SUCCESS = "interactions", "success"
 
 
@@ -138,47 +139,44 @@ def test_a_claim_that_cannot_be_judged_is_refused_with_the_reason(tolerance, giv
         claim(tolerance, **given)
 
 
-def without_seeds(results, seeds):
-    for place in results.glob("mediator/runs/mediator-*"):
-        if place.name.split("-s")[1][0] in seeds:
-            shutil.rmtree(place)
-    return results
+@pytest.fixture(scope="module")
+def few(stored, tmp_path_factory):
+    """Three trainings instead of five."""
+    copy = shutil.copytree(stored, tmp_path_factory.mktemp("few") / stored.name)
+    for place in copy.glob("mediator/runs/mediator-*-s[34]-*"):
+        shutil.rmtree(place)
+    return copy
 
 
-def test_fewer_than_five_trainings_show_an_ordering_at_best(results):
-    lower = [{"metric": "interactions", "direction": "lower", "of": OURS, "than": ALWAYS}]
-    higher = [{**lower[0], "direction": "higher"}]
-    values = [
-        ("interval", {"published": {"interactions": "3.5"}, "select": OURS, "margin": WIDE}),
-        ("numeric", {"range": {"interactions": ("0", "5")}, "select": OURS}),
-        ("numeric", {"range": {"interactions": ("0", "3.2")}, "select": OURS}),
-    ]
-    no_loss = [{**lower[0], "direction": "not higher", "margin": WIDE}]
-    few = without_seeds(results, "34")
-    assert verdict(few, "ordering", compare=lower).verdict == "seen with few seeds"
-    assert verdict(few, "ordering", compare=higher).verdict == "opposite seen with few seeds"
-    for tolerance, given in values:
-        found = verdict(few, tolerance, **given)
-        assert found.verdict == "cannot tell" and "3 seeds say nothing of a value" in found.reason
-    for compare in (no_loss, [{**lower[0], "direction": "not significantly higher"}]):
-        found = verdict(few, "ordering", compare=compare)
-        assert found.verdict == "cannot tell" and "3 seeds say nothing here" in found.reason
-    one = verdict(without_seeds(results, "12"), "numeric", **values[1][1])
-    assert one.verdict == "cannot tell" and "one seed says nothing of a value" in one.reason
-    rules = [{**lower[0], "of": {"method": "on-change", "world": "SimpleDoorKey"}}]
-    assert verdict(few, "ordering", compare=rules).verdict == "ordering holds", "rules have no training seeds"
+@pytest.mark.parametrize(
+    ("tolerance", "given", "expected"),
+    [
+        ("ordering", order(INTERACTIONS, "lower"), "seen with few seeds"),
+        ("ordering", order(INTERACTIONS, "higher"), "opposite seen with few seeds"),
+        ("ordering", order(INTERACTIONS, "not higher", "5"), "cannot tell"),
+        ("ordering", order(INTERACTIONS, "not significantly higher"), "cannot tell"),
+        ("ordering", {"compare": [order(INTERACTIONS, "lower")["compare"][0] | {"of": RULE}]}, "ordering holds"),
+        ("interval", {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": WIDE}, "cannot tell"),
+        ("numeric", {"range": {INTERACTIONS: ("0", "5")}, "select": OURS}, "cannot tell"),
+        ("numeric", {"range": {INTERACTIONS: ("0", "3.2")}, "select": OURS}, "cannot tell"),
+    ],
+)
+def test_fewer_than_five_trainings_show_an_ordering_at_best_and_rules_have_no_seeds(few, tolerance, given, expected):
+    assert verdict(few, tolerance, **given).verdict == expected
 
 
-def test_few_seeds_show_an_ordering_only_where_none_of_one_side_is_among_the_other(results):
-    """The interval leaves 0 in both cases."""
-    few = without_seeds(results, "34")
-    given = {"direction": "lower", "of": OURS, "than": ALWAYS, "metric": "interactions"}
-    comparison, low = Comparison.model_validate(given), np.array([[3.0], [3.1], [3.2]])
-    assert _by_few_seeds(comparison, "ordering holds", low, low + 1) == "seen with few seeds"
-    assert _by_few_seeds(comparison, "ordering holds", low, low + 0.15) == "cannot tell"
-    assert _by_few_seeds(comparison, "not reproduced", low + 1, low) == "opposite seen with few seeds"
-    assert _by_few_seeds(comparison, "not told apart", low, low + 1) == "cannot tell"
-    assert verdict(few, "ordering", compare=[given]).verdict == "seen with few seeds"
+@pytest.mark.parametrize(
+    ("word", "beyond", "expected"),
+    [
+        ("ordering holds", 1, "seen with few seeds"),
+        ("ordering holds", 0.15, "cannot tell"),
+        ("not reproduced", -1, "opposite seen with few seeds"),
+        ("not told apart", 1, "cannot tell"),
+    ],
+)
+def test_few_seeds_show_an_ordering_only_where_none_of_one_side_is_among_the_other(word, beyond, expected):
+    (compared,), ours = order(INTERACTIONS, "lower")["compare"], np.array([[3.0], [3.1], [3.2]])
+    assert _by_few_seeds(Comparison.model_validate(compared), word, ours, ours + beyond) == expected
 
 
 def test_only_the_primary_comparison_of_a_family_keeps_the_level(stored):

@@ -15,16 +15,6 @@ from groundlab.report.judging import select_rows
 from groundlab.report.records import load, select, table
 
 
-def test_rows_curves_and_tests_are_found_by_method_world_and_policy(stored):
-    records = load(stored)
-    rows = select(records.evaluations, method="mediator", world="SimpleDoorKey", policy="sampled")
-    assert table(rows, "steps").shape == (5, 100)
-    curves = select(records.curves, method="mediator", world="SimpleDoorKey")
-    assert table(curves, "interactions", columns="iteration").shape == (5, 20)
-    tests = select(records.tests, method="mediator", world="SimpleDoorKey", policy="argmax")
-    assert set(tests["iteration"]) == {10, 20}
-
-
 @pytest.mark.parametrize(
     ("wanted", "fits"),
     [
