@@ -101,9 +101,9 @@ def published_results(stored: Path, tmp_path_factory) -> Path:
 def sealed_version(tmp_path_factory) -> Path:
     """A whole version of a rule and two trained seeds, to be copied."""
     home = tmp_path_factory.mktemp("results") / "0.1.0-quick-20260101-abcdef1"
-    store_rule(home, "always", "SimpleDoorKey", 30)
-    for seed in range(2):
-        store_trained(home, "SimpleDoorKey", seed, iterations=10)
+    places = [store_trained(home, "SimpleDoorKey", seed, iterations=10) for seed in range(2)]
+    for place in (store_rule(home, "always", "SimpleDoorKey", 30), *places):
+        place.rename(place.with_name(f"{place.name.rpartition('-')[0]}-head0000"))  # as tests of damage call them
     made_up.seal_version(home)
     return home
 
