@@ -8,12 +8,12 @@ with and without it. The first failure is one line in the run's log.txt, and the
 there and a row's number its step, so a resumed run continues its own curve.
 """
 
-import importlib
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,60 +42,57 @@ def ask_for(tracker: str | None) -> None:
 @contextmanager
 def mirrored(folder: Path, spec: RunSpec, run_hash: str) -> Iterator[Callable[[], None]]:
     """Mirror the run inside; yields a function to call after each step, which does nothing unless a mirror is on."""
-    is_on, finished = bool(os.environ.get(TRACKER_VARIABLE)), False
-    run: Any = None
-    sent = bytes_read = 0
+    mirror, finished = None, False
 
-    def attempt(action: Callable[..., None], *arguments: Any) -> None:
-        nonlocal is_on
+    def attempt(action: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal mirror
         try:
-            if is_on:
-                action(*arguments)
+            return action(*arguments)
         except Exception as error:  # whatever fails there, the run must go on
-            is_on = False
+            mirror = None
             print(f"warning: wandb mirrors this run no longer ({first_line(error)})", file=sys.stderr, flush=True)
 
-    def begin() -> None:
-        nonlocal run
-        wandb, mode = importlib.import_module("wandb"), os.environ.get("WANDB_MODE", "online")
-        if mode == "online" and not wandb.login(prompt=False):
-            raise RuntimeError("no account on this machine; run `wandb login`, or set WANDB_MODE=offline")
-        settings = wandb.Settings(console="off", silent=True, disable_git=True, init_timeout=30, finish_timeout=60)
-        project, config = os.environ.get("WANDB_PROJECT", "groundlab"), spec.model_dump()
-        run = wandb.init(
-            project=project,
-            id=run_hash,
-            name=spec.label,
-            config=config,
-            dir=str(folder),
-            mode=mode,
-            resume="allow",
-            reinit="create_new",
-            settings=settings,
-        )
-
-    def send() -> None:
-        nonlocal sent, bytes_read
-        file = folder / "metrics.jsonl"
-        content = file.read_bytes()[bytes_read:] if file.is_file() else b""
-        for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
-            if sent >= run.starting_step:
-                run.log(_numbers(json.loads(line)), step=sent)
-            sent, bytes_read = sent + 1, bytes_read + len(line)
-
-    def end() -> None:
-        send()
-        for result in storage.read_json(folder / "evaluation.json") if finished else []:
-            means = _numbers(result["mean"])
-            run.summary.update({f"{result['policy']}/{name}": value for name, value in means.items()})
-        run.finish(exit_code=0 if finished else 1)
-
-    attempt(begin)
+    if os.environ.get(TRACKER_VARIABLE):
+        mirror = attempt(_Mirror, folder, spec, run_hash)
     try:
-        yield lambda: attempt(send)
+        yield lambda: attempt(mirror.send) if mirror else None
         finished = True
     finally:
-        attempt(end)
+        if mirror:
+            attempt(mirror.finish, finished)
+
+
+class _Mirror:
+    def __init__(self, folder: Path, spec: RunSpec, run_hash: str) -> None:
+        wandb = import_module("wandb")
+        if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False):
+            raise RuntimeError("no account on this machine; run `wandb login`, or set WANDB_MODE=offline")
+        self._folder = folder
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "groundlab"),
+            id=run_hash,
+            name=spec.label,
+            config=spec.model_dump(),
+            dir=str(folder),
+            resume="allow",
+            reinit="create_new",
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, init_timeout=30, finish_timeout=60),
+        )
+        self._sent = self._run.starting_step
+
+    def send(self) -> None:
+        file = self._folder / "metrics.jsonl"
+        rows = file.read_bytes().splitlines() if file.is_file() else []
+        for row in rows[self._sent :]:
+            self._run.log(_numbers(json.loads(row)), step=self._sent)
+            self._sent += 1
+
+    def finish(self, finished: bool) -> None:
+        self.send()
+        for result in storage.read_json(self._folder / "evaluation.json") if finished else []:
+            means = _numbers(result["mean"])
+            self._run.summary.update({f"{result['policy']}/{name}": value for name, value in means.items()})
+        self._run.finish(exit_code=0 if finished else 1)
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, float]:
