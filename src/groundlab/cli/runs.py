@@ -277,11 +277,8 @@ def figures(
         if not versions:
             raise GroundlabError(f"these results hold nothing of {paper}; run: groundlab reproduce --figure {figure}")
     for folder in versions:
-        for name, problem in manifests.damaged_pages(folder).items():
-            print_text(f"note: {folder / name} {problem}; tables and figures are drawn anew")
         for drawn in report.draw_all(folder) if figure is None else [report.draw(figure, folder)]:
             print_text(str(drawn))
-        manifests.seal_pages(folder)
     if publish:
         newest = versions[-1]
         lab.publish(newest.name, newest.parent)

@@ -4,7 +4,6 @@
     read_version(folder)      that of a version
     read_reference(results)   which versions are published; `find_published` one of them
     check_runs(folder)        the manifests of all runs of a results folder, when every record is as it was written
-    check_pages(folder)       the same of claims, tables, figures and notebooks; `seal_pages` once they are written
 
 Both are plain JSON objects. Reading checks their schema, finite numbers and their seal (seals.py), and answers damage
 with one line that names the file and how to repair it.
@@ -26,7 +25,6 @@ from groundlab.core.schema import parse
 MANIFEST = "manifest.json"
 ASSEMBLING = ".assembling-"  # before the name of a version that is still being put together
 NAMES = "names.json"
-_NO_PAGES = {MANIFEST, NAMES, "ro-crate-metadata.json", "review.ipynb"}
 Manifest = dict[str, Any]
 Scale = Literal["smoke", "quick", "full", "paper"]
 Status = Literal["finished", "failed", "unfinished"]
@@ -131,8 +129,6 @@ class VersionManifest(_Origin):
     totals: _Totals
     runs: list[RunEntry]
     inputs: dict[str, str]
-    pages: dict[str, _Record] | None = None
-    """What it shows, by path: claims, review page, tables, figures, executed notebooks."""
 
 
 def read_run(folder: Path, way_back: str = "") -> Manifest | None:
@@ -259,35 +255,6 @@ def check_runs(home: Path) -> dict[Path, Manifest]:
     if version is not None:
         _check_named(home, version, found)
     return found
-
-
-def pages_of(version: Path) -> list[str]:
-    """The paths of what a version shows: all but its runs, its manifest, what is made from that, and PDFs.
-
-    A PDF is a figure's PNG once more; git keeps none.
-    """
-    files = (file.relative_to(version) for file in sorted(version.rglob("*")) if file.is_file())
-    shown = (file for file in files if file.parts[1:2] != ("runs",) and file.suffix != ".pdf")
-    return [file.as_posix() for file in shown if file.name not in _NO_PAGES]
-
-
-def seal_pages(version: Path) -> None:
-    """Put what a version shows under its seal, as it is now; a folder without a manifest has none."""
-    if (version / MANIFEST).is_file():
-        facts = {**read_version(version), "pages": seals.digests_of(version, pages_of(version))}
-        storage.write_json(version / MANIFEST, seals.sealed(facts))
-
-
-def damaged_pages(version: Path) -> dict[str, str]:
-    """What is wrong with what a version shows, by path; empty where all is as it was written, or nothing was sealed."""
-    pages = read_version(version).get("pages")
-    return {} if pages is None else seals.damaged(version, pages, pages_of(version))
-
-
-def check_pages(version: Path) -> None:
-    """Raises GroundlabError, naming the first page, table or figure that is not as it was written."""
-    for name, problem in damaged_pages(version).items():
-        raise GroundlabError(f"{version / name} {problem}; git checkout it, or make the pages anew: reproduce again")
 
 
 def run_folders(home: Path) -> list[Path]:

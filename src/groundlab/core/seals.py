@@ -10,9 +10,7 @@ signature: whoever changes a record on purpose can seal it anew.
 
 import gzip
 import json
-import time
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ RECORDS = ("config.yaml", "metrics.jsonl", "evaluation.json")
 """What a finished run is judged by; a run without training steps may have no metrics."""
 COMPARED = RECORDS[1:]
 """What two runs are compared by, byte for byte."""
-_SETTLED_NS = 2_000_000_000  # a file written later than this ago may change without a new time stamp
 
 Digests = dict[str, dict[str, Any]]
 """File name -> `{"bytes": size, "sha256": hexadecimal}`."""
@@ -48,7 +45,7 @@ def _seal_of(rest: dict[str, Any]) -> str:
 def digests_of(folder: Path, names: Iterable[str] = RECORDS) -> Digests:
     """Size and SHA-256 of those of the files that are there."""
     files = {name: folder / name for name in names if storage.stored(folder / name).is_file()}
-    return {name: dict(zip(("bytes", "sha256"), digest_of(file), strict=True)) for name, file in files.items()}
+    return {name: dict(zip(("bytes", "sha256"), _digest_of(file), strict=True)) for name, file in files.items()}
 
 
 def damaged(folder: Path, digests: Digests | None, names: Iterable[str] = RECORDS) -> dict[str, str]:
@@ -63,28 +60,13 @@ def damaged(folder: Path, digests: Digests | None, names: Iterable[str] = RECORD
                 found[name] = "was not there when this was sealed"
         elif not storage.stored(file).is_file():
             found[name] = "is missing"
-        elif (size := storage.size_of(file)) != expected["bytes"]:
-            found[name] = f"has {size:,} bytes, not the {expected['bytes']:,} that were written"
-        elif digest_of(file)[1] != expected["sha256"]:
+        elif _digest_of(file) != (expected["bytes"], expected["sha256"]):
             found[name] = "has changed since it was written"
     return found
 
 
-def digest_of(file: Path) -> tuple[int, str]:
-    """Size and SHA-256 of a record, packed or not; computed once in a process while its file stays as it is."""
-    place = storage.stored(file)
-    state = place.stat()
-    if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) < _SETTLED_NS:
-        return _size_and_digest(file)
-    return _digest(str(file), (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-
-
-@lru_cache(maxsize=16384)
-def _digest(file: str, state: tuple[int, ...]) -> tuple[int, str]:
-    return _size_and_digest(Path(file))
-
-
-def _size_and_digest(file: Path) -> tuple[int, str]:
+def _digest_of(file: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a record, packed or not."""
     try:
         content = storage.read_bytes(file)
     except gzip.BadGzipFile:  # what was packed is no longer

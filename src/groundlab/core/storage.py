@@ -50,20 +50,11 @@ def make_folder(path: Path) -> Path:
 def check_writable(path: Path) -> None:
     """Raises GroundlabError where a file or folder could not be made at `path`; makes nothing."""
     with clear_disk_errors(path):
-        home = next(folder for folder in (path, *path.absolute().parents) if _stands(folder))
+        home = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
         if not home.is_dir():
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(home, os.W_OK | os.X_OK):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _stands(path: Path) -> bool:
-    """Whether something stands there, be it a link to nothing; a name that cannot be raises OSError."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 def check_file(path: Path) -> None:
@@ -110,9 +101,8 @@ def write_atomic(path: Path, data: bytes | str | LazyFile) -> str:
     with clear_disk_errors(path):
         _refuse_device(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
+            with temporary.open("xb") as file:
                 for part in payload:
                     file.write(part)
                     digest.update(part)
@@ -160,12 +150,6 @@ def read_bytes(path: Path) -> bytes:
         return gzip.decompress(content) if place != path else content
     except (EOFError, zlib.error) as error:
         raise gzip.BadGzipFile(str(error)) from None
-
-
-def size_of(path: Path) -> int:
-    """The bytes of a record as it was written; of a packed one what it says itself, so that it need not be unfolded."""
-    place = stored(path)
-    return path.stat().st_size if place == path else int.from_bytes(place.read_bytes()[-4:], "little")
 
 
 def pack(path: Path) -> None:

@@ -140,7 +140,6 @@ def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
     """The folders of finished runs by what was run."""
     if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
         manifests.check_runs(folder)
-        manifests.check_pages(folder)
     places = (".runs/*", *(f"{paper}/runs/*" for paper in papers))
     found = [file for place in places for file in folder.glob(f"{place}/evaluation.json*")]
     if not found:

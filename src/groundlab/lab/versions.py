@@ -146,7 +146,6 @@ def find_version(plan: Plan) -> Path | None:
             if manifest["plan_digest"] != digest or {run.get(seals.SEAL) for run in manifest["runs"]} != made_here:
                 continue
             manifests.check_runs(folder)
-            manifests.check_pages(folder)
         except GroundlabError as error:
             say(str(error))
             continue
@@ -217,7 +216,6 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
     _settle_pages(folder, name)
     storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
-    manifests.seal_pages(folder)
     target = folder.parent / name
     with storage.clear_disk_errors(target):
         os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
@@ -322,14 +320,12 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     if dirty and not any(version in scales.values() for scales in reference.values()):  # its page tells of older ones
         count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code"
         raise GroundlabError(f"{count}; commit, make them again (reproduce --again) and publish that")
-    manifests.check_pages(folder)
     file = home / "reference.json"
     for paper in manifest["papers"]:
         if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
             reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
     pack_records(folder)  # takes a while: a kill before its end leaves what can be published again
     (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
-    manifests.seal_pages(folder)
     storage.write_json(file, reference)
     return file
 

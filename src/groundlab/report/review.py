@@ -20,7 +20,7 @@ from jinja2.filters import do_mark_safe
 
 from groundlab.assets import read_text
 from groundlab.core import git, plugins, storage
-from groundlab.core.manifests import find_published, seal_pages
+from groundlab.core.manifests import find_published
 from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
@@ -66,7 +66,6 @@ def review(folder: str | Path) -> Review:
     storage.write_json(records.folder / "claims.json", claims)
     storage.write_atomic(page, _render(records, verdicts, exhibits, _beside_published(records, claims)))
     storage.write_json(records.folder / "reporting.json", _reporting(records, verdicts))
-    seal_pages(records.folder)
     return Review(page, verdicts, exhibits, records.left_out)
 
 
