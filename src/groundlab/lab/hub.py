@@ -12,15 +12,16 @@ as its README.md: method, world, seed, settings, success with its interval, comm
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData, snapshot_download
 from huggingface_hub.hf_api import RepoSibling
+from huggingface_hub.utils import filter_repo_objects
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip
+from groundlab.core.manifests import Manifest
 from groundlab.core.yaml_files import dump_yaml
 from groundlab.lab import config, run_folder
 from groundlab.papers.glam.policy import VARIANTS
@@ -70,7 +71,7 @@ def listing(weights: Weights) -> tuple[str, list[RepoSibling]]:
         info = HfApi().model_info(weights.repo, revision=weights.revision, files_metadata=True)
     files = [file for file in info.siblings or [] if "/" not in file.rfilename]
     small, *kinds = (
-        [file for file in files if any(fnmatch(file.rfilename, pattern) for pattern in patterns)]
+        list(filter_repo_objects(files, allow_patterns=[*patterns], key=lambda file: file.rfilename))
         for patterns in (_SMALL, *_WEIGHTS)
     )
     return info.sha or "", small + next(filter(None, kinds), [])
@@ -101,14 +102,17 @@ def export(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]
 
     Raises GroundlabError for a folder without a finished run, and as `export_agent`.
     """
-    _check_finished(folder)
+    _finished(folder)
     home = out or folder / MODEL
     return home, export_agent(folder, home)
 
 
-def _check_finished(folder: Path) -> None:
-    if run_folder.status_of(folder) != "finished":
+def _finished(folder: Path) -> Manifest:
+    """The manifest of a finished run."""
+    manifest = run_folder.read_manifest(folder)
+    if manifest is None or run_folder.status_of(folder) != "finished":
         raise GroundlabError(f"{folder} holds no finished run; give the folder that `groundlab run --out` was given")
+    return manifest
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -116,8 +120,7 @@ def model_files(folder: Path) -> list[Path]:
 
     Raises GroundlabError for a folder without a finished run that left a model.
     """
-    _check_finished(folder)
-    if (run_folder.read_manifest(folder) or {}).get("method") in VARIANTS:
+    if _finished(folder)["method"] in VARIANTS:
         export(folder)
     found = [file for file in sorted((folder / MODEL).rglob("*")) if file.is_file() and file.name != CARD]
     if not found:
@@ -127,8 +130,7 @@ def model_files(folder: Path) -> list[Path]:
 
 def card(folder: Path) -> str:
     """The model's card, in Markdown with the hub's header, from the manifest and the evaluation of its run."""
-    _check_finished(folder)
-    manifest = run_folder.read_manifest(folder) or {}
+    manifest = _finished(folder)
     given, git, hardware = str(manifest["settings"]["model"]), manifest["git"], manifest["hardware"]
     base = Path(given).name if Path(given).exists() else given
     header = ModelCardData(
@@ -170,8 +172,7 @@ def push(folder: Path, repo: str, private: bool = False) -> str:
     The hub and the account are those of the environment (HF_ENDPOINT, HF_TOKEN, `hf auth login`). Raises
     GroundlabError, in one line, for what the hub or the network refuses.
     """
-    api, home = HfApi(), folder / MODEL
-    manifest = run_folder.read_manifest(folder) or {}
+    api, home, manifest = HfApi(), folder / MODEL, _finished(folder)
     operations = [CommitOperationAdd(file.relative_to(home).as_posix(), str(file)) for file in model_files(folder)]
     operations.append(CommitOperationAdd(CARD, card(folder).encode()))
     with _one_line(repo):
