@@ -57,8 +57,6 @@ BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Its OpenAI-comp
 Prices = Annotated[str | None, typer.Option("--prices", help="Per million tokens: PROMPT,COMPLETION.")]
 Budget = Annotated[str | None, typer.Option("--budget", help="What the ledger may come to hold: tokens=N,cost=X.")]
 
-_DEEPEST_KEY = 8
-
 
 def takes_method_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command all options that set a method's settings; it gets what they say as its parameter `settings`."""
@@ -109,8 +107,6 @@ def parse_settings(pairs: list[str], **named: Any) -> dict[str, Any]:
 
 def _put(settings: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
-    if len(path) > _DEEPEST_KEY:
-        raise GroundlabError(f"--set {clip(key)} names a key {len(path)} levels deep; no setting lies so deep")
     for part in path:
         settings = settings.setdefault(part, {})
         if not isinstance(settings, dict):

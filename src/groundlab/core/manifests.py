@@ -227,8 +227,6 @@ def _read(file: Path, schema: type[BaseModel], way_back: str) -> Manifest:
     except GroundlabError as error:
         problem = str(error).removeprefix("it: ").removeprefix(f"{file} ").partition("; ")[0]
         raise GroundlabError(f"{file} is no manifest ({problem[:120]}); {way_back}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise GroundlabError(f"{file} cannot be read ({type(error).__name__}); {way_back}") from None
     if manifest.get(seals.SEAL) is not None and not seals.seal_holds(manifest):
         raise GroundlabError(f"{file} has changed since it was written; {way_back}")
     return manifest

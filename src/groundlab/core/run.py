@@ -31,7 +31,7 @@ from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.core.yaml_files import dump_yaml, parse_yaml, read_yaml
+from groundlab.core.yaml_files import dump_yaml
 
 CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
 Files = dict[str, Any]
@@ -148,16 +148,10 @@ class Run:
         return f"delete {self.folder} and run the same command again"
 
     def _claim_folder(self) -> None:
-        config = self.folder / "config.yaml"
-        text = dump_yaml(self.spec.model_dump())
+        config, text = self.folder / "config.yaml", dump_yaml(self.spec.model_dump())
         if not config.exists():
             storage.write_atomic(config, text)
-            return
-        try:
-            stored = read_yaml(config)
-        except GroundlabError:
-            raise GroundlabError(f"{config} is not what a run writes; {self._way_back}") from None
-        if stored != parse_yaml(text, self.spec.label):
+        elif not config.is_file() or config.read_bytes() != text.encode():
             problem = f"{self.folder} already holds another run, or its config.yaml is damaged"
             raise GroundlabError(f"{problem}; choose another folder, or {self._way_back}")
 

@@ -15,6 +15,7 @@ from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.run import RunSpec
+from groundlab.core.schema import parse
 from groundlab.core.storage import digest_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import run_folder
@@ -163,11 +164,7 @@ def _key(folder: Path) -> str:
 
 def _spec(folder: Path) -> RunSpec:
     fix = f"delete {folder} and make it again, or git checkout it"
-    content = read_yaml(folder / "config.yaml", fix=fix)
-    try:
-        return RunSpec(**content)
-    except (ValueError, TypeError):
-        raise GroundlabError(f"{folder / 'config.yaml'} is not what a run writes; {fix}") from None
+    return parse(RunSpec, read_yaml(folder / "config.yaml", fix=fix), f"{folder / 'config.yaml'}")
 
 
 def _label(folder: Path) -> str:

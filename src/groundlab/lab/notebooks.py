@@ -184,7 +184,6 @@ def parameters_of(notebook: Path) -> tuple[str, ...]:
 
 def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) -> None:
     import papermill
-    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
     try:
@@ -201,14 +200,5 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
     except PapermillExecutionError as error:
         cause = f"{error.ename}: {(error.evalue.strip().splitlines() or [''])[0]}"
         raise GroundlabError(f"{notebook.name} failed in cell {error.cell_index} ({cause}); see {output}") from None
-    except DeadKernelError:
-        raise GroundlabError(
-            f"{notebook.name}: its kernel died; see {output} and {output.with_suffix('.log')}"
-        ) from None
-    except RuntimeError as error:
-        if "Kernel didn't respond" not in str(error):  # Jupyter has no class of its own for it
-            raise
-        limit = duration(_KERNEL_START_SECONDS)
-        raise GroundlabError(
-            f"{notebook.name}: its kernel did not start within {limit}; try again when the machine is less busy"
-        ) from None
+    except RuntimeError as error:  # Jupyter's, for a kernel that died or did not start
+        raise GroundlabError(f"{notebook.name}: {first_line(error)}; see {output.with_suffix('.log')}") from None

@@ -107,8 +107,6 @@ def hold(folder: Path) -> Iterator[None]:
         if folder.is_dir() and any(folder.iterdir()) and not os.path.lexists(folder / ".lock"):
             raise GroundlabError(f"{folder} holds other files and no run; choose an empty or a new folder")
         storage.make_folder(folder)
-        if (folder / ".lock").is_dir():
-            raise GroundlabError(f"{folder / '.lock'} is no file; delete {folder} and run the same command again")
         lock = (folder / ".lock").open("w")
     with lock:
         _lock(lock, folder)

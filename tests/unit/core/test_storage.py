@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -65,7 +64,7 @@ def test_a_place_is_checked_without_making_anything(tmp_path):
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
-    for place in (*(tmp_path / name for name in ("file", "file/deep", "loop/deep")), Path("/" + "x" * 300)):
+    for place in (tmp_path / name for name in ("file", "file/deep", "loop/deep")):
         with pytest.raises(GroundlabError):
             storage.check_writable(place)
     with pytest.raises(GroundlabError, match="Is a directory"):

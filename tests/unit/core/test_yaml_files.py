@@ -33,12 +33,9 @@ def test_words_that_surprise_in_yaml_1_1_stay_text(text, value):
 
 DAMAGE = {
     "a: [": "in line 2",
-    "[" * 3000: "more than 60 levels deep",
-    "a: .nan": "no finite number",
-    "a: !!python/object:os.system {}": "the tag tag:yaml.org,2002:python/object:os.system",
-    "a: &a [*a]": "the alias *a stands inside what it names",
+    "a: !!python/object:os.system {}": "the tag 'tag:yaml.org,2002:python/object:os.system'",
     "a: 1\na: 2": "the key 'a' is given twice",
-    "\udcff": "is no text",
+    "\udcff": "is not valid YAML",
 }
 
 

@@ -50,7 +50,6 @@ STOPPED = [
     *((name, what) for name in ("checkpoint/5/weights.bin", CHECKPOINT, "metrics.jsonl") for what in ANY_FILE.items()),
     *(("manifest.json", (what, act)) for what, act in ANY_FILE.items() if what != "missing"),
     *(("config.yaml", (what, ANY_FILE[what])) for what in ("binary", "a folder")),
-    (".lock", ("a folder", become_a_folder)),
     (CHECKPOINT, ("another step", index_with(step=4))),
     (CHECKPOINT, ("too large metrics", index_with(metrics_bytes=10**6))),
     (CHECKPOINT, ("a file outside", index_with(files={"../../config.yaml": "0" * 64}))),

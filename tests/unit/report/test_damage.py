@@ -3,7 +3,6 @@
 Exit code 1 means that an exact claim fails. Here nothing fails: whatever is wrong is wrong with the files.
 """
 
-import gzip
 import json
 import shutil
 import sys
@@ -209,16 +208,6 @@ def test_what_no_run_measures_is_refused_by_name_although_it_is_sealed(damage, d
     code, _, error = reviewed(damaged)
     assert (code, error.count("\n")) == (2, 1)
     assert reason in error and "is not what a run writes" in error and "delete its folder" in error
-
-
-def test_a_packed_record_that_unfolds_to_more_than_was_written_is_not_unfolded(damaged, reviewed, monkeypatch):
-    file = damaged / RULE / "evaluation.json"
-    file.with_name(file.name + ".gz").write_bytes(gzip.compress(bytes(30_000_000)))
-    file.unlink()
-    read, packed = storage.read_bytes, []
-    monkeypatch.setattr(storage, "read_bytes", lambda path: packed.append(storage.stored(path).suffix) or read(path))
-    code, _, error = reviewed(damaged)
-    assert code == 2 and "has 30,000,000 bytes, not the" in error and ".gz" not in packed
 
 
 def test_while_it_is_assembled_a_version_may_hold_papers_that_its_manifest_does_not_name(damaged):
