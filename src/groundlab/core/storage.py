@@ -152,13 +152,6 @@ def read_bytes(path: Path) -> bytes:
         raise gzip.BadGzipFile(str(error)) from None
 
 
-def pack(path: Path) -> None:
-    """Put a packed record in the place of a plain one; a kill leaves one of the two, or both."""
-    write_atomic(path.with_name(path.name + PACKED), gzip.compress(path.read_bytes(), mtime=0))
-    with clear_disk_errors(path):
-        path.unlink()
-
-
 def read_json(path: Path) -> Any:
     """The value stored in a JSON file. Raises GroundlabError when the file is missing or broken."""
     try:

@@ -28,9 +28,19 @@ _TRUST_SECONDS = 120.0  # of wall time that the plan's own estimate weighs again
 
 
 class View:
-    """Keeps count of runs and estimated seconds; how they are shown is the affair of the two kinds below."""
+    """Bars in a terminal, one a running run with its latest figures and one for all with an ETA; elsewhere dated lines.
 
-    def __init__(self, runs: list[PlannedRun], workers: int = 1, estimated: bool = True):
+    Lines are one a run that ends, and one now and then for all.
+    """
+
+    def __init__(
+        self,
+        runs: list[PlannedRun],
+        workers: int = 1,
+        estimated: bool = True,
+        stream: TextIO | None = None,
+        bars: progress.Progress | None = None,
+    ):
         self._total, self._ended, self._failed = len(runs), 0, 0
         self._workers = min(workers, len(runs))
         self._trust = _TRUST_SECONDS if estimated else 0.0
@@ -40,10 +50,18 @@ class View:
         self._done = dict.fromkeys(self._seconds, 0.0)
         self._found: dict[str, float] = {}
         """The share of each run that was done before it reported here: a resumed run's own, which took no time."""
-        self._began = time.monotonic()
+        self._began = self._said_at = time.monotonic()
+        self._started: dict[str, float] = {}
+        self._stream, self._bars = stream, bars
+        self._tasks: dict[str, progress.TaskID] = {}
+        if bars:
+            self._overall = bars.add_task(self._counts, total=sum(self._seconds.values()), figures="")
 
     def started(self, run: PlannedRun) -> None:
         """A worker has taken a run."""
+        self._started[run.hash] = time.monotonic()
+        if self._bars:
+            self._tasks[run.hash] = self._bars.add_task(run.label, total=None, figures=run.given)
 
     def progressed(self, run: PlannedRun, news: Progress) -> None:
         """A run has done a step."""
@@ -52,19 +70,41 @@ class View:
             self._found[run.hash] = first / max(news.total, 1)
             self._began = time.monotonic() if self._from_first_step else self._began
         self._done[run.hash] = news.step / max(news.total, 1)
+        figures = ", ".join(f"{name} {value:.3g}" for name, value in list(news.figures.items())[:_FIGURES_SHOWN])
+        if self._bars:
+            self._bars.update(self._tasks[run.hash], total=news.total, completed=news.step, figures=figures)
+            self._bars.update(self._overall, completed=self._seconds_done, figures=f"{self.time_left()} left")
+        elif time.monotonic() - self._said_at > _PLAIN_SECONDS:
+            self._said_at = time.monotonic()
+            place = f"{run.label} at {news.step} of {news.total}{_brackets(figures)}"
+            self.note(f"{self._counts}; {place}; {self.time_left()} left")
 
     def ended(self, run: PlannedRun, status: Status, line: str) -> None:
         """A run has finished, failed (`line` says why) or stopped."""
-        self._ended += status in ("finished", "failed")
-        self._failed += status == "failed"
         if status in ("finished", "failed"):
+            self._ended += 1
             self._done[run.hash] = 1.0
+        self._failed += status == "failed"
+        if self._bars:
+            self._bars.remove_task(self._tasks.pop(run.hash))
+            self._bars.update(self._overall, completed=self._seconds_done, description=self._counts)
+        if status == "failed":
+            self.note(line, "red")
+        elif not self._bars:
+            took = duration(time.monotonic() - self._started.get(run.hash, self._began))
+            self.note(f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}")
 
     def stopping(self) -> None:
         """A stop was asked for."""
+        again = " (again: stop at once)" if self._bars else ""
+        self.note(f"stopping: the running runs save a checkpoint first{again}")
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, style: str = "") -> None:
         """Something to say about all runs."""
+        if self._bars:
+            self._bars.console.print(line, style=style, markup=False, highlight=False)
+        else:
+            say(line, self._stream)
 
     @property
     def _seconds_done(self) -> float:
@@ -85,70 +125,6 @@ class View:
         return f"{self._ended} of {self._total} runs{failed}"
 
 
-class PlainView(View):
-    """Dated lines: one a run that ends, and one now and then for all."""
-
-    def __init__(self, runs: list[PlannedRun], stream: TextIO, workers: int = 1, estimated: bool = True):
-        super().__init__(runs, workers, estimated)
-        self._stream = stream
-        self._started: dict[str, float] = {}
-        self._said_at = time.monotonic()
-
-    def started(self, run: PlannedRun) -> None:
-        self._started[run.hash] = time.monotonic()
-
-    def progressed(self, run: PlannedRun, news: Progress) -> None:
-        super().progressed(run, news)
-        if time.monotonic() - self._said_at > _PLAIN_SECONDS:
-            self._said_at = time.monotonic()
-            figures = _brackets(_figures(news))
-            self.note(f"{self._counts}; {run.label} at {news.step} of {news.total}{figures}; {self.time_left()} left")
-
-    def ended(self, run: PlannedRun, status: Status, line: str) -> None:
-        super().ended(run, status, line)
-        took = duration(time.monotonic() - self._started.get(run.hash, self._began))
-        self.note(
-            line if status == "failed" else f"{status} {run.label}{_brackets(run.given)} after {took}; {self._counts}"
-        )
-
-    def stopping(self) -> None:
-        self.note("stopping: the running runs save a checkpoint first")
-
-    def note(self, line: str) -> None:
-        say(line, self._stream)
-
-
-class LiveView(View):
-    """One bar a running run with its latest figures, one for all with an ETA."""
-
-    def __init__(self, runs: list[PlannedRun], bars: progress.Progress, workers: int = 1, estimated: bool = True):
-        super().__init__(runs, workers, estimated)
-        self._bars = bars
-        self._overall = bars.add_task(self._counts, total=sum(self._seconds.values()), figures="")
-        self._tasks: dict[str, progress.TaskID] = {}
-
-    def started(self, run: PlannedRun) -> None:
-        self._tasks[run.hash] = self._bars.add_task(run.label, total=None, figures=run.given)
-
-    def progressed(self, run: PlannedRun, news: Progress) -> None:
-        super().progressed(run, news)
-        self._bars.update(self._tasks[run.hash], total=news.total, completed=news.step, figures=_figures(news))
-        self._bars.update(self._overall, completed=self._seconds_done, figures=f"{self.time_left()} left")
-
-    def ended(self, run: PlannedRun, status: Status, line: str) -> None:
-        super().ended(run, status, line)
-        self._bars.remove_task(self._tasks.pop(run.hash))
-        self._bars.update(self._overall, completed=self._seconds_done, description=self._counts)
-        if status == "failed":
-            self._bars.console.print(line, style="red", markup=False, highlight=False)
-
-    def stopping(self) -> None:
-        self.note("stopping: the running runs save a checkpoint first (again: stop at once)")
-
-    def note(self, line: str) -> None:
-        self._bars.console.print(line, markup=False, highlight=False)
-
-
 @contextmanager
 def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = True) -> Iterator[View]:
     """The view that fits where we are: live in a terminal, plain lines in files, pipes and notebooks.
@@ -158,7 +134,7 @@ def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = Tr
     stream = _own_stderr()
     console = Console(file=stream)
     if not console.is_terminal or console.is_jupyter:
-        yield PlainView(runs, stream, workers, estimated)
+        yield View(runs, workers, estimated, stream)
         return
     columns = (
         progress.TextColumn("{task.description}", markup=False),
@@ -168,7 +144,7 @@ def progress_view(runs: list[PlannedRun], workers: int = 1, estimated: bool = Tr
     )
     # what is printed meanwhile stands above the bars, unless it goes to a file
     with progress.Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty()) as bars:
-        yield LiveView(runs, bars, workers, estimated)
+        yield View(runs, workers, estimated, bars=bars)
 
 
 def say(line: str, stream: TextIO | None = None) -> None:
@@ -213,10 +189,6 @@ def _own_stderr() -> TextIO:
         return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
     except (OSError, ValueError):  # a notebook's stderr is no file
         return sys.stderr
-
-
-def _figures(news: Progress) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in list(news.figures.items())[:_FIGURES_SHOWN])
 
 
 def _brackets(text: str) -> str:

@@ -335,12 +335,11 @@ def pack_records(version: Path) -> None:
     from deflate import gzip_compress  # a seventh smaller than zlib; a login node may have no laboratory
 
     for record in (folder / name for folder in manifests.run_folders(version) for name in (*seals.COMPARED, MANIFEST)):
-        if storage.stored(record).is_file():
-            packed = bytes(gzip_compress(storage.read_bytes(record), 12))
-            if record.is_file():
-                storage.pack(record)  # by zlib, which the bytes of storage.py hold fast: they name every run
-            if (place := storage.stored(record)).read_bytes() != packed:
-                storage.write_atomic(place, packed)
+        if record.is_file():
+            storage.write_atomic(
+                record.with_name(record.name + storage.PACKED), bytes(gzip_compress(record.read_bytes(), 12))
+            )
+            record.unlink()
 
 
 def _check_publishable(folder: Path, manifest: Manifest) -> None:

@@ -85,7 +85,7 @@ def published(tmp_path, laboratory) -> Plan:
     folder = home / "1.0.0-quick-x" / "mediator" / "runs" / f"{spec.label}-00000000"
     laboratory.run(folder)
     (folder / ".lock").unlink()
-    storage.pack(folder / "metrics.jsonl")
+    versions.pack_records(folder.parents[2])
     storage.write_json(home / "reference.json", {"mediator": {"quick": "1.0.0-quick-x"}})
     return Plan("quick", (SimpleNamespace(paper="mediator"),), (planned((), spec),), home)  # type: ignore[arg-type]
 
