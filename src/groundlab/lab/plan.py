@@ -145,12 +145,14 @@ class Plan:
     def __rich__(self) -> RenderableType:
         others = _made_by_others(self)
         left_out = [f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"]
-        return Group(_summary(self), *others, *_notes_on_estimates(self), *(left_out if self.notes else []))
+        return Group(
+            _table(self, detailed=False), *others, *_notes_on_estimates(self), *(left_out if self.notes else [])
+        )
 
     @property
     def detailed(self) -> RenderableType:
         """Every choice of settings in a line of its own, and all notes."""
-        return Group(_table(self), *self.notes)
+        return Group(_table(self, detailed=True), *self.notes)
 
     def __repr__(self) -> str:
         """One line; of the fields alone it would be half a megabyte in every notebook that shows a plan."""
@@ -412,24 +414,16 @@ def _notes_on_estimates(the_plan: Plan) -> list[str]:
     return found
 
 
-def _table(the_plan: Plan) -> Table:
+def _table(the_plan: Plan, detailed: bool) -> Table:
+    """A line a choice of settings; else one a method and a sum a paper, which fits a terminal of 80 columns."""
     table = Table(title=_title(the_plan), title_justify="left", show_footer=True)
-    for number, (heading, total) in enumerate(zip(_HEADINGS, _totals(the_plan), strict=True)):
-        table.add_column(heading, footer=total, no_wrap=number == 0, justify="left" if number < 2 else "right")
-    for row in _rows(the_plan):
+    headings = _HEADINGS if detailed else ("paper", "method", *_HEADINGS[2:])
+    for number, (heading, total) in enumerate(zip(headings, _totals(the_plan), strict=True)):
+        no_wrap, justify = number == 0 or not detailed, "left" if number < 2 else "right"
+        table.add_column(heading, footer=total, no_wrap=no_wrap, justify=justify)
+    for row in _rows(the_plan) if detailed else ():
         table.add_row(*row)
-    return table
-
-
-def _summary(the_plan: Plan) -> Table:
-    """One line a method and a sum a paper: what fits a terminal of 80 columns."""
-    table = Table(title=_title(the_plan), title_justify="left", show_footer=True)
-    method, cores, *numbers = zip(_HEADINGS, _totals(the_plan), strict=True)
-    table.add_column("paper", footer=method[1], no_wrap=True)
-    table.add_column(method[0], footer=cores[1], no_wrap=True)
-    for heading, total in numbers:
-        table.add_column(heading, footer=total, no_wrap=True, justify="right")
-    for paper, group in groupby(the_plan.runs, key=lambda run: run.paper):
+    for paper, group in groupby(() if detailed else the_plan.runs, key=lambda run: run.paper):
         runs = list(group)
         for name in dict.fromkeys(run.spec.method for run in runs):
             table.add_row("", name, *_amounts([run for run in runs if run.spec.method == name]))

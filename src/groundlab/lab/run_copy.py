@@ -32,9 +32,7 @@ def copy_records(source: Path, target: Path) -> None:
     for name in COLLECTED:
         if not storage.stored(source / name).is_file():
             continue  # an evaluation-only run logs no metrics
-        content = storage.read_bytes(source / name)
-        if not (target / name).is_file() or (target / name).read_bytes() != content:
-            storage.write_atomic(target / name, content)
+        _write(target / name, storage.read_bytes(source / name))
 
 
 def copy_run(source: Path, target: Path) -> None:
@@ -56,9 +54,12 @@ def copy_kept(run: PlannedRun, source: Path, target: Path) -> None:
 def copy_files(source: Path, target: Path, most: float = math.inf) -> None:
     """Copy a folder's files of at most so many bytes; what is there already with the same content is left alone."""
     for file in sorted(path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= most):
-        copy, content = target / file.relative_to(source), file.read_bytes()
-        if not copy.is_file() or copy.read_bytes() != content:
-            storage.write_atomic(copy, content)
+        _write(target / file.relative_to(source), file.read_bytes())
+
+
+def _write(file: Path, content: bytes) -> None:
+    if not file.is_file() or file.read_bytes() != content:
+        storage.write_atomic(file, content)
 
 
 def _keep_weights(label: str, source: Path, target: Path) -> None:
