@@ -5,130 +5,31 @@
     read_reference(results)   which versions are published; `find_published` one of them
     check_runs(folder)        the manifests of all runs of a results folder, when every record is as it was written
 
-Both are plain JSON objects. Reading checks their schema, finite numbers and their seal (seals.py), and answers damage
-with one line that names the file and how to repair it.
+Both are plain JSON objects. Reading checks their seal (seals.py), and answers damage with one line that names the file
+and how to repair it.
 """
 
 from collections import Counter
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, Literal
 
 from groundlab.core import seals, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import find_root
-from groundlab.core.schema import parse
 
 MANIFEST = "manifest.json"
 ASSEMBLING = ".assembling-"  # before the name of a version that is still being put together
 NAMES = "names.json"
 Manifest = dict[str, Any]
 Scale = Literal["smoke", "quick", "full", "paper"]
-Status = Literal["finished", "failed", "unfinished"]
-_Seconds = Annotated[float, Field(ge=0)]
-_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
-class _Facts(BaseModel):
-    """Facts as JSON holds them; more of them than named here are fine."""
-
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
-
-
-class _Git(_Facts):
-    commit: str | None
-    dirty: bool
-
-
-class _Origin(_Facts):
-    """How something was made."""
-
-    git: _Git
-    python: str
-    platform: str
-    packages: dict[str, str]
-    hardware: dict[str, Any]
-    seal: _Digest | None = None
-
-
-class _Spec(_Facts):
-    hash: str
-    label: str
-    method: str
-    world: str
-    seed: int
-    settings: dict[str, Any]
-    wall_seconds: _Seconds
-    cpu_seconds: _Seconds
-    peak_memory_mib: _Seconds
-    error: str | None
-    arm: str = ""
-    """What tables and figures count it to, by the entry of the config that it was made for (lab/config.py)."""
-    arm_label: str = ""
-
-
-class _Session(_Facts):
-    """One process that worked on a run."""
-
-    started: str
-    sources: str = ""
-    """The digest of groundlab's code in it (core/sources.py)."""
-    wall_seconds: _Seconds = 0.0
-    cpu_seconds: _Seconds = 0.0
-    peak_memory_mib: _Seconds = 0.0
-
-
-class _Record(_Facts):
-    bytes: int = Field(ge=0)
-    sha256: _Digest
-
-
-class RunManifest(_Spec, _Origin):
-    """manifest.json of a run."""
-
-    status: Status
-    inputs: dict[str, str]
-    changed: dict[str, Any] | None = None
-    """The settings that differed from their defaults; of runs of 1.1 in their version's names.json."""
-    history: list[_Session]
-    records: dict[str, _Record] | None = None
-    """Of a finished run."""
-    notes: dict[str, Any] = {}
-    """What its method says of it: windows and failures of a program of BK-Code, the walls of its sandbox."""
-
-
-class RunEntry(_Spec):
-    """A run in the manifest of a version."""
-
-    paper: str
-    status: Literal["finished", "failed", "missing"]
-    folder: str | None
-    """Inside the version; None for a run that failed or is missing."""
-    seal: _Digest | None = None
-    """That of the run's own manifest."""
-
-
-class _Totals(_Facts):
-    runs: int
-    failed: int
-
-
-class VersionManifest(_Origin):
-    """manifest.json of a version."""
-
-    version: str
-    scale: Scale
-    created: str
-    command: str
-    papers: list[str]
-    alone: list[str] = []
-    plan_digest: str
-    totals: _Totals
-    runs: list[RunEntry]
-    inputs: dict[str, str]
+_ORIGIN = {"git", "python", "platform", "packages", "hardware"}
+_RUN = _ORIGIN | {"hash", "label", "method", "world", "seed", "settings", "inputs"}
+_RUN |= {"status", "error", "history", "wall_seconds", "cpu_seconds", "peak_memory_mib"}
+"""What every manifest of a run holds; lab/run_folder.py writes it."""
+_VERSION = _ORIGIN | {"version", "scale", "created", "command", "papers", "plan_digest", "totals", "runs", "inputs"}
+"""What every manifest of a version holds; lab/versions.py writes it."""
 
 
 def read_run(folder: Path, way_back: str = "") -> Manifest | None:
@@ -140,7 +41,7 @@ def read_run(folder: Path, way_back: str = "") -> Manifest | None:
     file = folder / MANIFEST
     if not storage.stored(file).exists() and not file.is_symlink():
         return None
-    return _read(file, RunManifest, way_back or f"delete {folder} and run the same command again")
+    return _read(file, _RUN, way_back or f"delete {folder} and run the same command again")
 
 
 def made_by(manifest: Manifest) -> str:
@@ -186,7 +87,7 @@ def changed_settings(folder: Path, manifest: Manifest | None = None) -> dict[str
 
 def read_version(folder: Path) -> Manifest:
     """The manifest of a version, whether it is sealed or not. Raises GroundlabError for anything else."""
-    return _read(folder / MANIFEST, VersionManifest, _way_back(folder))
+    return _read(folder / MANIFEST, _VERSION, _way_back(folder))
 
 
 def read_reference(results: Path) -> dict[str, dict[str, str]]:
@@ -220,13 +121,14 @@ def find_published(paper: str, scale: str, results: Path) -> Path | None:
     return None
 
 
-def _read(file: Path, schema: type[BaseModel], way_back: str) -> Manifest:
+def _read(file: Path, keys: set[str], way_back: str) -> Manifest:
     try:
         manifest = storage.read_json(file)
-        parse(schema, manifest, "it")
     except GroundlabError as error:
-        problem = str(error).removeprefix("it: ").removeprefix(f"{file} ").partition("; ")[0]
+        problem = str(error).removeprefix(f"{file} ").partition("; ")[0]
         raise GroundlabError(f"{file} is no manifest ({problem[:120]}); {way_back}") from None
+    if not isinstance(manifest, dict) or not keys <= manifest.keys():
+        raise GroundlabError(f"{file} is no manifest; {way_back}")
     if manifest.get(seals.SEAL) is not None and not seals.seal_holds(manifest):
         raise GroundlabError(f"{file} has changed since it was written; {way_back}")
     return manifest
