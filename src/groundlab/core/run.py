@@ -182,11 +182,8 @@ class Run:
         if place.name != str(index.step) or digest_json(index.spec.model_dump()) != digest_json(self.spec.model_dump()):
             raise GroundlabError(f"checkpoint {place} is of another run or step; {self._way_back}")
         file = self.folder / "metrics.jsonl"
-        try:
-            before = file.read_bytes()[: index.metrics_bytes] if file.exists() else b""
-        except OSError:
-            before = None
-        if before is None or (len(before), digest_bytes(before)) != (index.metrics_bytes, index.metrics_sha256):
+        before = file.read_bytes()[: index.metrics_bytes] if file.is_file() else b""
+        if file.is_dir() or (len(before), digest_bytes(before)) != (index.metrics_bytes, index.metrics_sha256):
             raise GroundlabError(f"{file} is not what checkpoint {index.step} was saved with; {self._way_back}")
 
     def part(self, name: str, spec: RunSpec) -> "Run":

@@ -10,7 +10,7 @@ signature: whoever changes a record on purpose can seal it anew.
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +42,18 @@ def _seal_of(rest: dict[str, Any]) -> str:
     return digest_json(json.loads(json.dumps(rest)))  # as they will be read back: keys are text, tuples lists
 
 
-def digests_of(folder: Path, names: Iterable[str] = RECORDS) -> Digests:
-    """Size and SHA-256 of those of the files that are there."""
-    files = {name: folder / name for name in names if storage.stored(folder / name).is_file()}
+def digests_of(folder: Path) -> Digests:
+    """Size and SHA-256 of those of the records that are there."""
+    files = {name: folder / name for name in RECORDS if storage.stored(folder / name).is_file()}
     return {name: dict(zip(("bytes", "sha256"), _digest_of(file), strict=True)) for name, file in files.items()}
 
 
-def damaged(folder: Path, digests: Digests | None, names: Iterable[str] = RECORDS) -> dict[str, str]:
+def damaged(folder: Path, digests: Digests | None) -> dict[str, str]:
     """What is wrong with the sealed files of a folder, by name: `{"metrics.jsonl": "is missing"}`; empty if whole."""
     if digests is None:
         return {"manifest.json": "has no seal"}
     found = {}
-    for name in dict.fromkeys([*digests, *names]):
+    for name in dict.fromkeys([*digests, *RECORDS]):
         file, expected = folder / name, digests.get(name)
         if expected is None:
             if storage.stored(file).exists():

@@ -34,10 +34,6 @@ def clear_disk_errors(path: Path, only: Container[int | None] | None = None) -> 
             raise
         reason = error.strerror or first_line(error)
         raise GroundlabError(f"cannot write {clip(str(path), 200)}: {reason}; {_FIX}") from error
-    except ValueError as error:  # a NUL, or what is no text, in a path
-        if only is not None or ("null" not in str(error) and not isinstance(error, UnicodeError)):
-            raise
-        raise GroundlabError(f"{clip(str(path), 200)} is not a valid file name; {_FIX}") from error
 
 
 def make_folder(path: Path) -> Path:
