@@ -70,7 +70,7 @@ def _refuse_device(path: Path) -> None:
 
 
 class LazyFile(ABC):
-    """What a file will hold, made while it is written; `bytes(file)` is all of it, and equal content is equal."""
+    """What a file will hold, made while it is written; `bytes(file)` is all of it."""
 
     @abstractmethod
     def parts(self) -> Iterator[bytes | memoryview]:
@@ -78,11 +78,6 @@ class LazyFile(ABC):
 
     def __bytes__(self) -> bytes:
         return b"".join(self.parts())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LazyFile | bytes) and bytes(self) == bytes(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def write_atomic(path: Path, data: bytes | str | LazyFile) -> str:
