@@ -76,10 +76,10 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def pinned_versions(constraints: str | None = None) -> dict[str, str]:
-    """Return the versions that a text of constraints pins, by default the clone's; none outside a clone."""
+def pinned_versions() -> dict[str, str]:
+    """Return the versions that the clone's constraints pin; none outside a clone."""
     file = (root := find_root()) and root / "requirements" / "constraints.txt"
-    text = constraints if constraints is not None else file.read_text() if file and file.is_file() else ""
+    text = file.read_text() if file and file.is_file() else ""
     pairs = (line.split("==", 1) for line in text.splitlines() if "==" in line and not line.startswith("#"))
     return {name.strip().lower(): version.split()[0] for name, version in pairs}
 
