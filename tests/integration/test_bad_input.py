@@ -71,7 +71,6 @@ HOLES = f"""
     compare HOLE OUT
     verify HOLE
     verify stored --sample HOLE --at-most 0.1
-    export HOLE
     bench HOLE
     pretrain HOLE --out OUT
     pretrain smoke-t5 --out OUT --seed HOLE

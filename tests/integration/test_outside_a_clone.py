@@ -103,18 +103,14 @@ for words in {commands}:
         code = end.code or 0
     print(json.dumps([words, code, out.getvalue(), error.getvalue()]))
 """
-EXPORT = "export demonstrations --world BabyAI-GoToLocal-v0"
-WITHOUT = f"""
+WITHOUT = """
 --help
 reproduce --help
 worlds
 play SimpleDoorKey
 play BabyAI-GoToLocal-v0
-{EXPORT} --episodes 2 --out bot
-{EXPORT} --agent random --out random
-{EXPORT} --agent reflex --out reflex
 """
-WITH = f"""
+WITH = """
 reproduce --scale smoke
 run random --world SimpleDoorKey --set lr=0.1 --out out
 evaluate random --world SimpleDoorKey --base-url http://127.0.0.1:1/v1
@@ -130,7 +126,6 @@ pretrain smoke-t5 --out lm
 model fetch
 label goals --out labels
 play --agent out
-{EXPORT} --agent glam --checkpoint x --out o
 """
 
 

@@ -5,8 +5,8 @@
 
 A user's mistake is answered in one line on stderr that names the fix, with exit code 2; 75 means "unfinished, run me
 again". A module here holds a command or a few that belong together; they share options.py and printing.py.
-What a command needs is imported when it runs, so that `--help` and the lists come at once, and so that `worlds`, `play`
-and `export` work where only the worlds are installed; the other commands then say what to install.
+What a command needs is imported when it runs, so that `--help` and the lists come at once, and so that `worlds` and
+`play` work where only the worlds are installed; the other commands then say what to install.
 """
 
 import atexit
@@ -22,7 +22,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from groundlab import __version__
-from groundlab.cli import claims, export, methods, model, play, runs
+from groundlab.cli import claims, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line
 from groundlab.core.paths import user_cache
@@ -56,7 +56,6 @@ for command in (
 for command in (runs.reproduce, play.worlds, play.play):  # each asks for what its options need
     app.command()(command)
 app.add_typer(model.app, name="model")
-app.add_typer(export.app, name="export")
 
 
 def _version(wanted: bool) -> None:
