@@ -48,7 +48,7 @@ def install(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
     if IN_IMAGE:
         return
-    wanted, stamp = _digest_of_pins("pyproject.toml", LOCK), ENVIRONMENT / "groundlab-pins"
+    wanted, stamp = _digest_of_pins("pyproject.toml", LOCK, CONSTRAINTS, INSTALL), ENVIRONMENT / "groundlab-pins"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     session.log(f"installing the pinned packages into {ENVIRONMENT} (once; about two minutes)")
@@ -189,7 +189,7 @@ def archive(session: nox.Session) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     file, name = ROOT / "dist" / f"groundlab-{version}.tar.xz", f"groundlab-{version}"
     file.parent.mkdir(exist_ok=True)
-    home = str(ROOT / ".nox" / "rocrate")
+    home = str(ROOT / ".nox" / "-".join(ROCRATE))
     if not Path(home).is_dir():
         run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--target", home, *ROCRATE)
     with tempfile.TemporaryDirectory() as folder:

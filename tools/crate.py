@@ -5,6 +5,7 @@
 `core.git` reads the commit from the entity `src/`, where there is no git. Runs are described by their own manifests.
 """
 
+# pyright: reportMissingImports=false
 import json
 import sys
 from pathlib import Path

@@ -237,7 +237,7 @@ CORRUPTIONS = {
     "cut": lambda file: file.write_bytes(file.read_bytes()[: len(file.read_bytes()) // 2] + b"{"),
     "binary": lambda file: file.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
     "a list": lambda file: file.write_text("[1]\n"),
-    "brackets": lambda file: file.write_text("[" * 10_000 + "\n"),
+    "brackets": lambda file: file.write_text("[" * 100_000 + "\n"),
     "digits": lambda file: file.write_text('{"a": ' + "9" * 5000 + "}\n"),
 }
 

@@ -47,9 +47,11 @@ def kept_ratios(hardware: dict[str, Any]) -> dict[str, float]:
 
 
 def lost(measured: list[Measurement], kept: dict[str, float]) -> list[str]:
-    """Return a line for each ratio below its tolerance, as `name: 80.0 x, was 200.0 x`."""
+    """Return a line for each ratio below its tolerance, as `name: 80.0 x, was 200.0 x`, or that was never kept."""
     return [
-        f"{each.name}: {each.value:.1f} x, was {kept[each.name]:.1f} x"
+        f"{each.name}: {each.value:.1f} x, was {kept.get(each.name, 0):.1f} x"
+        if each.name in kept
+        else f"{each.name}: nothing kept to compare with; groundlab bench --save"
         for each in measured
-        if each.unit == RATIO and each.value < TOLERANCE * kept.get(each.name, 0)
+        if each.unit == RATIO and each.value < TOLERANCE * kept.get(each.name, float("inf"))
     ]

@@ -396,7 +396,7 @@ def bench(
     console.print(table)
     if save:
         print_text(f"kept in {history.save(measured, hardware)}")
-    lost = history.lost(measured, kept)
+    lost = history.lost(measured, kept) if check else []
     for line in lost:
         print_text(f"lost: {line}", style="red")
     if lost:

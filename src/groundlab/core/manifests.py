@@ -93,7 +93,10 @@ def read_version(folder: Path) -> Manifest:
 def read_reference(results: Path) -> dict[str, dict[str, str]]:
     """Paper -> scale -> published version, from `<results>/reference.json`; empty where there is none."""
     file = results / "reference.json"
-    return storage.read_json(file) if file.exists() else {}
+    try:
+        return storage.read_json(file) if file.exists() else {}
+    except GroundlabError:
+        raise GroundlabError(f"{file} is not valid JSON; git checkout it") from None
 
 
 def published_versions(results: Path) -> list[str]:

@@ -18,6 +18,7 @@ from groundlab.core.errors import GroundlabError, clip, first_line
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where it was built in: eight times as fast
 _TAG = "tag:yaml.org,2002:"
+_MOST_OPENINGS = 10_000  # of one kind in a file; a config has under a thousand
 
 
 class _Loader(_BASE):
@@ -55,6 +56,8 @@ def parse_yaml(text: str, where: str, fix: str = "correct the file") -> Any:
     Raises GroundlabError, in one line, for anything but plain values.
     """
     try:
+        if max(text.count(opening) for opening in ("[", "{", "- -", "? ?")) > _MOST_OPENINGS:
+            raise ValueError("its values may be nested too deep")  # at a few ten thousand libyaml ends the process
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         at = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""

@@ -74,7 +74,9 @@ def listing(weights: Weights) -> tuple[str, list[RepoSibling]]:
         list(filter_repo_objects(files, allow_patterns=[*patterns], key=lambda file: file.rfilename))
         for patterns in (_SMALL, *_WEIGHTS)
     )
-    return info.sha or "", small + next(filter(None, kinds), [])
+    if not any(kinds):
+        raise GroundlabError(f"{weights.repo} has no weights for PyTorch at that revision; name another model")
+    return info.sha or "", small + next(filter(None, kinds))
 
 
 def fetch(weights: Weights) -> Path:

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -198,10 +198,11 @@ class Outcome:
         return 1 if self.failed else 0
 
 
-def outcome_of(plan: Plan, failed_now: dict[str, str]) -> Outcome:
+def outcome_of(plan: Plan, failed_now: dict[str, str], waiting: Collection[str] = ()) -> Outcome:
     """How the runs of a plan stand in the store.
 
-    failed_now: hash -> error, holds also where it cannot be written.
+    failed_now: hash -> error, holds also where it cannot be written. waiting: hashes of runs that go on elsewhere,
+    whatever an earlier attempt has left in the store.
     """
     outcome = Outcome()
     for each in plan.runs:
@@ -209,7 +210,7 @@ def outcome_of(plan: Plan, failed_now: dict[str, str]) -> Outcome:
         error = failed_now.get(each.hash, manifest["error"])
         if run_folder.status_of(plan.folder_of(each)) == "finished":
             outcome.finished += 1
-        elif error:
+        elif error and each.hash not in waiting:
             outcome.failed[each.hash] = error
         else:
             outcome.unfinished.append(each.label)

@@ -20,7 +20,7 @@ from groundlab.core.paths import repository_root
 from groundlab.report.front_page import best_scale, by_paper, published
 from groundlab.site import pages, sample
 
-_PARTS = ("*.md", "CITATION.cff", "docs/**/*", "examples/*.png", "figures/*", "requirements/*", "results/*.*")
+_PARTS = ("*.md", "*.toml", "CITATION.cff", "docs/**/*", "examples/*.png", "figures/*", "requirements/*", "results/*.*")
 _ANCHORS_IN_HEADING = re.compile(r'^(#+) ((?:<a id="[^"]+"></a>)+)', re.MULTILINE)
 _NOTEBOOK = """{% extends "markdown/index.md.j2" %}
 {% block data_html %}

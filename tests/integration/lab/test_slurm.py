@@ -197,6 +197,16 @@ def test_no_more_tasks_are_submitted_than_a_site_allows_and_the_same_call_submit
     assert submitted("1|COMPLETED 2|PENDING 7_0|RUNNING 7_1|PENDING", 9) == ["7_0", "7_1", "9"]
 
 
+def test_a_run_that_failed_once_and_waits_for_room_is_not_failed(three_rules, slurm):
+    for each in three_rules.runs:
+        with pytest.raises(Unfinished):
+            lab.execute_run(each.spec, three_rules.folder_of(each), stop=lambda: True)
+        run_folder.mark(three_rules.folder_of(each), "failed", "died of its node")
+    slurm(squeue='echo "1|RUNNING"; echo "2|PENDING"')
+    outcome = _run(lab.plan("mediator", scale="smoke"), submit_at_most=2)
+    assert outcome.exit_code == 75 and not outcome.failed
+
+
 def test_what_was_submitted_before_slurm_refused_more_is_not_submitted_again(
     laboratory, rule_entry, training_entry, slurm
 ):

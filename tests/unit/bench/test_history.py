@@ -37,7 +37,7 @@ def test_a_part_that_is_measured_again_is_replaced_in_the_file_of_this_day_and_m
         (RATIO._replace(value=101.0), 0),
         (RATIO._replace(value=99.0), 1),
         (STEPS._replace(value=1.0), 0),
-        (Measurement("a new ratio", 0.1, "x"), 0),
+        (Measurement("a new ratio", 0.1, "x"), 1),
     ],
 )
 def test_a_ratio_below_half_of_what_was_kept_is_lost(kept, measured, count):

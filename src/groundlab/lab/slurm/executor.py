@@ -68,7 +68,7 @@ def run(plan: Plan, settings: SlurmSettings, wait: bool = True) -> Outcome:
                 say(str(error))
     if jobs.left:
         say(f"{len(jobs.left)} runs are left, {len(jobs.alive)} of them in the queue; the same command collects them")
-    return outcome_of(plan, jobs.failed)
+    return outcome_of(plan, jobs.failed, jobs.left)
 
 
 def _pause(is_over: Callable[[], bool]) -> None:

@@ -61,11 +61,13 @@ def import_weights(source: Path, out: Path, base: str | None = None) -> dict[str
         stored = torch.load(file, map_location="cpu", weights_only=True)
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+        weights = {_renamed(name): value for name, value in stored.items()}
+        if not all(torch.isfinite(value).all() for value in weights.values()):
+            raise ValueError("a weight is not a finite number")
+    except (OSError, EOFError, RuntimeError, ValueError, TypeError, AttributeError, pickle.UnpicklingError) as error:
         raise GroundlabError(f"{file} is not a whole checkpoint ({first_line(error)}); fetch it again") from None
-    weights = {_renamed(name): value for name, value in stored.items()}
     heads = {name: weights.pop(name).float().contiguous() for name in [*weights] if name.startswith(_HEADS)}
-    base = base or (_BASES.get(weights[_SHARED].shape[1]) if _SHARED in weights else None)
+    base = base or (_BASES.get(weights[_SHARED].shape[-1]) if _SHARED in weights else None)
     if base is None:
         raise GroundlabError(f"{file} is not of a Flan-T5 that is known here; name its model with --base")
     facts = {"checkpoint": file.name, "bytes": file.stat().st_size, "sha256": digest, "base": base}
@@ -129,11 +131,14 @@ def _build(weights: dict[str, Tensor], base: str, file: Path) -> Any:
         raise absent_model(base) from None
     shared, head = weights.get(_SHARED), weights.get(_VOCABULARY_HEAD)
     config.tie_word_embeddings = head is None or (shared is not None and torch.equal(head, shared))
-    model = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
-    copies = {name: shared for name in _COPIES if name in model.state_dict()}
     try:
+        model = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
+        copies = {name: shared for name in _COPIES if name in model.state_dict()}
+        for name in _COPIES[:2]:
+            if shared is not None and not torch.equal(weights.get(name, shared), shared):
+                raise ValueError(f"{name} is not the shared embedding")
         model.load_state_dict({name: value for name, value in (copies | weights).items() if name != _UNUSED})
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         reason = clip(" ".join(str(error).split()), 300)
         raise GroundlabError(f"{file} does not fit {base} ({reason}); name its model with --base") from None
     return model
@@ -151,12 +156,16 @@ def _is_there(out: Path, facts: dict[str, Any]) -> bool:
 def _write(
     out: Path, model: Any, tokenizer: Any, heads: dict[str, Tensor], facts: dict[str, Any], recipe: Path | None = None
 ) -> None:
-    """Write the folder, `released.json` last: without it the agent is not whole. recipe: copied where there is one."""
+    """Write the folder, whole or not at all. recipe: copied where there is one."""
+    whole = out.with_name(f".{out.name}.tmp")
+    shutil.rmtree(whole, ignore_errors=True)  # of a command that was killed
+    storage.make_folder(whole)
     with storage.clear_disk_errors(out):
-        model.save_pretrained(out)
-        tokenizer.save_pretrained(out)
+        model.save_pretrained(whole)
+        tokenizer.save_pretrained(whole)
         if heads:
-            save_file(heads, out / HEADS)
+            save_file(heads, whole / HEADS)
         if recipe and recipe.is_file():
-            shutil.copy(recipe, out / recipe.name)
-        storage.write_json(out / RELEASED, facts)
+            shutil.copy(recipe, whole / recipe.name)
+        storage.write_json(whole / RELEASED, facts)
+        whole.replace(out)

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
 from groundlab import lab
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.papers import registry
 from groundlab.papers.glam.policy import VARIANTS, build_scorer
@@ -160,6 +161,7 @@ WRONG = {
     "a weight too many": (lambda: state() | {"module._LLM_model.more": MORE}, 'Unexpected .*"more"'),
     "a part that is unknown": (lambda: state() | {"module._other.x": MORE}, "Unexpected .*_other.x"),
     "another size": (lambda: changed(LAYER, lambda value: value[:, :-1]), "size mismatch"),
+    "two embeddings": (lambda: changed("encoder.embed_tokens.weight", lambda value: value + 1), "not the shared"),
 }
 
 
@@ -169,6 +171,24 @@ def test_weights_of_another_model_are_one_line(save, tmp_path, name):
     with pytest.raises(GroundlabError, match=f"does not fit .*{message}.*; name its model with --base") as error:
         import_weights(save(make()), tmp_path / "out", str(BASE))
     assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "stored", [[1], {1: MORE}, {"x": 1}, {"x": MORE / 0}], ids=["list", "keys", "values", "not a number"]
+)
+def test_what_is_not_a_state_dict_of_finite_numbers_is_one_line(save, tmp_path, stored):
+    with pytest.raises(GroundlabError, match=r"is not a whole checkpoint \(.*; fetch it again"):
+        import_weights(save(stored), tmp_path / "out", str(BASE))
+
+
+def test_an_import_that_is_killed_leaves_nothing_and_is_made_again(save, tmp_path, monkeypatch):
+    out, write = tmp_path / "out", storage.write_json
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(storage, "write_json", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        import_weights(save(state()), out, str(BASE))
+    assert not out.exists() and storage.write_json is write
+    import_weights(save(state()), out, str(BASE))
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "agent", out]
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", None], ids=["empty", "words", "half"])
