@@ -88,8 +88,8 @@ def test_failed_runs_stand_on_the_page_and_their_text_is_no_markup(results):
 
 
 def test_names_of_code_and_sections_of_pages_are_markup_and_nothing_else_is():
-    link = '<a href="../../docs/papers/glam-reference.md#a">glam-reference.md#a</a>'
-    shown = linked("as `glam-<words>`, docs/papers/glam-reference.md#a; <b>")
+    link = '<a href="../../docs/papers/glam-reference.md#released">glam-reference.md#released</a>'
+    shown = linked("as `glam-<words>`, docs/papers/glam-reference.md#released; <b>")
     assert shown == f"as <code>glam-&lt;words&gt;</code>, {link}; &lt;b&gt;"
 
 
