@@ -32,7 +32,7 @@ LOCK, INSTALL, CONSTRAINTS = "pylock.toml", "requirements/install.py", "requirem
 session = nox.session(venv_backend="none")  # all share one environment: nox would make one for each session
 
 IN_IMAGE = "GROUNDLAB_COMMIT" in os.environ
-"""Whether this is a container's repository, whose own Python has the locked packages."""
+"""True in a container's repository, whose own Python has the locked packages."""
 if IN_IMAGE:
     PROGRAMS = Path(sys.executable).parent
 

@@ -29,7 +29,7 @@ FITS = (sys.version_info[:2], sys.platform, platform.machine()) == ((3, 11), "li
 
 
 def packages() -> list[dict[str, Any]]:
-    """What pylock.toml locks, one table a package."""
+    """Return the packages of pylock.toml, one table each."""
     return tomllib.loads((ROOT / "pylock.toml").read_text())["packages"]
 
 
@@ -66,7 +66,7 @@ def pip(*words: str) -> None:
 
 
 def has_other_sources() -> bool:
-    """Whether this machine's pip looks in other places than PyPI: torch may then be another build."""
+    """Return True if pip here uses other indexes than PyPI: torch may then be another build."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     settings = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return re.search(r"\.(index-url|extra-index-url|find-links)=", settings) is not None

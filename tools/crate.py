@@ -2,7 +2,7 @@
 
     python tools/crate.py FOLDER COMMIT DATE        # as `nox -s archive` does; needs the package rocrate
 
-`core.git` reads the commit from the entity `src/`, where there is no git. Runs are described by their own manifests.
+`core.git` reads the commit from the entity `src/`, where git is missing. Runs are described by their own manifests.
 """
 
 # pyright: reportMissingImports=false

@@ -51,7 +51,7 @@ def test_checkpoints_by_the_clock_take_no_more_than_their_share_of_time(tmp_path
 
 
 class FourBit(nn.Linear):
-    """Stores its scales beside its weight, as bitsandbytes' Linear4bit does, and knows none of them when it loads."""
+    """Stores its scales next to its weight, as bitsandbytes' Linear4bit does, and knows none of them when it loads."""
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)

@@ -94,8 +94,8 @@ def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_o
 @pytest.mark.parametrize(
     ("refusal", "line"),
     [
-        (OSError(28, "No space left on device"), "the system says: No space left on device; mend that"),
-        (OSError(13, "Permission denied", "/data/x"), "Permission denied: /data/x; mend that file, or name another"),
+        (OSError(28, "No space left on device"), "the system says: No space left on device; repair that"),
+        (OSError(13, "Permission denied", "/data/x"), "Permission denied: /data/x; repair that file or name another"),
     ],
 )
 def test_what_the_system_refuses_is_one_line_and_names_a_file_only_where_there_is_one(

@@ -89,8 +89,8 @@ def main() -> None:
     except OSError as error:
         problem = error.strerror or first_line(error)
         if error.filename is None:  # a full disk behind standard output, no more processes, no network
-            _end(f"the system says: {problem}; mend that, and give the same command again", 2)
-        _end(f"{problem}: {error.filename}; mend that file, or name another", 2)
+            _end(f"the system says: {problem}; repair that and run the same command again", 2)
+        _end(f"{problem}: {error.filename}; repair that file or name another", 2)
     except MemoryError:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:

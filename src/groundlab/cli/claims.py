@@ -49,11 +49,11 @@ def claims(
 
 def _describe(claim: "Claim", judged: dict[str, Any]) -> None:
     """judged: by scale."""
-    from groundlab.report.verdict_changes import told
+    from groundlab.report.verdict_changes import claim_lines
 
     lines = [f"{claim.id} ({claim.paper}), {claim.locus}:", f"  {claim.statement}", f"  rule from: {claim.source}"]
     for scale, each in judged.items():
-        lines += [f"at scale {scale}: {each['readable']['verdict']}", *told(each)]
+        lines += [f"at scale {scale}: {each['readable']['verdict']}", *claim_lines(each)]
     if not judged:
         lines.append(f"not run: {claim.not_run or 'no published version holds what it needs'}")
     if claim.not_run is None:

@@ -27,16 +27,16 @@ Scale = Literal["smoke", "quick", "full", "paper"]
 _ORIGIN = {"git", "python", "platform", "packages", "hardware"}
 _RUN = _ORIGIN | {"hash", "label", "method", "world", "seed", "settings", "inputs"}
 _RUN |= {"status", "error", "history", "wall_seconds", "cpu_seconds", "peak_memory_mib"}
-"""What every manifest of a run holds; lab/run_folder.py writes it."""
+"""Keys of every run manifest; lab/run_folder.py writes them."""
 _VERSION = _ORIGIN | {"version", "scale", "created", "command", "papers", "plan_digest", "totals", "runs", "inputs"}
-"""What every manifest of a version holds; lab/versions.py writes it."""
+"""Keys of every version manifest; lab/versions.py writes them."""
 
 
 def read_run(folder: Path, way_back: str = "") -> Manifest | None:
     """The manifest of a run folder; None where there is none.
 
     way_back: what to do about damage, by default to delete the folder and run again.
-    Raises GroundlabError for what is no manifest or does not keep its seal.
+    Raises GroundlabError for what is not a manifest or does not match its seal.
     """
     file = folder / MANIFEST
     if not storage.stored(file).exists() and not file.is_symlink():
@@ -122,9 +122,9 @@ def _read(file: Path, keys: set[str], way_back: str) -> Manifest:
         manifest = storage.read_json(file)
     except GroundlabError as error:
         problem = str(error).removeprefix(f"{file} ").partition("; ")[0]
-        raise GroundlabError(f"{file} is no manifest ({problem[:120]}); {way_back}") from None
+        raise GroundlabError(f"{file} is not a valid manifest ({problem[:120]}); {way_back}") from None
     if not isinstance(manifest, dict) or not keys <= manifest.keys():
-        raise GroundlabError(f"{file} is no manifest; {way_back}")
+        raise GroundlabError(f"{file} is not a valid manifest; {way_back}")
     if manifest.get(seals.SEAL) is not None and not seals.seal_holds(manifest):
         raise GroundlabError(f"{file} has changed since it was written; {way_back}")
     return manifest

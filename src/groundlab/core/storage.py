@@ -70,7 +70,7 @@ def _refuse_device(path: Path) -> None:
 
 
 class LazyFile(ABC):
-    """What a file will hold, made while it is written; `bytes(file)` is all of it."""
+    """Content of a file, produced while it is written; `bytes(file)` is all of it."""
 
     @abstractmethod
     def parts(self) -> Iterator[bytes | memoryview]:

@@ -37,7 +37,7 @@ class Difference:
     cpus: tuple[str, str]
     """The kinds of CPU that made this run and its counterpart."""
     same_rounding: bool
-    """Whether both were made on hardware whose operations round alike (lab/rounding.py)."""
+    """True if both were made on hardware whose operations round alike (lab/rounding.py)."""
 
     @property
     def fault(self) -> bool:
@@ -188,7 +188,7 @@ def _cpu(manifest: Manifest) -> str:
 
 
 def rounding_of(manifest: Manifest) -> tuple[str, str]:
-    """What decides how its numbers were rounded: its digest (lab/rounding.py), or in older ones the CPU; the GPU."""
+    """Return the rounding digest (lab/rounding.py), or the CPU in older manifests, and the GPU."""
     return manifest.get("rounding") or _cpu(manifest), manifest.get("hardware", {}).get("gpu") or ""
 
 

@@ -61,7 +61,7 @@ def named_at(scale: str, papers: tuple[str, ...] = ()) -> list[Weights]:
 
 
 def _is_of_the_hub(name: Any) -> bool:
-    """Whether a setting names a repository of the hub, and no folder here."""
+    """Return True if a setting names a repository of the hub, and not a folder here."""
     return isinstance(name, str) and bool(re.fullmatch(r"[\w.-]+/[\w.-]+", name)) and not Path(name).exists()
 
 

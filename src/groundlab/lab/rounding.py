@@ -1,4 +1,4 @@
-"""How this machine rounds: a digest of what fixed operations give for inputs that are the same everywhere.
+"""Rounding of this machine: a digest of the results of fixed operations on inputs that are the same everywhere.
 
 Two machines with the same digest are expected to train the same agents, bit for bit. Each run's manifest holds it, so
 that a comparison can distinguish rounding from a fault. Never change the list: published manifests hold its digest.

@@ -28,9 +28,9 @@ _LEVELS = {
     "pick_up_seq_go_to": ("PickUpSeqGoTo", 4),
 }
 KINDS = {kind: (f"BabyAI-MixedTrainLocal-v0/{kind}", f"Reasoning-{level}-v0") for kind, (level, _) in _LEVELS.items()}
-"""By kind, the names that one and the same level has in different papers."""
+"""Names of the same level in different papers, by kind."""
 _ACTIONS = {kind: count for kind, (_, count) in _LEVELS.items()}
-"""How many of the first six actions a kind takes."""
+"""Number of the first six actions that a kind takes."""
 PLAIN: dict[str, Any] = {"tests": [], "first_finished": 0, "fixed_mission": "", "swapped": False}
 """Settings that leave out every other test of an agent."""
 

@@ -146,7 +146,7 @@ class Comparison(Strict):
 
     @property
     def sides(self) -> tuple[Selector, ...]:
-        """`of`, `than`, and what is shown beside them."""
+        """`of`, `than`, and the sides shown next to them."""
         return (self.of, self.than, *self.beside)
 
 

@@ -325,7 +325,7 @@ class _StoredRun:
         return _todays_names(self.facts["paper"])
 
     def _row(self, measured: dict[str, Any], **place: Any) -> dict[str, Any]:
-        """What was measured at a place of this run, under today's names."""
+        """Return the measured values at a locus of this run, under today's names."""
         keys = {key: self.facts[key] for key in (*_KEYS, "settings")}
         renamed = _renamed(measured, self.names)
         return keys | place | renamed | {key: 100.0 * renamed[key] for key in _SHARES & renamed.keys()}

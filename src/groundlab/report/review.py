@@ -163,7 +163,7 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
 
 
 def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
-    """What claims.json holds of a claim, as people read it, and where the page leads from it."""
+    """Return the entry of a claim in claims.json in readable form, with the links of its page."""
     runs = runs_behind(verdict.claim, records) if verdict.judged else {}
     stored = verdict.as_json()
     return {

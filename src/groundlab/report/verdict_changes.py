@@ -49,10 +49,10 @@ def story(verdict: Verdict, published: Stored | None) -> list[str]:
     row = readable_row(verdict)
     found = [f"{verdict.claim.id}: {row['verdict']}", f"  {row['claim']}: {verdict.claim.statement}"]
     there = f"{published['readable']['verdict']}, {published['readable']['here']}" if published else "nothing"
-    return [*found, *told(verdict.as_json()), f"  published at this scale: {there}"]
+    return [*found, *claim_lines(verdict.as_json()), f"  published at this scale: {there}"]
 
 
-def told(claim: Stored) -> list[str]:
+def claim_lines(claim: Stored) -> list[str]:
     """What claims.json holds of a claim, in lines: the paper's numbers, ours, the rule, and of a miss why."""
     row = claim["readable"]
     seeds = f"{row['seeds']} seed{'s' * (row['seeds'] != '1')}"

@@ -39,7 +39,7 @@ def write(source: Path, evidence: Evidence) -> None:
 
 
 def _claim(judged: list[Judged], evidence: Evidence, source: Path) -> dict[str, Any]:
-    """What the page of a claim shows of its verdicts, the largest scale first."""
+    """Return the verdicts on the page of a claim, the largest scale first."""
     claim, missed = judged[0].claim, next((each for each in judged if each.verdict == MISSED), None)
     first = next((each for each in judged if each.runs), judged[0])
     methods = {(run["method"], run["world"]) for run in (evidence.runs[name].facts for name in first.runs)}
@@ -61,7 +61,7 @@ def _claim(judged: list[Judged], evidence: Evidence, source: Path) -> dict[str, 
 
 
 def _scale(judged: Judged, evidence: Evidence) -> dict[str, Any]:
-    """What a claim's page shows of one scale: its levels with the ends of their axes, and its runs by arm and world."""
+    """Return one scale of a claim's page: levels with the ends of their axes, and runs by arm and world."""
     groups: dict[str, list[StoredRun]] = {}
     for run in (evidence.runs[name] for name in judged.runs):
         groups.setdefault(f"{run.facts['arm_label'] or run.facts['arm']}, {run.facts['world']}", []).append(run)

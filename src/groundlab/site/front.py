@@ -39,7 +39,7 @@ def write(source: Path) -> None:
 
 
 def _paper(mine: Sequence[Published]) -> dict[str, Any]:
-    """What came out of a paper, and how many of its claims at its best scale came out how, by signs."""
+    """Return the findings of a paper, and the number of its claims per sign at its best scale."""
     best = front_page.best_scale(mine)
     signs = Counter(SIGNS[claim["verdict"]] for claim in best.claims if claim["verdict"] != NOT_RUN)
     paper = plugins.load(plugins.PAPERS)[best.paper]

@@ -40,7 +40,7 @@ def write(source: Path, evidence: Evidence) -> None:
 
 
 def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[str, Any]:
-    """What the page of a run shows; seeds: those of its group, itself among them."""
+    """Return the content of a run's page; seeds: those of its group, its own included."""
     first = next((row for rows in run.evaluations.values() for row in rows), {})
     metrics = [name for name in registry.papers()[run.facts["paper"]].metrics if name in first]
     return {

@@ -139,7 +139,7 @@ def group_of(world: World) -> str:
 
 
 def lines(world: Facts) -> list[tuple[str, list[str]]]:
-    """What is known of a world: a heading, and what stands under it."""
+    """Return the facts of a world as headings with their lines."""
     return [
         ("what it is", [f"{world.summary}; {world.width} x {world.height} cells; {world.group}"]),
         ("mission", world.missions or [_without(world, "missions")]),

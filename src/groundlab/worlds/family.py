@@ -168,7 +168,7 @@ class CrafterFamily(WorldFamily):
         return [[describe(codes)] for codes in observations["codes"]]
 
     def render(self, grids: Any, image: "np.ndarray", mode: str) -> str | None:
-        """What the player sees, by its codes; no picture."""
+        """Return the player's view as codes."""
         return None if mode == "rgb_array" else crafter.characters(image)
 
 

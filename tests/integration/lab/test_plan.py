@@ -10,10 +10,6 @@ from groundlab.lab import machine, run_hash
 from groundlab.papers import registry
 
 
-def _hashes(plan: lab.Plan) -> list[str]:
-    return [run.hash for run in plan.runs]
-
-
 def test_a_plan_is_the_grid_of_methods_worlds_and_seeds(laboratory, rule_entry, training_entry):
     laboratory.write_config([rule_entry, {**training_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
     plan = lab.plan("mediator", scale="smoke")

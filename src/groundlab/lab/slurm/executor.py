@@ -176,7 +176,7 @@ def _page_state(home: Path, job: str) -> str:
 
 
 def preview(plan: Plan, settings: SlurmSettings) -> str:
-    """What `run` would submit now if nothing were queued: how many tasks, and what they ask for; needs no Slurm."""
+    """Return the tasks that `run` would submit to an empty queue, and their requests; needs no Slurm."""
     parts = list[str]()
     for asks, tasks in arrays(plan.pending(), settings, min(settings.submit_at_most, _ARRAY_SIZE)):
         runs = [run for each in tasks for run in each]
@@ -203,7 +203,7 @@ def _states(home: Path, jobs: Iterable[str]) -> dict[str, str]:
     """The states of all our jobs that Slurm still lists, and of these: `{"12_0": "RUNNING", ...}`.
 
     squeue answers for jobs that live or ended in the last minutes; submitit asks sacct for others, which needs an
-    accounting database and says UNKNOWN where a site has none. Raises GroundlabError when there is no Slurm or its
+    accounting database and says UNKNOWN where a site has none. Raises GroundlabError when squeue is missing or the
     controller does not answer.
     """
     command = ["squeue", f"--user={getpass.getuser()}", "--states=all", "--array", "--noheader", "--format=%i|%T"]
@@ -226,7 +226,7 @@ def _job(home: Path, job: str) -> Any:
 
 
 def _obituary(job: Any, state: str) -> str:
-    """How a job ended, with the last line of its log that says something, and where the log is."""
+    """Return how a job ended, the last meaningful line of its log, and the path of the log."""
     lines = _own_lines(job) or (job.stdout() or "").splitlines() or ["no word of why"]
     last = lines[-1].removeprefix("groundlab.core.errors.GroundlabError: ")
     return f"ended as {state}{_ADVICE.get(state, '')}: {last} (log: {job.paths.stdout})"

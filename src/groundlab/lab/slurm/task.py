@@ -1,4 +1,4 @@
-"""What runs inside a job: some runs one after the other, or the pages; submitit unpickles it there."""
+"""Functions that a job calls: some runs one after the other, or the pages; submitit unpickles them there."""
 
 import signal
 import sys

@@ -146,7 +146,7 @@ def _read(body: bytes, content_type: str, asked: str) -> Reply:
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "body"
-        raise ValueError(f"the answer is no chat completion ({where}: {problem['msg']})") from None
+        raise ValueError(f"the answer is not a chat completion ({where}: {problem['msg']})") from None
     used = answer.usage
     tokens = Tokens(used.prompt_tokens, used.completion_tokens) if used else None
     text = answer.choices[0].message.content if answer.choices else None

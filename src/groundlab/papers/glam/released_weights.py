@@ -145,7 +145,7 @@ def _build(weights: dict[str, Tensor], base: str, file: Path) -> Any:
 
 
 def _is_there(out: Path, facts: dict[str, Any]) -> bool:
-    """Whether `out` holds this very agent. Raises GroundlabError where it holds something else."""
+    """Return True if `out` holds this agent. Raises GroundlabError where it holds something else."""
     if (out / RELEASED).is_file() and storage.read_json(out / RELEASED) == facts:
         return True
     if out.is_file() or (out.is_dir() and any(out.iterdir())):

@@ -18,7 +18,7 @@ KEY = "sk-d0-n0t-te11-Anyb0dy"
 LONGEST = 480  # characters of an error line
 OK = ok()
 HALF = len(OK) - 60
-NO_COMPLETION = "the answer is no chat completion"
+NO_COMPLETION = "the answer is not a chat completion"
 
 
 def body(data: bytes, kind: str | None = "application/json") -> bytes:
