@@ -4,6 +4,7 @@
     ledger.py      replies on disk, shared by processes: `Recorded` replays, `Recording` fills, within a budget
     connection.py  how this machine reaches a server: address, key, patience, prices, budget; from the environment only
     redaction.py   a key struck out of what a server says
+    texts.py       the text that counts of what a model wrote: parts joined, thoughts cut off
     openai_client  the `openai` backend: any OpenAI-compatible server, by the openai package
     local_client   the `local` backend: a transformers model in this process
     factory.py     start here: the settings that name a model, and the chat model that they ask for
@@ -13,6 +14,7 @@ A method asks `factory.chat_model`.
 
 from groundlab.language.chat.interface import ChatModel, Messages, Reply, Sampling, Scripted, Tokens, Unanswered
 from groundlab.language.chat.ledger import Budget, Ledger, Recorded, Recording
+from groundlab.language.chat.texts import without_thoughts
 
 __all__ = [
     "Budget",
@@ -26,4 +28,5 @@ __all__ = [
     "Scripted",
     "Tokens",
     "Unanswered",
+    "without_thoughts",
 ]

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
-from groundlab.language.chat import ChatModel, Messages, Sampling
+from groundlab.language.chat import ChatModel, Messages, Sampling, without_thoughts
 from groundlab.papers.knowledge.captions import trajectory_for_code
 from groundlab.papers.knowledge.dataset import Dataset, Segment, windows_of
 from groundlab.papers.knowledge.observations import Windows, channels_first, normalise
@@ -92,19 +93,26 @@ def _samples(segments: list[Segment], values: np.ndarray, details: list[dict[str
     return "".join(samples)
 
 
-_BLOCK = re.compile(r"^```(?:python|py)[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*\{?\.?py(?:thon)?(?![a-z])[^\n]*\n"
+    r"(?P<program>.*?)(?:^(?:(?P=indent)|[ ]{0,3})(?P=fence)|\Z)",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
 _GREEDY_BLOCK = re.compile(r"```python\n(.*)```", re.DOTALL)
 
 
 def parse_program(reply: str, strict: bool = True) -> str | None:
     """The program in a reply's fenced Python block, or None.
 
-    strict: the last block that defines compute_reward. Otherwise everything from the first fence to the last.
+    strict: the last block that defines compute_reward; a reply that was cut may not close it. Otherwise everything from
+    the first fence to the last.
     """
+    reply = without_thoughts(reply).replace("\r\n", "\n")
     if not strict:
         block = _GREEDY_BLOCK.search(reply)
         return block[1] if block else None
-    blocks = [block for block in _BLOCK.findall(reply) if re.search(r"^def compute_reward\(", block, re.MULTILINE)]
+    found = ((dedent(block["program"]) if block["indent"] else block["program"]) for block in _BLOCK.finditer(reply))
+    blocks = [block for block in found if re.search(r"^def compute_reward\(", block, re.MULTILINE)]
     return blocks[-1] if blocks else None
 
 
@@ -196,7 +204,7 @@ def _write_program(
     faults, first = 0, 2 if settings.forgets_request else 3
     for call in range(settings.attempts):
         messages = prune(messages, settings.max_prompt_tokens, first)
-        reply = str(chat.reply(messages, sampling(call)))
+        reply = without_thoughts(str(chat.reply(messages, sampling(call))))
         source = parse_program(reply, settings.strict)
         if source is None:
             continue

@@ -25,7 +25,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
-from groundlab.language.chat import ChatModel, Messages, Sampling
+from groundlab.language.chat import ChatModel, Messages, Sampling, without_thoughts
 from groundlab.papers.knowledge.bk_code import Estimate, estimate_conversation, prune, tokens_of
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, observations, readable, trajectory
 from groundlab.papers.knowledge.dataset import Dataset, windows_of
@@ -90,6 +90,7 @@ def parse_goals(reply: str, strict: bool = True) -> list[str] | None:
     strict: any bullet or number at the start of a line, without empty and repeated goals. Otherwise lines that begin
     with "- ", as they are.
     """
+    reply = without_thoughts(reply)
     if not strict:
         return [line[2:] for line in reply.split("\n") if line.startswith("- ")] or None
     lines = (_GOAL.fullmatch(line.rstrip()) for line in reply.split("\n"))
@@ -128,7 +129,7 @@ def _first_list(
 ) -> tuple[str, list[str]]:
     """The first reply with a list, and the list; an empty one when none of the replies has any."""
     for call in range(settings.attempts):
-        reply = str(chat.reply(messages, sampling(call)))
+        reply = without_thoughts(str(chat.reply(messages, sampling(call))))
         goals = parse_goals(reply, settings.strict)
         if goals is not None:
             return reply, goals

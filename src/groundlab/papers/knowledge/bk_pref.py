@@ -32,7 +32,7 @@ from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Strict
 from groundlab.core.seeding import generator
-from groundlab.language.chat import ChatModel, Messages, Sampling
+from groundlab.language.chat import ChatModel, Messages, Sampling, without_thoughts
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.knowledge.bk_code import Estimate, tokens_of
 from groundlab.papers.knowledge.captions import readable, trajectory
@@ -99,6 +99,7 @@ def parse_preference(reply: str, strict: bool = True) -> float | None:
     strict: after the last "[Rank]" exactly one ranking stands, however often; spaces and "<" are no matter. Otherwise,
     after the first "[Rank]", "B > A" counts before "A > B" before "A = B", letter by letter.
     """
+    reply = without_thoughts(reply)
     if strict:
         _, mark, rest = reply.rpartition("[Rank]")
         labels = {_RANKS.get(re.sub(r"\s", "", rank)) for rank in _RANK.findall(rest)}

@@ -19,6 +19,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language.chat import ChatModel, Ledger, Messages, Recorded, Recording, Sampling, Scripted, Unanswered
 from groundlab.language.chat.factory import chat_model
+from groundlab.language.chat.texts import without_thoughts
 from groundlab.papers.mediator.search import OBJECT_CODES, Coordinates, has_box
 from groundlab.papers.mediator.settings import Settings
 from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, PICK_UP, TOGGLE_OBJECT, UNKNOWN, Option, Plan
@@ -69,7 +70,7 @@ class Planner:
             if plan is not None:
                 return reply, plan
             if sampling.temperature == 0:
-                shown = reply[:_LONGEST_SHOWN]
+                shown = without_thoughts(reply)[:_LONGEST_SHOWN]
                 again: Messages = [{"role": "assistant", "content": shown}]
                 messages = [*messages, *again, {"role": "user", "content": f"{REMINDER}\n{text}"}]
         _log.warning("%s gave no plan in %d replies; the plan is to explore", self.chat.model, ATTEMPTS)
@@ -106,7 +107,7 @@ def parse_plan(reply: str, world: str, coordinates: Coordinates) -> Plan | None:
     An object that was never seen gives an option that the executor skips (the original crashes, Q6).
     """
     # what the pattern {(.*?)} finds first, in a time that grows with the reply's length, not with its square
-    for line in reply.split("\n"):
+    for line in without_thoughts(reply).split("\n"):
         _, opened, rest = line.partition("{")
         group, closed, _ = rest.partition("}")
         if opened and closed:

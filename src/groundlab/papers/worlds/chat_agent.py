@@ -21,7 +21,7 @@ from groundlab import worlds
 from groundlab.assets import read_text
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import parse_layouts
-from groundlab.language.chat import ChatModel, Messages, Sampling
+from groundlab.language.chat import ChatModel, Messages, Sampling, without_thoughts
 from groundlab.language.chat.factory import chat_model
 from groundlab.papers import recording
 from groundlab.papers.episodes import summary
@@ -74,6 +74,7 @@ def parse_reply(reply: str, thinks: bool = False) -> str | None:
 
     thinks: what counts stands after the last "ACTION:", and only its letters do (BALROG's agents that think).
     """
+    reply = without_thoughts(reply)
     if thinks:
         reply = re.sub(r"[^a-zA-Z\s:]", "", reply).rpartition(_THOUGHT_MARKER)[2]
     return reply.strip() if reply.strip() in ACTIONS else None

@@ -1,5 +1,7 @@
 """What is told of a stretch of play, and what is read from replies, is what the original told and read."""
 
+from textwrap import indent
+
 import pytest
 
 from groundlab.core.errors import GroundlabError
@@ -67,6 +69,8 @@ def test_goals_are_read_from_any_list_once_each():
     goals = bk_goal.parse_goals("Here:\n- go to a ball\n* look around\n2. go to a ball\n- \n-no")
     assert goals == ["go to a ball", "look around", "no"]
     assert bk_goal.parse_goals("I have no goals.") is None
+    assert bk_goal.parse_goals("1. think\n</think>\n- go") == ["go"]
+    assert bk_pref.parse_preference("[Rank]\nA > B<think>[Rank]\nB > A</think>") == 0.0
 
 
 def test_the_program_is_the_last_block_that_defines_the_function():
@@ -74,4 +78,11 @@ def test_the_program_is_the_last_block_that_defines_the_function():
     last = "```py\ndef compute_reward(a, b, c):\n    return 2.0, {}\n```"
     assert bk_code.parse_program(f"{first}\nBetter:\n{last}\nUse:\n```python\nprint(1)\n```") == last[6:-3]
     assert bk_code.parse_program("def compute_reward(a, b, c): ...") is None
+    program = "def compute_reward(a, b, c):\n    return 1.0\n"
+    for opened in ("```python3", "``` Python 3.11", "~~~py", "````{python}"):
+        for text in (program, program.replace("\n", "\r\n")):
+            closed = opened[: opened.count(opened[0])]
+            assert bk_code.parse_program(f"<think>{last}</think>\n{opened}\n{text}{closed}\nDone.") == program
+    assert bk_code.parse_program(f"- so:\n   ```python\n{indent(program, '   ')}   ```\n") == program
+    assert bk_code.parse_program(f"```python\n{program}") == program
     assert bk_code.parse_program("```python\nx = 1\n```") is None

@@ -44,6 +44,21 @@ def test_only_the_first_group_counts_and_drop_is_understood():
     assert parse_plan("{drop the key}", "SimpleDoorKey", known) == (Option(DROP_OBJECT, 5, (1, 2)),)
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think> {explore}? </think> Action: {go to the key}",
+        "Perhaps {explore}.</think>\n{go to the key}",
+        "<Thinking>{explore}</Thinking><think a='b'>{explore}</think>{go to the key}<think>or {explore}",
+        "[THINK]{explore}[/THINK]{go to the key}",
+        "<think>{explore} <think> {explore} </think> {explore} </think>{go to the key}",
+        "<|channel|>analysis<|message|>{explore}<|end|><|start|>assistant<|channel|>final<|message|>{go to the key}",
+    ],
+)
+def test_a_thought_is_no_plan(reply):
+    assert parse_plan(reply, "SimpleDoorKey", {"key": (1, 2)}) == (Option(GO_TO, 5, (1, 2)),)
+
+
 def test_the_scripted_planner_answers_every_recorded_question_as_recorded(mediator_golden):
     for episode in mediator_golden["episodes"]:
         for ask in episode["asks"]:
