@@ -156,9 +156,9 @@ def read_json(path: Path) -> Any:
         raise GroundlabError(f"{path} is not valid JSON ({reason}); delete it and run the same command again") from None
 
 
-def append_line(path: Path, record: dict) -> None:
-    """Append one JSON object as one line, in a single write."""
-    line = json.dumps(record, ensure_ascii=False, separators=(", ", ": ")) + "\n"
+def append_line(path: Path, record: dict, after: str = "") -> None:
+    """Append one JSON object as one line, in a single write; `after` stands before it."""
+    line = after + json.dumps(record, ensure_ascii=False, separators=(", ", ": ")) + "\n"
     with clear_disk_errors(path), path.open("ab") as file:
         file.write(line.encode())
 

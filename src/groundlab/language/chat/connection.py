@@ -12,6 +12,7 @@ was raised. The command line's --base-url, --prices and --budget set these varia
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from groundlab.language.chat.redaction import redact
 ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 TIMEOUT, ATTEMPTS = "GROUNDLAB_LLM_TIMEOUT", "GROUNDLAB_LLM_ATTEMPTS"
 PRICES, BUDGET = "GROUNDLAB_LLM_PRICES", "GROUNDLAB_LLM_BUDGET"
+_HERE = re.compile(r"(.+\.)?localhost\.?|127(\.\d+){1,3}|0\.0\.0\.0|::1?|(0+:)+0*1|::ffff:(127\..*|7f.*)")
 _MILLION = 1e6
 _DEAREST = 1e9  # per million tokens: a sum of such costs is still a number
 Number = TypeVar("Number", int, float)
@@ -57,6 +59,11 @@ class Connection:
         _check_address(self.base_url)
         if self.key is not None and (not self.key.isascii() or not self.key.isprintable() or " " in self.key):
             raise GroundlabError(f"{KEY} holds characters that no key has (a line break, perhaps); set it again")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine, where no proxy is asked."""
+        return bool(_HERE.fullmatch(urlsplit(self.base_url).hostname or ""))
 
     def without_key(self, text: str) -> str:
         """The text with the key struck out: servers repeat it in errors, and could in replies."""

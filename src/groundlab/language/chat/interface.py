@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from groundlab.core.errors import GroundlabError
 
@@ -33,20 +33,20 @@ class Tokens(NamedTuple):
 class Reply(str):
     """A reply is its text; one that a model has worked for also says what that took.
 
-    tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices. cut: it was not
-    written to its end; of: the model that wrote it, where that is not the one that was asked.
+    tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices. flaws: "cut": it
+    was not written to its end; "of": the model that wrote it, where that is not the one that was asked; "sent": how it
+    was sampled, where the server refuses what was asked for; "struck": the API key was struck out of it; "failed": why
+    an answer that was charged is no reply.
     """
 
     tokens: Tokens | None
     cost: float
-    cut: bool
-    of: str
+    flaws: dict[str, Any]
 
-    def __new__(
-        cls, text: str, tokens: Tokens | None = None, cost: float = 0.0, cut: bool = False, of: str = ""
-    ) -> "Reply":
+    def __new__(cls, text: str, tokens: Tokens | None = None, cost: float = 0.0, **flaws: Any) -> "Reply":
         reply = super().__new__(cls, text)
-        reply.tokens, reply.cost, reply.cut, reply.of = tokens, cost, cut, of
+        reply.tokens, reply.cost = tokens, cost
+        reply.flaws = {name: value for name, value in flaws.items() if value}
         return reply
 
 
@@ -61,6 +61,9 @@ class ChatModel(Protocol):
 
 class Unanswered(GroundlabError):
     """A model gave no usable answer within its stated attempts."""
+
+    charged: Reply | None = None
+    """What its last answer took all the same."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ An append-only JSON-lines file with one reply a line, keyed by model, messages a
 
     {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 
-A reply that was cut by length, or that another model wrote, says so in its line ("cut", "of"), and each use warns.
+What a reply lacks is in its line ("cut", "of", "sent", "struck"), and each use warns. An answer that was charged and is
+no reply counts as well: its line has the reply null and says why ("failed"), and its question is asked again.
 Processes may share one. Each appends whole lines under a lock; and who asks a question holds that question, so that
 another process with the same one waits and reads the reply instead of paying again. What was spent is the sum of the
 lines, so a budget holds across processes and restarts.
@@ -15,23 +16,31 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.core.storage import digest_json
-from groundlab.language.chat.interface import MOST_TOKENS, ChatModel, Messages, Reply, Sampling
+from groundlab.language.chat.interface import MOST_TOKENS, ChatModel, Messages, Reply, Sampling, Unanswered
+from groundlab.language.chat.texts import without_thoughts
 
 _log = logging.getLogger(__name__)
 _TAIL = 0  # the byte of the lock file that stands for the end of the ledger; the others stand for questions
 _MOST_LOST = 1000  # answers that were charged and lost before the one that was filed
+_FLAWS = {
+    "cut": "a reply of %s was cut by length",
+    "of": "a reply was asked of %s and came from %s",
+    "sent": "a reply of %s was sampled with %s: its server refuses what was asked for",
+    "struck": "the API key was struck out of a reply of %s",
+    "failed": "an answer of %s was no reply (%s)",
+}
 _QUESTION_DIGITS = 12  # of a key; two questions that share them wait for each other, no more
 
 
@@ -52,7 +61,7 @@ class Account:
 
     def add(self, line: "Line") -> None:
         """Enter one line of a ledger."""
-        self.replies += 1
+        self.replies += line.reply is not None
         self.cost += line.cost
         if line.tokens is None:
             self.uncounted += line.source != "scripted"  # a rule takes none
@@ -71,14 +80,6 @@ class _LineTokens(BaseModel):
     completion: Count
 
 
-class _LineSampling(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    temperature: Annotated[float, Field(ge=0)]
-    seed: int | None
-    max_tokens: int | None
-
-
 class Line(BaseModel):
     """What a line of a ledger holds. Every line that is read or written passes through here."""
 
@@ -87,28 +88,38 @@ class Line(BaseModel):
     key: str
     model: str
     messages_sha256: str = ""
-    sampling: _LineSampling | None = None
-    reply: str
+    sampling: Sampling | None = None
+    reply: str | None
     tokens: _LineTokens | None = None
     cost: Annotated[float, Field(ge=0)] = 0.0
     source: str = ""
     created: str = ""
     cut: bool = False
     of: str = ""
+    sent: dict[str, float] | None = None
+    struck: bool = False
+    failed: str = ""
+
+    @model_validator(mode="after")
+    def _empty_is_none(self) -> Self:
+        """Nothing but thoughts is no reply; what runs in this process may say nothing, and costs nothing."""
+        if self.source not in ("local", "scripted") and not without_thoughts(self.reply or "").strip():
+            self.reply = None
+        return self
 
 
 class Ledger:
     """Replies on disk, read once, then appended to; `accounts` holds what each model's took.
 
-    A last line cut short by a kill is ignored with one warning, and removed before the next reply is written.
-    Any other broken line raises GroundlabError.
+    A last line cut short by a kill is ignored with one warning, and removed before the next reply is written; one that
+    lacks its end only is kept. Any other broken line raises GroundlabError.
     """
 
     def __init__(self, path: Path):
         self.path = path
         self.accounts: dict[str, Account] = {}
         self._replies: dict[str, Reply] = {}
-        self._read_to, self._lines, self._warned = 0, 0, False
+        self._read_to, self._lines, self._warned, self._unended = 0, 0, False, False
         self._read_on()
 
     @staticmethod
@@ -122,8 +133,8 @@ class Ledger:
 
     @property
     def flawed(self) -> int:
-        """Replies on file that were cut by length, or that another model wrote."""
-        return sum(reply.cut or bool(reply.of) for reply in self._replies.values())
+        """Replies on file that are not quite what was asked for."""
+        return sum(bool(reply.flaws) for reply in self._replies.values())
 
     def account(self) -> Account:
         """What all replies on file took together."""
@@ -134,27 +145,26 @@ class Ledger:
 
     def add(self, model: str, messages: Messages, sampling: Sampling, reply: str, source: str) -> None:
         """File a reply, with its tokens and cost if it is a `Reply` that knows them."""
-        tokens = getattr(reply, "tokens", None)
+        tokens, flaws = getattr(reply, "tokens", None), getattr(reply, "flaws", {})
         line = Line(
             key=self.key(model, messages, sampling),
             model=model,
             messages_sha256=digest_json(messages),
-            sampling=_LineSampling(**asdict(sampling)),
+            sampling=sampling,
             reply=str(reply),
             tokens=tokens and _LineTokens(**tokens._asdict()),
             cost=getattr(reply, "cost", 0.0),
             source=source,
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            cut=getattr(reply, "cut", False),
-            of=getattr(reply, "of", ""),
+            **flaws,
         )
         storage.make_folder(self.path.parent)
         with self._locked(_TAIL):
             cut = self._read_on()
             if cut:
                 storage.truncate(self.path, self._read_to)
-            flaws = {"cut", "of"} - line.model_dump(exclude_defaults=True).keys()
-            storage.append_line(self.path, line.model_dump(exclude=flaws))
+            record = line.model_dump(exclude=_FLAWS.keys() - flaws)
+            storage.append_line(self.path, record, after="\n" if self._unended else "")
             self._read_on()
 
     @contextmanager
@@ -188,15 +198,23 @@ class Ledger:
         try:
             with self.path.open("rb") as file:
                 file.seek(self._read_to)
-                *lines, rest = file.read().split(b"\n")
+                new = file.read()
         except OSError as error:
             raise GroundlabError(f"cannot read {clip(str(self.path), 200)}: {error.strerror}; give a file") from None
+        if self._unended and new.startswith(b"\n"):
+            new, self._read_to, self._unended = new[1:], self._read_to + 1, False
+        *lines, rest = new.split(b"\n")
+        with suppress(ValidationError):
+            Line.model_validate_json(rest)
+            lines, rest, self._unended = [*lines, rest], b"", True
         for content in lines:
             line = self._parse(content, self._lines + 1)
-            self._replies[line.key] = Reply(line.reply, cut=line.cut, of=line.of)
+            if line.reply is not None:
+                self._replies[line.key] = Reply(line.reply, **line.model_dump(include=set(_FLAWS)))
             self.accounts.setdefault(line.model, Account()).add(line)
             self._lines += 1
             self._read_to += len(content) + 1
+        self._read_to -= self._unended and bool(lines)
         if rest and not self._warned:
             self._warned = True
             _log.warning("%s: the last line was cut short (by a kill?) and is ignored", self.path)
@@ -284,15 +302,18 @@ class Recording:
             found = self.ledger.find(*question)
             if found is None:
                 self.budget.check(self.ledger)
-                found = self.maker.reply(messages, sampling)
+                try:
+                    found = self.maker.reply(messages, sampling)
+                except Unanswered as error:
+                    if error.charged is not None:
+                        self.ledger.add(*question, error.charged, self.source)
+                    raise
                 self.ledger.add(*question, found, self.source)
         return _used(found, self.model)
 
 
 def _used(reply: str, model: str) -> str:
     """The reply itself; what it lacks is reported each time, so that the record of a run counts it."""
-    if getattr(reply, "cut", False):
-        _log.warning("a reply of %s was cut by length", model)
-    if of := getattr(reply, "of", ""):
-        _log.warning("a reply was asked of %s and came from %s", model, of)
+    for name, value in getattr(reply, "flaws", {}).items():
+        _log.warning(_FLAWS[name], *(model, value)[: _FLAWS[name].count("%s")])
     return reply

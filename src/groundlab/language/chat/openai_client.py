@@ -3,64 +3,40 @@
     Server(model="Qwen/Qwen3-8B", connection=connection.connection()).reply(messages, sampling)
 
 The openai client asks one question at most `attempts` times: again after a refusal for now (408, 409, 429, 5xx),
-silence or a cut connection, with growing pauses or the one that the server asks for. Refusals for good (400, 401, 404),
-redirects and answers that are not chat completions end at once, as `Unanswered`: one line without the key.
+silence or a cut connection, with growing pauses or the one that the server asks for. Refusals for good (400, 401, 404,
+a quota used up), redirects and answers without a text end at once, as `Unanswered`: one line without the key, and what
+was charged. What a server refuses of the sampling is left out, or sent under its other name, with a warning.
 """
 
-from dataclasses import dataclass
+import json
+import logging
+import os
+import re
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 import httpx2
 import openai
-from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from groundlab.core.errors import clip, shown_value
+from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.language.chat.connection import ADDRESS, KEY, Connection
 from groundlab.language.chat.interface import MOST_TOKENS, Messages, Reply, Sampling, Tokens, Unanswered
+from groundlab.language.chat.texts import joined, without_thoughts
 
+_log = logging.getLogger(__name__)
 _LONGEST_REASON, _LONGEST_NAME = 140, 70  # characters of an error line that are a server's own words, or a name
 _CUT = ("length", "content_filter")  # reasons to finish that are no end
+_OTHER_NAME = {"max_tokens": "max_completion_tokens", "temperature": None, "seed": None}  # of what may be refused
+_UNKNOWN = re.compile("support(?!s)|unknown|unrecogni[sz]ed|unexpected|extra|not (permitted|allowed)|instead", re.I)
+_NO_CREDIT = re.compile("insufficient[_ ](quota|balance|credit|funds)|billing_|exceeded_current_quota", re.I)
 _HINTS = {
     401: f"; set {KEY} to a key of this server",
+    402: "; the account of this key has nothing left",
     403: f"; set {KEY} to a key that may use this model",
     404: f"; check --base-url ({ADDRESS}) and the model's name",
 }
 _REDIRECTED = f"; redirects are not followed: give the server itself as --base-url ({ADDRESS})"
-
-
-class _Message(BaseModel):
-    content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: Any = None
-
-
-Count = Annotated[int, Field(ge=0, le=MOST_TOKENS, strict=True)]
-
-
-class _Usage(BaseModel):
-    prompt_tokens: Count
-    completion_tokens: Count
-
-
-def _or_none(value: Any, check: ValidatorFunctionWrapHandler) -> _Usage | None:
-    """A count that cannot be believed is no count; the reply is worth keeping all the same."""
-    try:
-        return check(value)
-    except ValidationError:
-        return None
-
-
-class _Answer(BaseModel):
-    """What we read of a chat completion."""
-
-    choices: list[_Choice]
-    model: Any = None
-    error: Any = None
-    usage: Annotated[_Usage | None, WrapValidator(_or_none)] = None
 
 
 @dataclass(frozen=True)
@@ -69,24 +45,23 @@ class Server:
 
     model: str
     connection: Connection
+    _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def reply(self, messages: Messages, sampling: Sampling) -> Reply:
-        """Return the server's reply with its tokens and cost. Raises Unanswered when the attempts are used up."""
+        """Return the server's reply with its tokens and cost. Raises Unanswered when the attempts are used up, and
+        GroundlabError where a proxy or a certificate of this machine cannot be used."""
         request = _request(self.model, messages, sampling)
         try:
-            answer = self._client.chat.completions.with_raw_response.create(**request).http_response
-            reply = _read(answer.content, answer.headers.get("content-type", ""), self.model)
+            return self._read(self._put(request), request)
         except openai.APIStatusError as error:
-            raise self._unanswered(_refusal(error), _hint(error.status_code)) from None
+            raise self._unanswered(*_refusal(error)) from None
         except openai.APITimeoutError:
             raise self._unanswered(f"no answer within {self.connection.timeout:g} s") from None
         except openai.APIConnectionError as error:
-            raise self._unanswered(*_what_broke(error.__cause__)) from None
+            via = "" if self.connection.is_local else _set("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
+            raise self._unanswered(*_what_broke(error.__cause__, via)) from None
         except ValueError as error:
             raise self._unanswered(str(error)) from None
-        cost = self.connection.prices.cost(reply.tokens) if reply.tokens else 0.0
-        hidden = self.connection.without_key
-        return Reply(hidden(reply), reply.tokens, cost, reply.cut, hidden(reply.of))
 
     def _unanswered(self, reason: str, hint: str = "") -> Unanswered:
         """Return the error in one line: a server's own words are in it."""
@@ -97,14 +72,70 @@ class Server:
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        return openai.OpenAI(
-            base_url=self.connection.base_url,
-            api_key=self.connection.key or "none",  # the package insists on one
-            timeout=self.connection.timeout,
-            max_retries=self.connection.attempts - 1,
-            # another server would get the question, and its answer the name of this one
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
-        )
+        try:
+            return openai.OpenAI(
+                base_url=self.connection.base_url,
+                api_key=self.connection.key or "none",  # the package insists on one
+                timeout=self.connection.timeout,
+                max_retries=self.connection.attempts - 1,
+                http_client=openai.DefaultHttpxClient(
+                    follow_redirects=False,  # else another server answers under this one's name
+                    event_hooks={"response": [_ask_no_more]},
+                    transport=httpx2.HTTPTransport() if self.connection.is_local else None,  # by no proxy
+                ),
+            )
+        except Exception as error:  # of as many kinds as there are broken proxies
+            files, proxies = ("SSL_CERT_FILE", "SSL_CERT_DIR"), ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
+            names = _set(*(files if isinstance(error, OSError) else proxies)) or ADDRESS
+            what = f"expected a value that a client can use in {names}, got another ({type(error).__name__})"
+            raise GroundlabError(f"{what}; correct it or unset it (SOCKS needs the package socksio)") from None
+
+    def _put(self, request: dict[str, Any]) -> httpx2.Response:
+        """Return the answer to a request, which is changed where the server refuses how it samples."""
+        while True:
+            for name in self._refused & request.keys():
+                value = request.pop(name)
+                request |= {other: value} if (other := _OTHER_NAME[name]) else {}
+            try:
+                return self._client.chat.completions.with_raw_response.create(**request).http_response
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                refused = [name for name in _OTHER_NAME if name in request and _refuses(error, name)]
+                if not refused:
+                    raise
+            self._refused.update(refused)
+            asked = ", ".join(f"{name}={request[name]}" for name in refused)
+            _log.warning(
+                "the server of %s refuses %s; it is sent by another name, or left to the server", self.model, asked
+            )
+
+    def _read(self, answer: httpx2.Response, request: dict[str, Any]) -> Reply:
+        """Return the text of the first choice, its tokens where the server counts, and what it lacks.
+
+        Raises ValueError for an answer that is no reply, and Unanswered for one that was charged all the same.
+        """
+        kind, hidden = answer.headers.get("content-type", "").partition(";")[0].strip(), self.connection.without_key
+        try:
+            body = json.loads(answer.content)
+        except (ValueError, RecursionError):
+            what = "not a chat completion" if kind.endswith("json") else f"{kind or 'of no content type'}, not JSON"
+            raise ValueError(f"the answer is {what}") from None
+        tokens, of = _tokens(_at(body, "usage")), _at(body, "model")
+        text, failed = joined(_at(body, "choices", 0, "message", "content")), _failure(body)
+        said = hidden(text)
+        flaws = {
+            "cut": _at(body, "choices", 0, "finish_reason") in _CUT,
+            "of": of not in (None, "", self.model) and hidden(shown_value(of, _LONGEST_NAME)),
+            "sent": self._refused - {"max_tokens"}
+            and {n: v for n, v in request.items() if n not in ("model", "messages")},
+            "struck": said != text,
+        }
+        cost = self.connection.prices.cost(tokens) if tokens else 0.0
+        if failed is None:
+            return Reply(said, tokens, cost, **flaws)
+        failure = self._unanswered(failed)
+        if tokens or _at(body, "choices", 0):
+            failure.charged = Reply("", tokens, cost, **flaws, failed=hidden(failed))
+        raise failure
 
 
 def _request(model: str, messages: Messages, sampling: Sampling) -> dict[str, Any]:
@@ -116,42 +147,72 @@ def _request(model: str, messages: Messages, sampling: Sampling) -> dict[str, An
     return request
 
 
-def _refusal(error: openai.APIStatusError) -> str:
+def _set(*names: str) -> str:
+    """Those of some variables that are set, by name only: a proxy's value may hold a password."""
+    return ", ".join(name for name, value in os.environ.items() if value and name.upper() in names)
+
+
+def _ask_no_more(answer: httpx2.Response) -> None:
+    """An account with nothing left: the openai package asks again unless this header is there."""
+    if answer.is_error and _NO_CREDIT.search(answer.read().decode(errors="replace")):
+        answer.headers["x-should-retry"] = "false"
+
+
+def _refuses(error: openai.APIStatusError, name: str) -> bool:
+    """Whether a value is not wanted; of a limit, whether its name is not known (it may also be too large)."""
+    named = name == error.param if error.param in _OTHER_NAME else re.search(rf"\b{name}\b", error.message)
+    return bool(named and (name != "max_tokens" or _UNKNOWN.search(error.message)))
+
+
+def _refusal(error: openai.APIStatusError) -> tuple[str, str]:
+    """Return the reason for a refusal, and what to do."""
     if 300 <= error.status_code < 400:
-        return f"status {error.status_code}, a redirect to {error.response.headers.get('location', 'nowhere')}"
+        where = error.response.headers.get("location", "nowhere")
+        return f"status {error.status_code}, a redirect to {where}", _REDIRECTED
     wait = error.response.headers.get("retry-after")
-    return f"status {error.status_code} ({error.message})" + (f"; it asks to wait {clip(wait, 40)}" if wait else "")
+    said = f"status {error.status_code} ({error.message})" + (f"; it asks to wait {clip(wait, 40)}" if wait else "")
+    return said, _HINTS.get(402 if _NO_CREDIT.search(error.message) else error.status_code, "")
 
 
-def _hint(status: int) -> str:
-    return _REDIRECTED if 300 <= status < 400 else _HINTS.get(status, "")
-
-
-def _what_broke(cause: BaseException | None) -> tuple[str, str]:
+def _what_broke(cause: BaseException | None, proxies: str) -> tuple[str, str]:
     """Return the reason for an attempt without any answer, and what to do."""
     if isinstance(cause, httpx2.ConnectError) and "SSL" in str(cause):
         return f"no safe connection ({cause})", "; is it https, and its certificate known here?"
-    if isinstance(cause, httpx2.ConnectError):
-        return "no server answers there", ""
+    if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError):
+        return "no server answers there", f" through the proxy of {proxies}" if proxies else ""
     return f"the connection was cut ({type(cause).__name__})", ""
 
 
-def _read(body: bytes, content_type: str, asked: str) -> Reply:
-    """Return the text of the first choice, its tokens where the server counts, and what it lacks. Raises ValueError."""
-    kind = content_type.partition(";")[0].strip()
-    if not kind.endswith("json"):
-        raise ValueError(f"the answer is {kind or 'of no content type'}, not JSON")
-    try:
-        answer = _Answer.model_validate_json(body)
-    except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, problem["loc"])) or "body"
-        raise ValueError(f"the answer is not a chat completion ({where}: {problem['msg']})") from None
-    used = answer.usage
-    tokens = Tokens(used.prompt_tokens, used.completion_tokens) if used else None
-    text = answer.choices[0].message.content if answer.choices else None
-    if text is None or answer.error:
-        what = "an error" if answer.error else "no text" if answer.choices else "no choice"
-        raise ValueError(f"the answer holds {what}")
-    of = shown_value(answer.model, _LONGEST_NAME) if answer.model not in (None, "", asked) else ""
-    return Reply(text, tokens, cut=answer.choices[0].finish_reason in _CUT, of=of)
+def _at(value: Any, *path: str | int) -> Any:
+    """What lies at a place in JSON, None where there is no such place."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _tokens(usage: Any) -> Tokens | None:
+    """None where a count cannot be believed. A total that is more than its parts holds thoughts, charged as well."""
+    prompt, completion, total = (_at(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    if not all(type(count) is int and 0 <= count <= MOST_TOKENS for count in (prompt, completion)):
+        return None
+    return Tokens(
+        prompt, max(completion, total - prompt) if type(total) is int and total <= MOST_TOKENS else completion
+    )
+
+
+def _failure(body: Any) -> str | None:
+    """Why an answer is no reply, None where it is one."""
+    choices, first = _at(body, "choices"), _at(body, "choices", 0)
+    finish, refusal = _at(first, "finish_reason"), _at(first, "message", "refusal")
+    text = joined(_at(first, "message", "content"))
+    if error := _at(body, "error") or _at(first, "error") or finish == "error":
+        return f"the answer holds an error ({shown_value(error)})"
+    if first is None:
+        return "the answer holds no choice" if choices == [] else "the answer is not a chat completion"
+    if without_thoughts(text).strip() and not re.search(r"[\ud800-\udfff]", text):
+        return None
+    fix = "; raise chat.max_tokens" if finish == "length" else ""
+    return f"the answer holds no text ({shown_value(refusal or finish)}){fix}"

@@ -78,7 +78,7 @@ def test_a_line_of_the_least_that_a_replay_needs_is_enough(file):
 def test_a_ledger_cut_at_any_byte_is_continued_to_equal_bytes_and_each_reading_warns_once(file, caplog):
     whole = file.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1
-    for end in range(start, len(whole)):
+    for end in range(start, len(whole) - 1):
         file.write_bytes(whole[:end])
         caplog.clear()
         assert fill(file) == 1
@@ -87,7 +87,18 @@ def test_a_ledger_cut_at_any_byte_is_continued_to_equal_bytes_and_each_reading_w
         assert [record.message for record in caplog.records] == [cut] * (len(QUESTIONS) if end > start else 0)
 
 
-@pytest.mark.parametrize("reply", ["", "\x00\x1b\u2028\n\r", "{" * 1000, "٣-٤ ²", "\U0001f600" * 10])
+def test_a_last_line_that_lacks_only_its_end_is_kept(file, caplog):
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    assert fill(file) == 0 and Ledger(file).account().replies == 3 and not caplog.messages
+    reader, other = Ledger(file), [{"role": "user", "content": "another question"}]
+    Ledger(file).add("fixed", other, Sampling(), "yes", "openai")
+    assert file.read_bytes().startswith(whole) and len(file.read_bytes().splitlines()) == 4
+    with reader.asking("fixed", other, Sampling()):
+        assert reader.find("fixed", other, Sampling()) == "yes" and reader.account().replies == 4
+
+
+@pytest.mark.parametrize("reply", ["\x00\x1b\u2028\n\r", "{" * 1000, "٣-٤ ²", "\U0001f600" * 10])
 def test_any_reply_is_replayed_as_it_was(tmp_path, reply):
     file = tmp_path / "ledger.jsonl"
     Ledger(file).add("M", QUESTIONS[0], Sampling(), reply, "openai")
