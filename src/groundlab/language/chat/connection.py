@@ -14,6 +14,7 @@ was raised. The command line's --base-url, --prices and --budget set these varia
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -21,7 +22,6 @@ from urllib.parse import urlsplit
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language.chat.interface import Tokens
 from groundlab.language.chat.ledger import Budget
-from groundlab.language.chat.redaction import redact
 
 ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 TIMEOUT, ATTEMPTS = "GROUNDLAB_LLM_TIMEOUT", "GROUNDLAB_LLM_ATTEMPTS"
@@ -64,10 +64,6 @@ class Connection:
     def is_local(self) -> bool:
         """Whether it is this machine, where no proxy is asked."""
         return bool(_HERE.fullmatch(urlsplit(self.base_url).hostname or ""))
-
-    def without_key(self, text: str) -> str:
-        """The text with the key struck out: servers repeat it in errors, and could in replies."""
-        return redact(text, self.key)
 
 
 def connection(environment: Mapping[str, str] = os.environ) -> Connection:
@@ -132,14 +128,10 @@ def _prices(text: str) -> Prices:
 
 def _check_address(address: str) -> None:
     """Refuse what is no plain address, without repeating it: a secret may be in it."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(address)
-        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
-    except ValueError:
-        raise GroundlabError("the server's address cannot be read; give http://HOST:PORT/v1") from None
-    if not plain:
-        raise GroundlabError("the server's address is none; give http://HOST:PORT/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise GroundlabError(
-            f"the server's address holds a password or a query; give http://HOST:PORT/v1, and its key in {KEY}"
-        )
+        plain = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+        if plain and not (parts.username or parts.password or parts.query or parts.fragment):
+            return
+    what = "the server's address cannot be read, or holds a password or a query"
+    raise GroundlabError(f"{what}; give http://HOST:PORT/v1, and its key in {KEY}")

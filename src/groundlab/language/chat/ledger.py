@@ -96,7 +96,7 @@ class Line(BaseModel):
     created: str = ""
     cut: bool = False
     of: str = ""
-    sent: dict[str, float] | None = None
+    sent: dict[str, int | float] | None = None
     struck: bool = False
     failed: str = ""
 

@@ -22,12 +22,13 @@ import openai
 from groundlab.core.errors import GroundlabError, clip, shown_value
 from groundlab.language.chat.connection import ADDRESS, KEY, Connection
 from groundlab.language.chat.interface import MOST_TOKENS, Messages, Reply, Sampling, Tokens, Unanswered
+from groundlab.language.chat.redaction import redact
 from groundlab.language.chat.texts import joined, without_thoughts
 
 _log = logging.getLogger(__name__)
 _LONGEST_REASON, _LONGEST_NAME = 140, 70  # characters of an error line that are a server's own words, or a name
 _CUT = ("length", "content_filter")  # reasons to finish that are no end
-_OTHER_NAME = {"max_tokens": "max_completion_tokens", "temperature": None, "seed": None}  # of what may be refused
+_OTHER_NAME = {"max_tokens": "max_completion_tokens", "temperature": "", "seed": ""}  # where a server refuses it
 _UNKNOWN = re.compile("support(?!s)|unknown|unrecogni[sz]ed|unexpected|extra|not (permitted|allowed)|instead", re.I)
 _NO_CREDIT = re.compile("insufficient[_ ](quota|balance|credit|funds)|billing_|exceeded_current_quota", re.I)
 _HINTS = {
@@ -45,14 +46,13 @@ class Server:
 
     model: str
     connection: Connection
-    _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _sent_as: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def reply(self, messages: Messages, sampling: Sampling) -> Reply:
         """Return the server's reply with its tokens and cost. Raises Unanswered when the attempts are used up, and
         GroundlabError where a proxy or a certificate of this machine cannot be used."""
-        request = _request(self.model, messages, sampling)
         try:
-            return self._read(self._put(request), request)
+            return self._read(*self._put(messages, vars(sampling)))
         except openai.APIStatusError as error:
             raise self._unanswered(*_refusal(error)) from None
         except openai.APITimeoutError:
@@ -66,7 +66,7 @@ class Server:
     def _unanswered(self, reason: str, hint: str = "") -> Unanswered:
         """Return the error in one line: a server's own words are in it."""
         server, model = clip(self.connection.base_url, _LONGEST_NAME), shown_value(self.model, _LONGEST_NAME)
-        said = clip(" ".join(self.connection.without_key(reason).split()), _LONGEST_REASON)
+        said = clip(" ".join(redact(reason, self.connection.key).split()), _LONGEST_REASON)
         what = f"{server} gave no usable answer of {model}: {said}{hint}"
         return Unanswered(f"{what}; the ledger keeps what it has, the same command continues")
 
@@ -90,61 +90,59 @@ class Server:
             what = f"expected a value that a client can use in {names}, got another ({type(error).__name__})"
             raise GroundlabError(f"{what}; correct it or unset it (SOCKS needs the package socksio)") from None
 
-    def _put(self, request: dict[str, Any]) -> httpx2.Response:
-        """Return the answer to a request, which is changed where the server refuses how it samples."""
+    def _put(self, messages: Messages, sampling: dict[str, Any]) -> tuple[httpx2.Response, dict[str, Any]]:
+        """Return the server's answer, and how it was sampled: without what the server refuses."""
         while True:
-            for name in self._refused & request.keys():
-                value = request.pop(name)
-                request |= {other: value} if (other := _OTHER_NAME[name]) else {}
+            sent = {self._sent_as.get(name, name): value for name, value in sampling.items() if value is not None}
+            sent.pop("", None)
             try:
-                return self._client.chat.completions.with_raw_response.create(**request).http_response
+                create = self._client.chat.completions.with_raw_response.create
+                return create(model=self.model, messages=messages, **sent).http_response, sent  # type: ignore[arg-type]
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                refused = [name for name in _OTHER_NAME if name in request and _refuses(error, name)]
+                refused = {name: other for name, other in _OTHER_NAME.items() if name in sent and _refuses(error, name)}
                 if not refused:
                     raise
-            self._refused.update(refused)
-            asked = ", ".join(f"{name}={request[name]}" for name in refused)
-            _log.warning(
-                "the server of %s refuses %s; it is sent by another name, or left to the server", self.model, asked
-            )
+            self._sent_as.update(refused)
+            for name, other in refused.items():
+                instead = f"sent as {other}" if other else "left out, and the server samples as it likes"
+                _log.warning("the server of %s refuses %s=%s: it is %s", self.model, name, sent[name], instead)
 
-    def _read(self, answer: httpx2.Response, request: dict[str, Any]) -> Reply:
+    def _read(self, answer: httpx2.Response, sent: dict[str, Any]) -> Reply:
         """Return the text of the first choice, its tokens where the server counts, and what it lacks.
 
-        Raises ValueError for an answer that is no reply, and Unanswered for one that was charged all the same.
+        Raises ValueError for what is no JSON, and Unanswered, with what was charged, for what is no reply.
         """
-        kind, hidden = answer.headers.get("content-type", "").partition(";")[0].strip(), self.connection.without_key
+        events = [line[5:] for line in answer.content.splitlines() if line.startswith(b"data:") and b'"usage"' in line]
         try:
-            body = json.loads(answer.content)
+            body = json.loads(events[-1] if events else answer.content)  # a stream, not asked for, has its usage last
         except (ValueError, RecursionError):
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip()
             what = "not a chat completion" if kind.endswith("json") else f"{kind or 'of no content type'}, not JSON"
             raise ValueError(f"the answer is {what}") from None
-        tokens, of = _tokens(_at(body, "usage")), _at(body, "model")
-        text, failed = joined(_at(body, "choices", 0, "message", "content")), _failure(body)
-        said = hidden(text)
+        first, tokens, of = _at(body, "choices", 0), _tokens(_at(body, "usage")), _at(body, "model")
+        text, finish = joined(_at(first, "message", "content")), _at(first, "finish_reason")
+        said, cost = redact(text, self.connection.key), self.connection.prices.cost(tokens) if tokens else 0.0
         flaws = {
-            "cut": _at(body, "choices", 0, "finish_reason") in _CUT,
-            "of": of not in (None, "", self.model) and hidden(shown_value(of, _LONGEST_NAME)),
-            "sent": self._refused - {"max_tokens"}
-            and {n: v for n, v in request.items() if n not in ("model", "messages")},
+            "cut": finish in _CUT,
+            "of": of not in (None, "", self.model) and redact(shown_value(of, _LONGEST_NAME), self.connection.key),
+            "sent": "" in self._sent_as.values() and sent,
             "struck": said != text,
         }
-        cost = self.connection.prices.cost(tokens) if tokens else 0.0
-        if failed is None:
+        if error := _at(body, "error") or _at(first, "error") or finish == "error":
+            failed = f"the answer holds an error ({shown_value(error)})"
+        elif first is None:
+            failed = f"the answer {'holds no choice' if _at(body, 'choices') == [] else 'is not a chat completion'}"
+        elif without_thoughts(text).strip() and not re.search(r"[\ud800-\udfff]", text):
             return Reply(said, tokens, cost, **flaws)
+        else:
+            why = _at(first, "message", "refusal") or finish
+            fix = "; raise chat.max_tokens" if finish == "length" else ""
+            failed = f"the answer holds no text ({shown_value(why)}){fix}"
         failure = self._unanswered(failed)
-        if tokens or _at(body, "choices", 0):
-            failure.charged = Reply("", tokens, cost, **flaws, failed=hidden(failed))
+        if tokens or first:
+            failed = redact(failed, self.connection.key)
+            failure.charged = Reply("", tokens, cost, **flaws, failed=failed)
         raise failure
-
-
-def _request(model: str, messages: Messages, sampling: Sampling) -> dict[str, Any]:
-    request: dict[str, Any] = {"model": model, "messages": messages, "temperature": sampling.temperature}
-    if sampling.seed is not None:
-        request["seed"] = sampling.seed
-    if sampling.max_tokens is not None:
-        request["max_tokens"] = sampling.max_tokens
-    return request
 
 
 def _set(*names: str) -> str:
@@ -201,18 +199,3 @@ def _tokens(usage: Any) -> Tokens | None:
     return Tokens(
         prompt, max(completion, total - prompt) if type(total) is int and total <= MOST_TOKENS else completion
     )
-
-
-def _failure(body: Any) -> str | None:
-    """Why an answer is no reply, None where it is one."""
-    choices, first = _at(body, "choices"), _at(body, "choices", 0)
-    finish, refusal = _at(first, "finish_reason"), _at(first, "message", "refusal")
-    text = joined(_at(first, "message", "content"))
-    if error := _at(body, "error") or _at(first, "error") or finish == "error":
-        return f"the answer holds an error ({shown_value(error)})"
-    if first is None:
-        return "the answer holds no choice" if choices == [] else "the answer is not a chat completion"
-    if without_thoughts(text).strip() and not re.search(r"[\ud800-\udfff]", text):
-        return None
-    fix = "; raise chat.max_tokens" if finish == "length" else ""
-    return f"the answer holds no text ({shown_value(refusal or finish)}){fix}"

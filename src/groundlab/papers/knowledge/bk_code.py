@@ -93,11 +93,7 @@ def _samples(segments: list[Segment], values: np.ndarray, details: list[dict[str
     return "".join(samples)
 
 
-_BLOCK = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*\{?\.?py(?:thon)?(?![a-z])[^\n]*\n"
-    r"(?P<program>.*?)(?:^(?:(?P=indent)|[ ]{0,3})(?P=fence)|\Z)",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
+_BLOCK = re.compile(r"(?ims)^([ \t]*)(`{3,}|~{3,})[ \t]*\{?\.?py(?:thon)?(?![a-z])[^\n]*\n(.*?)(?=^(?:\1| {0,3})\2|\Z)")
 _GREEDY_BLOCK = re.compile(r"```python\n(.*)```", re.DOTALL)
 
 
@@ -111,7 +107,7 @@ def parse_program(reply: str, strict: bool = True) -> str | None:
     if not strict:
         block = _GREEDY_BLOCK.search(reply)
         return block[1] if block else None
-    found = ((dedent(block["program"]) if block["indent"] else block["program"]) for block in _BLOCK.finditer(reply))
+    found = (dedent(block) if indented else block for indented, _, block in _BLOCK.findall(reply))
     blocks = [block for block in found if re.search(r"^def compute_reward\(", block, re.MULTILINE)]
     return blocks[-1] if blocks else None
 

@@ -96,6 +96,7 @@ CHARGED: dict[str, tuple[Answer, str]] = {
     **{f"content {text!r}": (ok(text), "holds no text") for text in (None, "", " \n", 3, "<think>{go}", "x</think>")},
     "parts without a text": (ok([THOUGHT, {"type": "image_url", "image_url": {}}]), "holds no text"),
     "half a surrogate": (body(completion("HERE").replace(b"HERE", b"\\ud800")), "holds no text"),
+    "a stream": (body(b"data: {}\n\ndata: " + completion(choices=[]) + b"\n\ndata: [DONE]\n"), "holds no choice"),
     "cut before any text": (body(completion("", finish="length")), "holds no text.*raise chat.max_tokens"),
     "a refusal": (body(completion(choices=[{"message": {"refusal": "I will not"}}])), "I will not"),
     "an error with a text": (body(completion(error={"message": "overloaded"})), "holds an error .*overloaded"),

@@ -84,5 +84,5 @@ def test_the_program_is_the_last_block_that_defines_the_function():
             closed = opened[: opened.count(opened[0])]
             assert bk_code.parse_program(f"<think>{last}</think>\n{opened}\n{text}{closed}\nDone.") == program
     assert bk_code.parse_program(f"- so:\n   ```python\n{indent(program, '   ')}   ```\n") == program
-    assert bk_code.parse_program(f"```python\n{program}") == program
+    assert bk_code.parse_program(f"```python\n1 +\n```python\n{program}") == program
     assert bk_code.parse_program("```python\nx = 1\n```") is None
