@@ -87,8 +87,9 @@ class Server:
         except Exception as error:  # of as many kinds as there are broken proxies
             files, proxies = ("SSL_CERT_FILE", "SSL_CERT_DIR"), ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
             names = _set(*(files if isinstance(error, OSError) else proxies)) or ADDRESS
-            what = f"expected a value that a client can use in {names}, got another ({type(error).__name__})"
-            raise GroundlabError(f"{what}; correct it or unset it (SOCKS needs the package socksio)") from None
+            kind = "SOCKS needs the package socksio" if isinstance(error, ImportError) else type(error).__name__
+            what = f"expected a value that a client can use in {names}, got another ({kind})"
+            raise GroundlabError(f"{what}; correct it or unset it") from None
 
     def _put(self, messages: Messages, sampling: dict[str, Any]) -> tuple[httpx2.Response, dict[str, Any]]:
         """Return the server's answer, and how it was sampled: without what the server refuses."""
@@ -140,8 +141,7 @@ class Server:
             failed = f"the answer holds no text ({shown_value(why)}){fix}"
         failure = self._unanswered(failed)
         if tokens or first:
-            failed = redact(failed, self.connection.key)
-            failure.charged = Reply("", tokens, cost, **flaws, failed=failed)
+            failure.charged = Reply("", tokens, cost, failed=redact(failed, self.connection.key), **flaws)
         raise failure
 
 

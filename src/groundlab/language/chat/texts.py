@@ -28,7 +28,7 @@ def without_thoughts(text: str) -> str:
 
 def joined(content: Any) -> str:
     """The text of a message's content, which may be a list of parts: thoughts and what is no text are left out."""
-    parts = content if isinstance(content, list) else [content]
-    said = [part for part in parts if not isinstance(part, dict) or part.get("type", "text") in ("text", "output_text")]
-    texts = (part.get("text") if isinstance(part, dict) else part for part in said)
+    listed = content if isinstance(content, list) else [content]
+    parts = (part if isinstance(part, dict) else {"text": part} for part in listed)
+    texts = (part.get("text") for part in parts if part.get("type", "text") in ("text", "output_text"))
     return "".join(text for text in texts if isinstance(text, str))
