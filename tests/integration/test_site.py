@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+pytest.importorskip("sphinx")
+
 from groundlab.core.errors import GroundlabError
 from groundlab.core.paths import repository_root
 from groundlab.site.build import build

@@ -90,6 +90,7 @@ def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
     assert versions.find_version(clone) is None, "one of its runs was made again since"
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_a_version_that_git_tracks_is_not_found(plan):
     version = assemble(plan)
     for command in (["init", "-q"], ["add", "-f", version.name]):
