@@ -244,7 +244,8 @@ def container(session: nox.Session) -> None:
     tools = [tool for tool in ("buildah", "apptainer") if shutil.which(tool) and words.tool in (None, tool)]
     if not tools:
         session.error("neither buildah nor apptainer was found; install one (Debian: apt-get install buildah)")
-    commit = _answer(session, "git", "rev-parse", "HEAD")
+    commit, date = _answer(session, "git", "log", "-1", "--format=%H %ct").split()
+    url = _answer(session, "git", "config", "--default", "unknown", "--get", "remote.origin.url")
     with tempfile.TemporaryDirectory(prefix="groundlab-source-") as folder:
         session.run("sh", "-c", f"git archive HEAD | tar -x -C {folder}", external=True)
         given = {
@@ -252,6 +253,8 @@ def container(session: nox.Session) -> None:
             "TORCH_INDEX": words.torch_index,
             "COMMIT": commit,
             "LOCK": hashlib.sha256((Path(folder) / LOCK).read_bytes()).hexdigest(),
+            "URL": url if url.startswith("https://") and "@" not in url else "unknown",
+            "SOURCE_DATE_EPOCH": date,
         }
         for tool in tools:
             began = time.monotonic()
@@ -280,9 +283,13 @@ def _build_with_buildah(session: nox.Session, source: str, given: dict[str, str]
     """The image groundlab:<commit>. STORAGE_DRIVER and BUILDAH_ISOLATION are buildah's own variables."""
     name = f"localhost/groundlab:{given['COMMIT'][:7]}-{words.torch}"
     arguments = [f"--build-arg={key}={value}" for key, value in given.items()]
-    arguments += [f"--build-arg=BASE={words.base}"] if words.base else []
+    if words.base:
+        digest = words.base.partition("@")[2] or "unknown"
+        arguments += [f"--build-arg=BASE={words.base}", f"--build-arg=BASE_DIGEST={digest}"]
     arguments += ["--pull-never"] if (words.base or "").startswith("localhost/") else []
     arguments += [f"--volume={words.volume}"] if words.volume else []
+    # the files of the source have this date already, so compiled loops stay valid
+    arguments += [f"--timestamp={given['SOURCE_DATE_EPOCH']}"]
     session.run("buildah", "bud", *arguments, "--format=docker", "--tag", name, source, external=True)
     trial = _answer(session, "buildah", "from", "--pull-never", name)
     try:

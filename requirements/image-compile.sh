@@ -3,9 +3,9 @@
 # step on several threads, two on one: different machine code. The second agent reads the text of BabyAI. The smoke
 # reproduction compiles the rest (Crafter, loops of training), and an image in which a run of it fails is not made.
 set -eu
-export HF_HUB_OFFLINE=1
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+export HF_HUB_OFFLINE=1 XDG_CACHE_HOME="$results/cache" # datasets that the smoke makes: nothing of it stays in the image
 groundlab evaluate always --world SimpleDoorKey --layouts 0-99
 groundlab evaluate zero-shot --world BabyAI-GoToLocalS8N4-v0 --layouts 0-1
-results=$(mktemp -d)
 groundlab reproduce --scale smoke --no-pages --results "$results"
-rm -rf "$results"

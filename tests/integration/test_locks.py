@@ -42,6 +42,9 @@ def test_every_file_of_the_lock_has_a_digest_and_comes_from_the_public_index():
     for name, package in PACKAGES.items():
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
         assert files, name
+        assert not re.search(r"python_full_version \S+ '\d+\.\d+\.", package.get("marker", "")), (
+            "one for any Python 3.11"
+        )
         for file in files:
             assert re.fullmatch("[0-9a-f]{64}", file["hashes"]["sha256"]), name
             assert file["url"].startswith("https://files.pythonhosted.org/"), name
