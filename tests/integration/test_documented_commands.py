@@ -27,7 +27,7 @@ PROGRAM = typer.main.get_command(cli.app)
 UNDER_NOX = ("reproduce", "smoke", "figures", "review", "bench")  # sessions that are a command of `groundlab`
 MENTIONED = {"groundlab run mediator": "groundlab run mediator --world SimpleDoorKey --out out"}
 STANDING_FOR = {"my-cluster.yaml": str(ROOT / "configs" / "slurm.yaml"), "$SLURM_ARRAY_TASK_ID": "0"}
-LAUNCHED = re.compile(r"^.*(apptainer run .*groundlab\.sif|--module groundlab) +(?=\w)")
+LAUNCHED = re.compile(r"^.*(apptainer run .*groundlab\.sif|docker run .* groundlab|--module groundlab) +(?=\w)")
 
 
 def _joined(text: str) -> str:
@@ -60,10 +60,22 @@ def _plain(line: str) -> str:
     """The command as one without virtual environment, container or launcher around it."""
     if not LAUNCHED.match(line):
         return line.removeprefix(".venv/bin/")
-    return re.sub("['\"]", "", LAUNCHED.sub("groundlab ", line).partition(" || ")[0])
+    plain = re.sub("['\"]", "", LAUNCHED.sub("groundlab ", line).partition(" || ")[0])
+    return re.sub(r"^groundlab (?=(nox|jupyter|sh) )", "", plain)  # as requirements/image-entry.sh does
 
 
 COMMANDS = _commands()
+
+
+def test_folders_are_made_before_a_container_gets_them_and_a_page_is_opened_run_and_saved_by_one_line():
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    block = next(each for each in page.split("```")[1::2] if "docker run" in each)
+    assert block.strip().startswith("mkdir -p out && chmod a+w out\n") and "--entrypoint" not in page
+    assert "nox -s smoke -- --results /results" in COMMANDS and ".venv/bin/jupyter" not in page
+    assert (
+        re.search("docker run .*out:/results.* jupyter lab /results/notebooks", block)
+        and "groundlab.sif jupyter" in block
+    )
 
 
 @pytest.fixture(autouse=True)
