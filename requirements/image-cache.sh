@@ -1,5 +1,5 @@
 # Sourced by both images: a folder for compiled code that this user may write, filled with what was compiled at build
-# time. Numba must be able to write even where it only reads, the image may be read-only, and another CPU compiles anew.
+# time. Numba must be able to write even where it only reads, the image may be read-only, and another CPU compiles again.
 if [ -z "${NUMBA_CACHE_DIR:-}" ]; then
   NUMBA_CACHE_DIR=$(
     image=${GROUNDLAB_COMMIT:-unknown} folder=${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/groundlab
