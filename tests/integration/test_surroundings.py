@@ -46,11 +46,12 @@ def test_a_terminal_that_knows_ascii_only_gets_every_line(tmp_path):
     assert code == 0 and "\\u2026" in out and error == ""
 
 
-def test_a_cache_that_cannot_be_written_costs_time_and_says_so(tmp_path):
+def test_only_a_command_that_compiles_needs_a_place_for_what_is_compiled(tmp_path):
     (tmp_path / "file").write_text("")
     code, out, error = command("worlds", XDG_CACHE_HOME=str(tmp_path / "file"), NUMBA_CACHE_DIR="")
-    assert code == 0 and "BabyAI-GoToLocal-v0" in out
-    assert error.count("\n") == 1 and "NUMBA_CACHE_DIR=FOLDER names a place" in error
+    assert code == 0 and "BabyAI-GoToLocal-v0" in out and not error
+    code, out, error = command("evaluate", "always", "--world", "SimpleDoorKey", NUMBA_DISABLE_JIT="1")
+    assert code == 2 and not out and error.startswith("groundlab: expected numba") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,8 @@ What a command needs is imported when it runs, so that `--help` and the lists co
 `play` work where only the worlds are installed; the other commands then say what to install.
 """
 
-import atexit
-import os
 import sys
-import tempfile
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -25,8 +21,6 @@ from groundlab import __version__
 from groundlab.cli import claims, methods, model, play, runs
 from groundlab.cli.laboratory import with_laboratory
 from groundlab.core.errors import LONGEST_LINE, GroundlabError, Unfinished, clip, first_line
-from groundlab.core.paths import user_cache
-from groundlab.core.storage import check_writable
 
 
 class _Commands(TyperGroup):
@@ -81,7 +75,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal may know ASCII only
             stream.reconfigure(errors="backslashreplace")
-    _keep_compiled_loops()
     try:
         app()
     except (GroundlabError, Unfinished) as error:
@@ -95,18 +88,6 @@ def main() -> None:
         _end("the memory of this machine is not enough; ask for less at once (num_envs, layouts, batch_size)", 2)
     except KeyboardInterrupt:
         _end("interrupted; the same command continues", Unfinished.exit_code)
-
-
-def _keep_compiled_loops() -> None:
-    """Where numba's cache (core/compiled.py) cannot be written, one of this process and its workers, and a line."""
-    try:
-        check_writable(Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache("numba")))
-    except (GroundlabError, RuntimeError) as error:
-        folder = tempfile.TemporaryDirectory(prefix="groundlab-numba-")
-        atexit.register(folder.cleanup)
-        os.environ["NUMBA_CACHE_DIR"] = folder.name
-        advice = "this command compiles its loops anew, a minute; NUMBA_CACHE_DIR=FOLDER names a place to keep them"
-        print(clip(f"groundlab: {str(error).partition(';')[0]}; {advice}", LONGEST_LINE), file=sys.stderr)
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -1,23 +1,34 @@
 """The decorator of every compiled loop, and where compiled code is kept.
 
-Numba's cache notices a change in a function's own file only, not in the files it calls. So the cache folder is named
-by the content of all compiled files: a change anywhere compiles afresh, and no stale machine code is ever run.
-It lies in the user's cache folder (`NUMBA_CACHE_DIR` overrides it), where processes share it.
+Numba's cache notices a change in a function's own file only, not in the files it calls or takes constants from. So the
+cache folder is named by the content of all of them and the versions of what compiles: a change anywhere compiles
+afresh, and no stale machine code is ever run. It lies in the user's cache folder, or in the one that `NUMBA_CACHE_DIR`
+names, where processes share it; where that cannot be written, in a temporary one of this process and its workers.
 """
 
+import atexit
 import os
 import sys
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
+import numpy as np
 from numba import njit, types
 from numba.core import cgutils, event
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import make_array
 
+from groundlab.core.errors import LONGEST_LINE, GroundlabError, clip, first_line
 from groundlab.core.paths import user_cache
-from groundlab.core.storage import digest_files
+from groundlab.core.storage import digest_files, digest_json
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise GroundlabError("expected numba to compile the worlds, got NUMBA_DISABLE_JIT=1; unset it")
 
 if "scipy.linalg" not in sys.modules:
     # Numba's arrays look for scipy's BLAS as they load: a fifth of a command's start, and no loop here needs it.
@@ -29,13 +40,42 @@ if "scipy.linalg" not in sys.modules:
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def _cache_folder() -> Path:
-    sources = [file for file in _PACKAGE.rglob("*.py") if b"groundlab.core.compiled" in file.read_bytes()]
-    return user_cache("numba") / digest_files(sources, _PACKAGE)[:12]
+# Settings of code generation that no cache of numba tells apart.
+_SETTINGS = ("NUMBA_OPT", "NUMBA_BOUNDSCHECK", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
 
 
-if "NUMBA_CACHE_DIR" not in os.environ:
-    numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+def _content() -> str:
+    """A name of everything that machine code is made of; opensimplex's loops are compiled with ours."""
+    sources = {file for file in _PACKAGE.rglob("*.py") if b"groundlab.core.compiled" in file.read_bytes()}
+    digests = [digest_files(sources | set((_PACKAGE / "worlds").rglob("*.py")), _PACKAGE)]
+    if (noise := find_spec("opensimplex")) and noise.origin:
+        digests.append(digest_files(Path(noise.origin).parent.glob("*.py"), Path(noise.origin).parent))
+    versions = [module.__version__ for module in (numba, llvmlite, np)]
+    return digest_json([*digests, *versions, *map(os.environ.get, _SETTINGS)])[:12]
+
+
+def _keep_in_folder(name: str) -> None:
+    """Have numba keep machine code in a folder of that name, and nowhere if no folder can be written at all."""
+    try:
+        home = Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache("numba")).absolute()
+        folder = home if home.name == name else home / name  # a process that we started is given ours
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, GroundlabError) as error:
+        lost = f"groundlab: loops are compiled for this process only, a minute ({first_line(error)})"
+        print(clip(f"{lost}; NUMBA_CACHE_DIR=FOLDER names a place to keep them", LONGEST_LINE), file=sys.stderr)
+        try:
+            own = tempfile.TemporaryDirectory(prefix="groundlab-numba-")
+        except OSError:
+            Dispatcher.enable_caching = lambda self: None  # numba would refuse to load what it cannot keep
+            return
+        atexit.register(own.cleanup)
+        folder = Path(own.name, name)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for workers, and because numba reads its variables again
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+
+
+_keep_in_folder(_content())
 
 
 class _Announcement(event.Listener):

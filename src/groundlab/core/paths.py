@@ -30,8 +30,14 @@ def find_root() -> Path | None:
 
 
 def user_cache(name: str) -> Path:
-    """A folder of this package in the user's cache, `~/.cache` or XDG_CACHE_HOME; it need not exist yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / name
+    """A folder of this package in the user's cache, `~/.cache` or XDG_CACHE_HOME; it need not exist yet.
+
+    Raises GroundlabError for a user without a home, such as one whose number has no name.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / name
+    except RuntimeError:
+        raise GroundlabError("expected a home folder, got a user without one; set HOME or XDG_CACHE_HOME") from None
 
 
 def repository_root() -> Path:
