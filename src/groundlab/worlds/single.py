@@ -15,7 +15,7 @@ from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
 from groundlab.worlds.state import empty_grids
-from groundlab.worlds.vector import check_actions, configure, observation_space, spread_seeds
+from groundlab.worlds.vector import as_seed, check_actions, configure, observation_space
 
 
 class GridEnv(gym.Env):
@@ -46,7 +46,8 @@ class GridEnv(gym.Env):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode; a seed gives the level of the original with that seed."""
         if seed is not None:
-            self.grids.random[0] = seed_row(spread_seeds(seed, 1)[0])
+            seed = as_seed(seed)
+            self.grids.random[0] = seed_row(seed)
         super().reset(seed=seed)  # Gymnasium's own generator, which nothing here draws from
         reset_envs(self.grids, self._yes, self._images)
         self._mission = mission_text(self.grids.missions[0])

@@ -8,17 +8,18 @@ Observations: "image" uint8 [B, 7, 7, 3] (door-key worlds [B, 10, 10, 4]), "dire
 strings.
 """
 
+import operator
 import string
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, create_shared_memory
 
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError, shown_value, unknown_name
 from groundlab.worlds.codes import ACTIONS
 from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
@@ -37,12 +38,22 @@ Step = tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 """(observations, rewards [B], terminated [B], truncated [B], info)."""
 
 
+class Texts(gym.spaces.Text):
+    """What a world says. Memory that processes share is refused: Gymnasium reads a text from there once, too early."""
+
+
+@create_shared_memory.register
+def _refuse_shared_memory(space: Texts, n: int = 1, ctx: Any = None) -> NoReturn:
+    problem = "expected shared_memory=False, which texts need, got True"
+    raise GroundlabError(f'{problem}; give it to AsyncVectorEnv, or make_vec vector_kwargs={{"shared_memory": False}}')
+
+
 def observation_space(image_shape: tuple[int, ...]) -> gym.spaces.Dict:
     """The space of one environment's observations."""
     return gym.spaces.Dict(
         image=gym.spaces.Box(0, 255, image_shape, np.uint8),
         direction=gym.spaces.Discrete(4),
-        mission=gym.spaces.Text(400, charset=string.printable),
+        mission=Texts(400, charset=string.printable),
     )
 
 
@@ -91,19 +102,27 @@ def check_actions(actions: Any, count: int) -> np.ndarray:
     return given.astype(np.int64, copy=False)
 
 
-def spread_seeds(seed: int | Sequence[int] | None, count: int) -> list[int | None]:
+def as_seed(seed: SupportsIndex) -> int:
+    """A seed as an integer of Python's, from any type of integer. Raises GroundlabError for anything else."""
+    try:
+        number = -1 if isinstance(seed, bool) else operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
+        expected = "expected a whole number from 0 on as seed"
+        raise GroundlabError(f"{expected}, got {shown_value(seed)}; give one, or a batch a list with one for each")
+    return number
+
+
+def spread_seeds(seed: Any, count: int) -> list[int | None]:
     """One seed an environment: seed + i for an integer, None for None. Raises GroundlabError for anything else."""
     if seed is None:
         return [None] * count
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        if seed < 0:
-            raise GroundlabError(f"seed is {seed}; seeds start at 0")
-        return [int(seed) + i for i in range(count)]
-    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
-        raise GroundlabError(f"seed is {seed!r}; give an integer or a list of {count}")
+    if not getattr(seed, "ndim", isinstance(seed, Sequence)) or isinstance(seed, str):
+        return [as_seed(seed) + i for i in range(count)]
     if len(seed) != count:
         raise GroundlabError(f"{len(seed)} seeds for {count} environments; give one each")
-    return [each if each is None else spread_seeds(each, 1)[0] for each in seed]
+    return [each if each is None else as_seed(each) for each in seed]
 
 
 def reset_mask(options: dict[str, Any] | None, count: int) -> np.ndarray:

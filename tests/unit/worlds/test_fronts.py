@@ -1,10 +1,13 @@
 """The batched and the single front of grids: Gymnasium's rules, seeds, rendering, errors (more in test_batches.py)."""
 
+import functools
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -139,12 +142,12 @@ def goto(count: int = 2) -> worlds.GridVectorEnv:
         (lambda: worlds.make(MIXED, 2, num_dists=19), "whole number from 0 to 18"),
         (lambda: worlds.make(MIXED, 2, num_dists=2.0), "whole number from 0 to 18"),
         (lambda: worlds.make(GOTO, 2.0), "give a whole number"),
-        (lambda: worlds.make(GOTO, 2, seed=-1), "seeds start at 0"),
-        (lambda: goto().reset(seed=1.5), "give an integer or a list of 2"),
-        (lambda: goto().reset(seed=True), "give an integer or a list of 2"),
+        (lambda: worlds.make(GOTO, 2, seed=-1), "from 0 on as seed, got -1"),
+        (lambda: goto().reset(seed=1.5), "got 1.5; give one, or a batch a list"),
+        (lambda: goto().reset(seed=True), "got True; give one"),
         (lambda: goto().reset(seed=[1]), "1 seeds for 2 environments; give one each"),
-        (lambda: goto().reset(seed=[1, -2]), "seeds start at 0"),
-        (lambda: goto().reset(seed=[1, 2.5]), "seed is 2.5; give an integer"),
+        (lambda: goto().reset(seed=[1, -2]), "from 0 on as seed, got -2"),
+        (lambda: goto().reset(seed=[1, 2.5]), "from 0 on as seed, got 2.5"),
         (lambda: goto().reset(options={"mask": [True, True]}), "there is reset_mask, a bool .2."),
         (lambda: goto().reset(options={"reset_mask": np.ones(3, bool)}), "give a bool .2."),
         (lambda: goto().reset(options={"reset_mask": np.ones(2)}), "reset_mask is float64"),
@@ -161,3 +164,61 @@ def goto(count: int = 2) -> worlds.GridVectorEnv:
 def test_mistakes_are_answered_with_their_fix(mistake, fix):
     with pytest.raises(GroundlabError, match=fix):
         mistake()
+
+
+FRONTS = {
+    "grid": lambda: worlds.GridEnv("SimpleDoorKey"),
+    "gymnasium": lambda: gym.make("groundlab/SimpleDoorKey-v0"),
+    "batch": lambda: worlds.make("SimpleDoorKey", 1),
+    "text": lambda: worlds.TextEnv(GOTO),
+    "texts": lambda: worlds.TextVectorEnv(GOTO, 1),
+    "crafter": lambda: worlds.make("Crafter-Text-EatCow", 1),
+}
+
+
+def shown(first: Any) -> str:
+    """What a reset gives, to compare it with another's."""
+    return repr([list(map(str, first.values())) if isinstance(first, dict) else first])
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_any_integer_is_a_seed_and_nothing_else_changes_anything(front):
+    env, twin = FRONTS[front](), FRONTS[front]()
+    expected = shown(env.reset(seed=3)[0])
+    for seed in (np.int64(3), np.uint8(3), np.array(3), np.uint64(3)):
+        assert shown(env.reset(seed=seed)[0]) == expected
+    twin.reset(seed=3)
+    for wrong in (-1, np.int64(-1), np.float64(3), 3.0, True, np.True_, "3", np.array(3.5), {3}):
+        with pytest.raises(GroundlabError, match="expected a whole number from 0 on as seed, got"):
+            env.reset(seed=wrong)
+    assert shown(env.reset()[0]) == shown(twin.reset()[0]), "the stream goes on where it was"
+
+
+def test_a_batch_takes_seeds_of_any_integer_type():
+    for world in ("SimpleDoorKey", "Crafter-Text-EatCow"):
+        expected = shown(worlds.make(world, 2, seed=3).reset()[0])
+        for seeds in (np.array([3, 4], np.uint16), [np.int32(3), np.array(4)], range(3, 5), (3, np.uint64(4))):
+            assert shown(worlds.make(world, 2).reset(seed=seeds)[0]) == expected
+        assert shown(worlds.make(world, 2, seed=np.uint8(3)).reset()[0]) == expected
+    with pytest.raises(GroundlabError, match=r"expected seeds below 2..63, got 9223372036854775808; give smaller ones"):
+        worlds.make("Crafter-Text-EatCow", 2, seed=2**63 - 1)
+
+
+ASYNC = {"groundlab/SimpleDoorKey-v0": {}, "groundlab/TextEnv-v0": {"world": GOTO}}
+
+
+@pytest.mark.parametrize("name", ASYNC)
+def test_texts_never_pass_through_memory_that_processes_share(name):
+    """Gymnasium's gave 400 zeros for every mission and 50,000 tabs for every text."""
+    one = functools.partial(gym.make, name, **ASYNC[name])
+    for make in (lambda: gym.make_vec(name, 2, "async", **ASYNC[name]), lambda: AsyncVectorEnv([one, one])):
+        with pytest.raises(
+            GroundlabError, match="expected shared_memory=False, which texts need, got True; give it to"
+        ):
+            make()
+    env = gym.make_vec(name, 2, "async", vector_kwargs={"shared_memory": False}, **ASYNC[name])
+    try:
+        texts, twin = env.reset(seed=0)[0], SyncVectorEnv([one, one]).reset(seed=0)[0]
+        assert (texts["mission"] == twin["mission"]) if isinstance(texts, dict) else (texts == twin)
+    finally:
+        env.close()

@@ -215,10 +215,10 @@ MISTAKES = {
     "wording is 'glam'": ({"wording": "glam"}, {}),
     "has no option num_dists": ({"num_dists": 3}, {}),
     "is no grid world": ({"world": "Crafter-Text-EatCow", "invalid": "forward"}, {}),
-    "seed is '3'; give a whole number": ({}, {"seed": "3"}),
-    "seed is -1": ({}, {"seed": -1}),
-    "seed is True": ({}, {"seed": True}),
-    "seed is 1.0": ({}, {"seed": 1.0}),
+    "as seed, got '3'; give one": ({}, {"seed": "3"}),
+    "as seed, got -1": ({}, {"seed": -1}),
+    "as seed, got True": ({}, {"seed": True}),
+    "as seed, got 1.0": ({}, {"seed": 1.0}),
     "unknown reset option 'layout'": ({}, {"options": {"layout": 3}}),
 }
 

@@ -53,10 +53,9 @@ class GridEnvironment(Environment):
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> GridObservation:
         """Begin an episode: a seed gives the level that it gives everywhere."""
-        if "world" in kwargs:
-            self._env = TextEnv(kwargs["world"], **self._options)
-        self._episode, self._steps = episode_id, 0
-        text, info = self._env.reset(seed=seed)
+        env = TextEnv(kwargs["world"], **self._options) if "world" in kwargs else self._env
+        text, info = env.reset(seed=seed)
+        self._env, self._episode, self._steps = env, episode_id, 0
         return _observation(text, info, None, False)
 
     def step(self, action: GridAction, timeout_s: float | None = None, **kwargs: Any) -> GridObservation:

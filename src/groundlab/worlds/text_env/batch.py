@@ -24,7 +24,7 @@ from groundlab.worlds.text import GLAM, REMEMBERED, Wording, caption_views
 from groundlab.worlds.text_env.prompts import text_actions
 from groundlab.worlds.text_env.state_names import name_states
 from groundlab.worlds.text_env.styles import PromptStyle
-from groundlab.worlds.vector import reset_mask, spread_seeds
+from groundlab.worlds.vector import Texts, reset_mask, spread_seeds
 
 Prompt = Literal["glam", "balrog", "plain"]
 Invalid = Literal["wait", "forward", "penalty"]
@@ -135,7 +135,7 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self._history = history
 
     def _declare_spaces(self) -> None:
-        self.single_observation_space = gym.spaces.Text(LONGEST, min_length=0, charset=_LETTERS)  # type: gym.spaces.Text
+        self.single_observation_space = Texts(LONGEST, min_length=0, charset=_LETTERS)  # type: Texts
         self.single_action_space = Words(self.actions)  # type: Words
         self.observation_space = gym.spaces.Tuple([self.single_observation_space] * self.num_envs)  # type: gym.spaces.Tuple[str]
         self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(self.num_envs)])  # type: gym.spaces.Tuple[str]

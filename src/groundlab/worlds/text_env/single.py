@@ -9,11 +9,11 @@ branch = env.spawn(same_state=True)  # goes on from here, independently
 from typing import Any, Self
 
 import gymnasium as gym
-import numpy as np
 
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.text import GLAM, Wording
 from groundlab.worlds.text_env.batch import Invalid, Prompt, TextVectorEnv
+from groundlab.worlds.vector import as_seed
 
 
 class TextEnv(gym.Env[str, str]):
@@ -54,14 +54,13 @@ class TextEnv(gym.Env[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """(text, info) of a new episode; a seed gives the level that it gives everywhere. No options are known.
 
-        Raises GroundlabError for a seed that is no whole number from 0 on.
+        Raises GroundlabError for a seed that is not a whole number from 0 on.
         """
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-            raise GroundlabError(f"seed is {seed!r}; give a whole number from 0 on")
+        seed = None if seed is None else as_seed(seed)
         if options:
             raise GroundlabError(f"unknown reset option {next(iter(options))!r}; a text environment has none")
-        super().reset(seed=None if seed is None else int(seed))  # Gymnasium's own generator, which nothing draws from
-        texts, info = self._batch.reset(seed=None if seed is None else int(seed))
+        super().reset(seed=seed)  # Gymnasium's own generator, which nothing draws from
+        texts, info = self._batch.reset(seed=seed)
         self._text = texts[0]
         return self._text, _only(info)
 
