@@ -13,6 +13,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -186,8 +187,9 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
+    disk = storage.clear_disk_errors(output, storage.UNWRITABLE)
     try:
-        with storage.clear_disk_errors(output, storage.UNWRITABLE), warnings.catch_warnings():
+        with disk, tempfile.TemporaryDirectory(prefix="groundlab-profile-") as profile, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # zmq and nbformat talk about their own futures
             papermill.execute_notebook(
                 str(notebook),
@@ -195,6 +197,7 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
                 parameters,
                 progress_bar=False,
                 kernel_name="python3",
+                kernel_manager_class=_kernel_of_ours(profile),
                 start_timeout=_KERNEL_START_SECONDS,
             )
     except PapermillExecutionError as error:
@@ -202,3 +205,17 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
         raise GroundlabError(f"{notebook.name} failed in cell {error.cell_index} ({cause}); see {output}") from None
     except RuntimeError as error:  # Jupyter's, for a kernel that died or did not start
         raise GroundlabError(f"{notebook.name}: {first_line(error)}; see {output.with_suffix('.log')}") from None
+
+
+def _kernel_of_ours(profile: str) -> type:
+    """What starts kernels: this interpreter, whatever Jupyter finds as python3, with no start-up file of the user's."""
+    from ipykernel.kernelspec import make_ipkernel_cmd
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpec
+
+    options = [f"--ipython-dir={profile}", "--IPKernelApp.exec_PYTHONSTARTUP=False"]
+
+    class OwnKernel(AsyncKernelManager):
+        kernel_spec = KernelSpec(argv=make_ipkernel_cmd(extra_arguments=options), language="python")
+
+    return OwnKernel

@@ -1,5 +1,6 @@
 """Notebooks are run with checked parameters, by a process of their own; their errors are one line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -47,6 +48,31 @@ def test_kernels_are_quiet_and_only_our_own_lines_are_printed(laboratory, tmp_pa
     told = [line.split(" ", 1)[1].split(" after")[0] for line in err.splitlines()]
     assert told == ["notebook page.ipynb", "finished page.ipynb"]
     assert not (tmp_path / "executed.log").exists()
+
+
+def test_a_page_has_this_interpreter_and_nothing_that_the_user_has_kernels_run(laboratory, tmp_path, monkeypatch):
+    """A kernel `python3` of another environment, start-up files and a configuration of IPython."""
+    kernel, startup = tmp_path / "jupyter" / "kernels" / "python3", tmp_path / "ipython" / "profile_default" / "startup"
+    for folder in (kernel, startup):
+        folder.mkdir(parents=True)
+    foreign = {"argv": ["/bin/false", "-f", "{connection_file}"], "display_name": "other", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(foreign))
+    for file in (startup / "00.py", startup.parent / "ipython_kernel_config.py", tmp_path / "start.py"):
+        file.write_text(f"import os; os.environ['SEEN'] = os.environ.get('SEEN', '') + '{file.name} '")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("PYTHONSTARTUP", str(tmp_path / "start.py"))
+    monkeypatch.setenv("HOME", "/proc/none")  # nor is anything written there
+    lines = ["import os, sys", "print('runs', sys.executable, 'after', os.environ.get('SEEN'))"]
+    notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", lines)
+    run_notebook(notebook, {"scale": "full"}, tmp_path / "executed.ipynb")
+    assert f"runs {sys.executable} after None" in (tmp_path / "executed.ipynb").read_text()
+
+
+def test_the_death_of_a_kernel_is_one_line(laboratory, tmp_path):
+    notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["import os", "os._exit(3)"])
+    with pytest.raises(GroundlabError, match=r"^page.ipynb: Kernel died; see .*executed.log$"):
+        run_notebook(notebook, {"scale": "full"}, tmp_path / "executed.ipynb")
 
 
 def wait_until(holds, seconds=300):
