@@ -1,6 +1,8 @@
 """A command in poor surroundings, or with odd options: one line that names the fix."""
 
+import functools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 from groundlab.cli import options, printing
 from groundlab.core.errors import GroundlabError
 
+ROOT = Path(__file__).resolve().parents[2]
+AUTHOR = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 HEAD = "from groundlab.worlds.registry import World, Rules\n"
 
 
@@ -70,3 +74,24 @@ def test_a_setting_that_is_given_twice_is_no_choice_of_ours(given, problem):
 def test_an_empty_results_folder_is_an_unset_variable_and_not_the_default():
     code, _, error = command("review", "--results", "", COLUMNS="200")
     assert code == 2 and "is a shell variable not set" in error
+
+
+@pytest.mark.skipif(not shutil.which("git") or not (ROOT / ".git").exists(), reason="needs git and a clone")
+def test_a_clone_that_asks_for_other_ends_of_lines_has_the_same_bytes(tmp_path):
+    """One file of each kind, the smallest."""
+    git = functools.partial(subprocess.run, check=True, capture_output=True, text=True, env={**os.environ, **AUTHOR})
+    files = sorted(
+        git(["git", "ls-files"], cwd=ROOT).stdout.splitlines(), key=lambda file: -(ROOT / file).stat().st_size
+    )
+    kinds = {Path(file).suffix: file for file in files} | {
+        "rules": ".gitattributes",
+        "mixed": "examples/grpo_babyai.csv",
+    }
+    for file in kinds.values():
+        (tmp_path / "origin" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / "origin" / file)
+    for words in (["init", "-q"], ["add", "-f", "."], ["commit", "-qm", "all"]):
+        git(["git", *words], cwd=tmp_path / "origin")
+    git(["git", "clone", "-q", "-c", "core.autocrlf=true", "origin", "clone"], cwd=tmp_path)
+    other = [file for file in kinds.values() if (tmp_path / "clone" / file).read_bytes() != (ROOT / file).read_bytes()]
+    assert len(kinds) > 15 and not other
