@@ -14,7 +14,7 @@ from groundlab.core.errors import GroundlabError
 
 def _is_root(folder: Path) -> bool:
     project = folder / "pyproject.toml"
-    return project.is_file() and 'name = "groundlab"' in project.read_text()
+    return project.is_file() and 'name = "groundlab"' in project.read_text(encoding="utf-8")
 
 
 @cache

@@ -113,7 +113,7 @@ def _numbered(folder: Path) -> list[Path]:
 def _read_checkpoint(folder: Path) -> tuple[Checkpoint, _Index]:
     broken = GroundlabError(f"checkpoint {folder} is corrupt; delete that folder and run the same command again")
     try:
-        stored = json.loads((folder / "checkpoint.json").read_text())
+        stored = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
         index = _Index.model_validate(stored)
         files = {name: (folder / name).read_bytes() for name in index.files}
     except (OSError, ValueError, RecursionError):
@@ -193,7 +193,7 @@ class Run:
 
     def say(self, line: str) -> None:
         """Add a line to the run's log."""
-        with storage.clear_disk_errors(self.folder), (self.folder / "log.txt").open("a") as file:
+        with storage.clear_disk_errors(self.folder), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def log(self, record: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ def hardware() -> dict[str, Any]:
 def proc(name: str) -> dict[str, str]:
     """The first part of a file of Linux's /proc (of `cpuinfo` the first core's), by entry; empty elsewhere."""
     file = Path("/proc") / name
-    lines = file.read_text().partition("\n\n")[0].splitlines() if file.is_file() else []
+    lines = file.read_text(encoding="utf-8").partition("\n\n")[0].splitlines() if file.is_file() else []
     return {entry.strip(): value.strip() for entry, _, value in (line.partition(":") for line in lines)}
 
 

@@ -157,7 +157,7 @@ def output_to(file: Path) -> Iterator[None]:
     """Send what libraries print, in Python or below it, to a file, so that it cannot break a progress view."""
     storage.make_folder(file.parent)
     with storage.clear_disk_errors(file):
-        log = file.open("a", buffering=1)
+        log = file.open("a", buffering=1, encoding="utf-8")
     saved = {number: os.dup(number) for number in (1, 2)}
     try:
         with log, redirect_stdout(log), redirect_stderr(log):

@@ -68,7 +68,7 @@ def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        with (folder / "log.txt").open("a") as log:
+        with (folder / "log.txt").open("a", encoding="utf-8") as log:
             log.write(f"starts again: {reason}\n")
 
 
@@ -107,7 +107,7 @@ def hold(folder: Path) -> Iterator[None]:
         if folder.is_dir() and any(folder.iterdir()) and not os.path.lexists(folder / ".lock"):
             raise GroundlabError(f"{folder} holds other files and no run; choose an empty or a new folder")
         storage.make_folder(folder)
-        lock = (folder / ".lock").open("w")
+        lock = (folder / ".lock").open("w", encoding="utf-8")
     with lock:
         _lock(lock, folder)
         yield

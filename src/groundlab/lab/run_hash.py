@@ -79,7 +79,7 @@ def _installed(name: str) -> str | None:
 def pinned_versions() -> dict[str, str]:
     """Return the versions that the clone's constraints pin; none outside a clone."""
     file = (root := find_root()) and root / "requirements" / "constraints.txt"
-    text = file.read_text() if file and file.is_file() else ""
+    text = file.read_text(encoding="utf-8") if file and file.is_file() else ""
     pairs = (line.split("==", 1) for line in text.splitlines() if "==" in line and not line.startswith("#"))
     return {name.strip().lower(): version.split()[0] for name, version in pairs}
 

@@ -185,7 +185,7 @@ def _claim(home: Path, name: str) -> Path | None:
     folder = home / f"{ASSEMBLING}{name}"
     if folder not in _claims and not (home / name).exists():
         with storage.clear_disk_errors(folder):
-            lock = folder.with_name(f"{folder.name}.lock").open("w")
+            lock = folder.with_name(f"{folder.name}.lock").open("w", encoding="utf-8")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _claims[folder] = lock
@@ -230,7 +230,7 @@ def _settle_pages(folder: Path, name: str) -> None:
     results = home.relative_to(root).as_posix() if root and home.is_relative_to(root) else "results"
     paths = {str(folder): f"{results}/{name}", str(home): results} | ({f"{root}/": ""} if root else {})
     for page in folder.glob("*/executed/*.ipynb"):
-        text = page.read_text()
+        text = page.read_text(encoding="utf-8")
         for here, in_a_clone in paths.items():
             text = text.replace(json.dumps(here)[1:-1], in_a_clone)
         text = re.sub(r'"(folder = )\\"[^"]*\\"', r'"\1None', text)

@@ -288,6 +288,6 @@ def _update(
 def _hardware() -> str:
     """Cores and processor, as far as the machine tells."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{len(names) or '?'}-core {names[0] if names else platform.processor() or platform.machine()}"

@@ -64,7 +64,7 @@ class Drawn:
         if image:
             picture = f'<img style="max-width:100%" alt="{html.escape(self.exhibit.title)}"'
             return {"text/html": f'{picture} src="{style.data_uri(image.read_bytes())}">', "text/plain": str(self)}
-        return {"text/markdown": text.read_text() if text else str(self), "text/plain": str(self)}
+        return {"text/markdown": text.read_text(encoding="utf-8") if text else str(self), "text/plain": str(self)}
 
 
 class Gallery(list[Drawn]):

@@ -81,7 +81,7 @@ def between_markers(page: Path, name: str, block: str) -> str:
     if not page.is_file():
         raise GroundlabError(f"{page} does not exist; restore it (git checkout {page.name})")
     first, last = (marker.format(name=name) for marker in _MARKERS)
-    before, begin, rest = page.read_text().partition(first)
+    before, begin, rest = page.read_text(encoding="utf-8").partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:
         raise GroundlabError(f"{page.name} has lost its markers; put {first} and {last} where the {name} belong")
@@ -170,7 +170,7 @@ def results_block(every: Sequence[Published]) -> str:
         for name in offered[each.paper].page_tables:
             file = each.folder / each.paper / "tables" / f"{name}.md"
             if file.is_file():
-                parts.append(f"**{registered[name].title}**\n\n{file.read_text().rstrip()}")
+                parts.append(f"**{registered[name].title}**\n\n{file.read_text(encoding='utf-8').rstrip()}")
     return "\n\n".join(parts)
 
 

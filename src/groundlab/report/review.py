@@ -195,7 +195,7 @@ def _figure(drawn: Drawn, fresh: Path, reference: Path | None) -> dict[str, Any]
 
 def _table(drawn: Drawn, path: Path) -> dict[str, Any]:
     """A saved Markdown table as rows of cells and its notes."""
-    lines = path.read_text().splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     rows = [tables.cells(line) for line in lines if line.startswith("|")]
     notes = [html.unescape(line[2:]) for line in lines if line.startswith("- ")]
     return {"id": drawn.exhibit.id, "title": drawn.exhibit.title, "head": rows[0], "rows": rows[2:], "notes": notes}

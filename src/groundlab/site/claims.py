@@ -55,7 +55,7 @@ def _claim(judged: list[Judged], evidence: Evidence, source: Path) -> dict[str, 
         "scales": [_scale(each, evidence) for each in judged if each.runs],
         "not_run": [each for each in judged if not each.runs],
         "figure": claim.exhibit if (source / "figures" / f"{claim.exhibit}.png").is_file() else "",
-        "table": table.read_text().rstrip() if claim.exhibit and table.is_file() else "",
+        "table": table.read_text(encoding="utf-8").rstrip() if claim.exhibit and table.is_file() else "",
         "code": {method: registry.get(method, world).module.replace(".", "/") for method, world in methods},
     }
 

@@ -107,7 +107,7 @@ def _write_data(folder: Path, name: str, data: dict[str, Any]) -> None:
     """A script that hands data to the page: one opened from a disk may not fetch."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     start = "window.groundlabEpisodes = window.groundlabEpisodes || {};\nwindow.groundlabEpisodes"
-    (folder / f"{name}.js").write_text(f"{start}[{json.dumps(name)}] = {text};\n")
+    (folder / f"{name}.js").write_text(f"{start}[{json.dumps(name)}] = {text};\n", encoding="utf-8")
 
 
 def balrog(published: Episodes, submission: int) -> dict[str, Any]:

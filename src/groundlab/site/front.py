@@ -21,7 +21,7 @@ def write(source: Path) -> None:
     """Write index.md: the beginning of README and its first figure, and layout index.md.j2 around them."""
     root = repository_root()
     every = list(front_page.published(root / "results"))
-    readme = (root / "README.md").read_text()
+    readme = (root / "README.md").read_text(encoding="utf-8")
     title, about, commands, *_ = readme.split("\n\n")
     picture = _PICTURE.search(readme)
     pages.write(

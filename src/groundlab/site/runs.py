@@ -52,7 +52,7 @@ def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[s
             policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]
             for policy, rows in run.evaluations.items()
         },
-        "config": (run.home / "config.yaml").read_text().rstrip(),
+        "config": (run.home / "config.yaml").read_text(encoding="utf-8").rstrip(),
         "command": command(run),
     }
 

@@ -83,7 +83,7 @@ def make_potential(world: str, seed: int, settings: Settings, home: Path) -> Pot
     if settings.form == "oracle":
         return OraclePotential(targets(world))
     if settings.form == "code":
-        program = _source(world, seed, settings, home).read_text()
+        program = _source(world, seed, settings, home).read_text(encoding="utf-8")
         return CodePotential(program, Sandbox(), normalised=settings.fidelity.normalised_view)
     if settings.form == "preference":
         return _preference_potential(world, seed, settings, home)
