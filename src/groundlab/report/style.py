@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import seaborn as sns
+from matplotlib import style as mpl_style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -103,8 +102,8 @@ def with_styles(known: Mapping[str, PlotStyle], labels: Mapping[str, str]) -> di
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw inside this context; what the caller had set is restored afterwards."""
-    with mpl.rc_context(dict[Any, Any]({**sns.axes_style("ticks"), **_RC})):
+    """Draw inside this context, whatever a user's matplotlibrc says; what the caller had set is restored afterwards."""
+    with mpl_style.context(["default", {**sns.axes_style("ticks"), **_RC}]):
         yield
 
 

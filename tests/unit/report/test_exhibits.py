@@ -9,6 +9,7 @@ import made_up
 import pandas as pd
 import pytest
 import yaml
+from matplotlib import rc_context
 
 from groundlab.papers.mediator import arms
 from groundlab.papers.mediator.arms import all_selectors
@@ -35,6 +36,20 @@ def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path
     for file in files:
         twin = copy / file.relative_to(results)
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(twin.read_bytes()).digest(), file.name
+
+
+def test_what_a_user_has_set_for_figures_changes_none_of_ours(tmp_path):
+    def drawn(folder):
+        with style.house_style():
+            figure, axes = style.new_figure(3, 2)
+            axes[0, 0].plot([1, 3, 2], label="line")
+            style.legend_below(figure, [axes[0, 0]])
+        return [path.read_bytes() for path in style.save(figure, folder, "drawn")]
+
+    ours = drawn(tmp_path / "ours")
+    theirs = {"savefig.bbox": "tight", "axes.labelsize": 20, "xtick.minor.visible": True, "lines.marker": "o"}
+    with rc_context({**theirs, "axes.xmargin": 0.4, "text.color": "red", "legend.loc": "best"}):
+        assert drawn(tmp_path / "theirs") == ours
 
 
 def test_while_a_version_is_put_together_what_was_drawn_stands_and_later_it_is_drawn_anew(results):
