@@ -95,3 +95,10 @@ def test_a_clone_that_asks_for_other_ends_of_lines_has_the_same_bytes(tmp_path):
     git(["git", "clone", "-q", "-c", "core.autocrlf=true", "origin", "clone"], cwd=tmp_path)
     other = [file for file in kinds.values() if (tmp_path / "clone" / file).read_bytes() != (ROOT / file).read_bytes()]
     assert len(kinds) > 15 and not other
+
+
+def test_a_python_without_assertions_has_no_bot():
+    code, _, error = command("evaluate", "bot", "--world", "BabyAI-GoToLocal-v0", "--layouts", "0", PYTHONOPTIMIZE="1")
+    assert (
+        code == 2 and error.splitlines()[-1].startswith("groundlab: expected minigrid's bot") and "Error" not in error
+    )

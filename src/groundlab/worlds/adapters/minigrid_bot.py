@@ -25,9 +25,13 @@ from minigrid.envs.babyai.core.verifier import (
 )
 from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
 
+from groundlab.core.errors import GroundlabError
 from groundlab.worlds import missions, rules
 from groundlab.worlds.codes import EMPTY, WALL
 from groundlab.worlds.single import GridEnv
+
+if not __debug__:
+    raise GroundlabError("expected minigrid's bot, which gives up by assertions, got Python's -O; unset PYTHONOPTIMIZE")
 
 _VERBS: dict[int, Callable[..., Instr]] = {
     rules.GO_TO: GoToInstr,
