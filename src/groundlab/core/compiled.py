@@ -10,13 +10,11 @@ import atexit
 import os
 import sys
 import tempfile
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numba
-import numpy as np
 from numba import njit, types
 from numba.core import cgutils, event
 from numba.core.dispatcher import Dispatcher
@@ -40,18 +38,12 @@ if "scipy.linalg" not in sys.modules:
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-# Settings of code generation that no cache of numba tells apart.
-_SETTINGS = ("NUMBA_OPT", "NUMBA_BOUNDSCHECK", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
-
-
 def _content() -> str:
     """A name of everything that machine code is made of; opensimplex's loops are compiled with ours."""
     sources = {file for file in _PACKAGE.rglob("*.py") if b"groundlab.core.compiled" in file.read_bytes()}
-    digests = [digest_files(sources | set((_PACKAGE / "worlds").rglob("*.py")), _PACKAGE)]
-    if (noise := find_spec("opensimplex")) and noise.origin:
-        digests.append(digest_files(Path(noise.origin).parent.glob("*.py"), Path(noise.origin).parent))
-    versions = [module.__version__ for module in (numba, llvmlite, np)]
-    return digest_json([*digests, *versions, *map(os.environ.get, _SETTINGS)])[:12]
+    sources |= set((_PACKAGE / "worlds").rglob("*.py"))  # constants are part of the code
+    versions = map(version, ("numba", "llvmlite", "numpy", "opensimplex"))
+    return digest_json([digest_files(sources, _PACKAGE), *versions])[:12]
 
 
 def _keep_in_folder(name: str) -> None:

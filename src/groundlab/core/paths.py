@@ -30,10 +30,7 @@ def find_root() -> Path | None:
 
 
 def user_cache(name: str) -> Path:
-    """A folder of this package in the user's cache, `~/.cache` or XDG_CACHE_HOME; it need not exist yet.
-
-    Raises GroundlabError for a user without a home, such as one whose number has no name.
-    """
+    """A folder in the user's cache, `~/.cache` or XDG_CACHE_HOME. Raises GroundlabError for a user without a home."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundlab" / name
     except RuntimeError:

@@ -214,8 +214,5 @@ def _kernel_of_ours(profile: str) -> type:
     from jupyter_client.kernelspec import KernelSpec
 
     options = [f"--ipython-dir={profile}", "--IPKernelApp.exec_PYTHONSTARTUP=False"]
-
-    class OwnKernel(AsyncKernelManager):
-        kernel_spec = KernelSpec(argv=make_ipkernel_cmd(extra_arguments=options), language="python")
-
-    return OwnKernel
+    spec = KernelSpec(argv=make_ipkernel_cmd(extra_arguments=options), language="python")
+    return type("OwnKernel", (AsyncKernelManager,), {"kernel_spec": spec})

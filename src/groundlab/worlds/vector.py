@@ -11,6 +11,7 @@ strings.
 import operator
 import string
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn, SupportsIndex
 
@@ -104,14 +105,11 @@ def check_actions(actions: Any, count: int) -> np.ndarray:
 
 def as_seed(seed: SupportsIndex) -> int:
     """A seed as an integer of Python's, from any type of integer. Raises GroundlabError for anything else."""
-    try:
-        number = -1 if isinstance(seed, bool) else operator.index(seed)
-    except TypeError:
-        number = -1
-    if number < 0:
-        expected = "expected a whole number from 0 on as seed"
-        raise GroundlabError(f"{expected}, got {shown_value(seed)}; give one, or a batch a list with one for each")
-    return number
+    with suppress(TypeError):
+        if not isinstance(seed, bool) and (number := operator.index(seed)) >= 0:
+            return number
+    expected = "expected a whole number from 0 on as seed"
+    raise GroundlabError(f"{expected}, got {shown_value(seed)}; give one, or a batch a list with one for each")
 
 
 def spread_seeds(seed: Any, count: int) -> list[int | None]:

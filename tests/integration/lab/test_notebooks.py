@@ -1,6 +1,5 @@
 """Notebooks are run with checked parameters, by a process of their own; their errors are one line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -51,18 +50,14 @@ def test_kernels_are_quiet_and_only_our_own_lines_are_printed(laboratory, tmp_pa
 
 
 def test_a_page_has_this_interpreter_and_nothing_that_the_user_has_kernels_run(laboratory, tmp_path, monkeypatch):
-    """A kernel `python3` of another environment, start-up files and a configuration of IPython."""
     kernel, startup = tmp_path / "jupyter" / "kernels" / "python3", tmp_path / "ipython" / "profile_default" / "startup"
     for folder in (kernel, startup):
         folder.mkdir(parents=True)
-    foreign = {"argv": ["/bin/false", "-f", "{connection_file}"], "display_name": "other", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(foreign))
+    (kernel / "kernel.json").write_text('{"argv": ["/bin/false"], "display_name": "other", "language": "python"}')
     for file in (startup / "00.py", startup.parent / "ipython_kernel_config.py", tmp_path / "start.py"):
         file.write_text(f"import os; os.environ['SEEN'] = os.environ.get('SEEN', '') + '{file.name} '")
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.setenv("PYTHONSTARTUP", str(tmp_path / "start.py"))
-    monkeypatch.setenv("HOME", "/proc/none")  # nor is anything written there
+    for name, place in (("JUPYTER_PATH", "jupyter"), ("IPYTHONDIR", "ipython"), ("PYTHONSTARTUP", "start.py")):
+        monkeypatch.setenv(name, str(tmp_path / place))
     lines = ["import os, sys", "print('runs', sys.executable, 'after', os.environ.get('SEEN'))"]
     notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", lines)
     run_notebook(notebook, {"scale": "full"}, tmp_path / "executed.ipynb")

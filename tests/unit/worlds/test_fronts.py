@@ -1,7 +1,6 @@
 """The batched and the single front of grids: Gymnasium's rules, seeds, rendering, errors (more in test_batches.py)."""
 
 import functools
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -167,58 +166,37 @@ def test_mistakes_are_answered_with_their_fix(mistake, fix):
 
 
 FRONTS = {
-    "grid": lambda: worlds.GridEnv("SimpleDoorKey"),
-    "gymnasium": lambda: gym.make("groundlab/SimpleDoorKey-v0"),
-    "batch": lambda: worlds.make("SimpleDoorKey", 1),
+    "grid": lambda: gym.make("groundlab/SimpleDoorKey-v0"),
     "text": lambda: worlds.TextEnv(GOTO),
+    "batch": lambda: worlds.make("SimpleDoorKey", 1),
     "texts": lambda: worlds.TextVectorEnv(GOTO, 1),
     "crafter": lambda: worlds.make("Crafter-Text-EatCow", 1),
 }
 
 
-def shown(first: Any) -> str:
-    """What a reset gives, to compare it with another's."""
-    return repr([list(map(str, first.values())) if isinstance(first, dict) else first])
-
-
 @pytest.mark.parametrize("front", FRONTS)
 def test_any_integer_is_a_seed_and_nothing_else_changes_anything(front):
     env, twin = FRONTS[front](), FRONTS[front]()
-    expected = shown(env.reset(seed=3)[0])
-    for seed in (np.int64(3), np.uint8(3), np.array(3), np.uint64(3)):
-        assert shown(env.reset(seed=seed)[0]) == expected
-    twin.reset(seed=3)
+    expected = str(env.reset(seed=3)[0])
+    lists = ([np.int32(3)], np.array([3], np.uint16), range(3, 4), (np.array(3),))
+    for seed in (np.int64(3), np.uint8(3), np.array(3), *(lists if hasattr(env, "num_envs") else ())):
+        assert str(env.reset(seed=seed)[0]) == expected
+    assert str(env.reset(seed=2**64 + 3)[0]) != str(twin.reset(seed=3)[0])
+    env.reset(seed=3)
     for wrong in (-1, np.int64(-1), np.float64(3), 3.0, True, np.True_, "3", np.array(3.5), {3}):
         with pytest.raises(GroundlabError, match="expected a whole number from 0 on as seed, got"):
             env.reset(seed=wrong)
-    assert shown(env.reset()[0]) == shown(twin.reset()[0]), "the stream goes on where it was"
+    assert str(env.reset()[0]) == str(twin.reset()[0]), "the stream goes on where it was"
 
 
-def test_a_batch_takes_seeds_of_any_integer_type():
-    for world in ("SimpleDoorKey", "Crafter-Text-EatCow"):
-        expected = shown(worlds.make(world, 2, seed=3).reset()[0])
-        for seeds in (np.array([3, 4], np.uint16), [np.int32(3), np.array(4)], range(3, 5), (3, np.uint64(4))):
-            assert shown(worlds.make(world, 2).reset(seed=seeds)[0]) == expected
-        assert shown(worlds.make(world, 2, seed=np.uint8(3)).reset()[0]) == expected
-    with pytest.raises(GroundlabError, match=r"expected seeds below 2..63, got 9223372036854775808; give smaller ones"):
-        worlds.make("Crafter-Text-EatCow", 2, seed=2**63 - 1)
-
-
-ASYNC = {"groundlab/SimpleDoorKey-v0": {}, "groundlab/TextEnv-v0": {"world": GOTO}}
-
-
-@pytest.mark.parametrize("name", ASYNC)
+@pytest.mark.parametrize("name", ["groundlab/SimpleDoorKey-v0", "groundlab/TextEnv-v0"])
 def test_texts_never_pass_through_memory_that_processes_share(name):
     """Gymnasium's gave 400 zeros for every mission and 50,000 tabs for every text."""
-    one = functools.partial(gym.make, name, **ASYNC[name])
-    for make in (lambda: gym.make_vec(name, 2, "async", **ASYNC[name]), lambda: AsyncVectorEnv([one, one])):
-        with pytest.raises(
-            GroundlabError, match="expected shared_memory=False, which texts need, got True; give it to"
-        ):
+    options = {"world": GOTO} if "Text" in name else {}
+    one = functools.partial(gym.make, name, **options)
+    for make in (lambda: gym.make_vec(name, 2, "async", **options), lambda: AsyncVectorEnv([one, one])):
+        with pytest.raises(GroundlabError, match="expected shared_memory=False, which texts need, got True; give"):
             make()
-    env = gym.make_vec(name, 2, "async", vector_kwargs={"shared_memory": False}, **ASYNC[name])
-    try:
-        texts, twin = env.reset(seed=0)[0], SyncVectorEnv([one, one]).reset(seed=0)[0]
-        assert (texts["mission"] == twin["mission"]) if isinstance(texts, dict) else (texts == twin)
-    finally:
-        env.close()
+    env = gym.make_vec(name, 2, "async", vector_kwargs={"shared_memory": False}, **options)
+    assert str(env.reset(seed=0)[0]) == str(SyncVectorEnv([one, one]).reset(seed=0)[0])
+    env.close()

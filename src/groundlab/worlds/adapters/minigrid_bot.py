@@ -32,7 +32,6 @@ from groundlab.worlds.single import GridEnv
 
 if not __debug__:
     raise GroundlabError("expected minigrid's bot, which gives up by assertions, got Python's -O; unset PYTHONOPTIMIZE")
-
 _VERBS: dict[int, Callable[..., Instr]] = {
     rules.GO_TO: GoToInstr,
     rules.PICK_UP: PickupInstr,
