@@ -210,8 +210,8 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
 def _kernel_of_ours(profile: str) -> type:
     """What starts kernels: this interpreter, whatever Jupyter finds as python3, with no start-up file of the user's."""
     from ipykernel.kernelspec import make_ipkernel_cmd
-    from jupyter_client import AsyncKernelManager
     from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
 
     options = [f"--ipython-dir={profile}", "--IPKernelApp.exec_PYTHONSTARTUP=False"]
     spec = KernelSpec(argv=make_ipkernel_cmd(extra_arguments=options), language="python")

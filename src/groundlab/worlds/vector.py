@@ -13,7 +13,7 @@ import string
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -103,7 +103,7 @@ def check_actions(actions: Any, count: int) -> np.ndarray:
     return given.astype(np.int64, copy=False)
 
 
-def as_seed(seed: SupportsIndex) -> int:
+def as_seed(seed: Any) -> int:
     """A seed as an integer of Python's, from any type of integer. Raises GroundlabError for anything else."""
     with suppress(TypeError):
         if not isinstance(seed, bool) and (number := operator.index(seed)) >= 0:
