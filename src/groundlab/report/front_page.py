@@ -11,6 +11,7 @@ doing it twice changes nothing.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import published_versions, read_reference, read_run, read_version
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
+from groundlab.report.judging import judge
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
 from groundlab.report.verdicts import FEW_SEEDS, MISSED, NOT_RUN, counted, filled
@@ -36,6 +38,7 @@ rule of each verdict is in `configs/<paper>/claims.yaml`; how intervals are made
 """
 _WHOSE = {"paper": "the paper's:", "own": "ours:", "later work": "of later work:"}
 """The kinds that README counts, and what it calls them."""
+_judged = cache(lambda version: [each.as_json() for each in judge(version)])  # what claims.json should hold
 _KINDS = {
     "paper": "of the paper about its method",
     "baseline": "its rows of random and untuned agents, rules and ceilings",
@@ -113,13 +116,14 @@ class Published:
         return ", ".join(f"{count} {word}" for word, count in numbers.items()) or "–"
 
 
-def published(results: Path) -> Iterator[Published]:
-    """What `<results>/reference.json` names, paper by paper, with its stored claims."""
+def published(results: Path, judged: bool = False) -> Iterator[Published]:
+    """What `<results>/reference.json` names, paper by paper, with its stored claims; judged: by its runs, now."""
     for paper, scales in read_reference(results).items():
         for scale, version in scales.items():
-            stored = storage.read_json(results / version / "claims.json")
+            folder = results / version
+            stored = _judged(folder) if judged else storage.read_json(folder / "claims.json")
             claims = tuple(claim for claim in stored if claim["paper"] == paper)
-            yield Published(paper, scale, results / version, claims)
+            yield Published(paper, scale, folder, claims)
 
 
 def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:

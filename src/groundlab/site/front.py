@@ -20,7 +20,7 @@ _PICTURE = re.compile(r"^!\[[^\]]*\]\(figures/.*?\n\n\*.*?\*$", re.MULTILINE | r
 def write(source: Path) -> None:
     """Write index.md: the beginning of README and its first figure, and layout index.md.j2 around them."""
     root = repository_root()
-    every = list(front_page.published(root / "results"))
+    every = list(front_page.published(root / "results", judged=True))
     readme = (root / "README.md").read_text(encoding="utf-8")
     title, about, commands, *_ = readme.split("\n\n")
     picture = _PICTURE.search(readme)

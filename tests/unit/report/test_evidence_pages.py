@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from groundlab.cli.options import parse_settings
 from groundlab.core import storage
 from groundlab.papers import registry
+from groundlab.report.exhibits import draw
 from groundlab.report.tables import number
 from groundlab.report.verdicts import MISSED
 from groundlab.site import claims, evidence, runs
@@ -36,6 +38,23 @@ def judged(everything, site) -> list[tuple[evidence.Judged, str]]:
     """The claims that were judged, each with its page."""
     every = [each for one in everything.claims.values() for each in one if each.runs]
     return [(each, (site / "claims" / f"{each.claim.id}.md").read_text()) for each in every]
+
+
+def test_an_edited_claims_json_is_not_believed_and_drawing_writes_what_it_draws_alone(
+    published_results, everything, tmp_path
+):
+    home = shutil.copytree(published_results, tmp_path / "results")
+    file = next(home.glob("*/claims.json"))
+    file.write_text(file.read_text().replace(MISSED, "reproduced"))
+    there = {each: each.read_bytes() for each in home.rglob("*") if each.is_file()}
+    draw("mediator-table1", file.parent)
+    new = {each.name for each in home.rglob("*") if each.is_file() and there.get(each) != each.read_bytes()}
+    assert new == {"mediator-table1.csv", "mediator-table1.md"}
+    found, missed = (
+        evidence.collect(home),
+        [name for name, (each,) in everything.claims.items() if each.verdict == MISSED],
+    )
+    assert missed and [name for name, (each,) in found.claims.items() if each.verdict == MISSED] == missed
 
 
 def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(judged):
