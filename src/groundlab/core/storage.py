@@ -19,7 +19,7 @@ from typing import Any
 
 from groundlab.core.errors import GroundlabError, clip, first_line
 
-_FIX = "make room or set permissions there, or choose another place with --results or --out"
+_FIX = "make room or set permissions there, or choose another place (--results or --out; in a notebook folder=)"
 UNWRITABLE: frozenset[int | None] = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 """Errnos that a folder which was made before answers with once it is full, or no longer to be written to."""
 

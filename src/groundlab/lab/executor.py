@@ -24,7 +24,7 @@ from pathlib import Path
 import numba
 from numba.core.caching import _CacheLocator
 
-from groundlab.core import compiled  # names numba's cache folder, for which these words do not count as a source
+from groundlab.core import compiled, storage  # numba's cache folder: these words do not make this one of its sources
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_folder, worker
@@ -69,6 +69,7 @@ def run(
             pending.setdefault(each.hash, each)
     if not pending or os.environ.get(EXECUTED_VARIABLE) or is_over(until):
         return outcome_of(plan, {})
+    storage.check_writable(plan.results / ".runs")  # else each run says so, after minutes of compiling
     check_devices(each.spec for each in pending.values())
     for each in pending.values():
         _explain_restart(each.label, plan.folder_of(each))

@@ -13,7 +13,7 @@ from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import RunSpec
 from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, results_folder
-from groundlab.lab.versions import collect, copy_version
+from groundlab.lab.versions import collect, copy_version, page_folder
 from groundlab.papers import registry
 
 
@@ -32,7 +32,7 @@ def records(plan: Plan, source: str = "fresh", folder: str | Path | None = None)
         raise unknown_name("source", source, ("published", "fresh"))
     versions = {paper: published(paper, plan.scale, plan.results) for paper in plan.papers}
     names = "-".join(sorted({version.name for version in versions.values()}))
-    target = Path(folder) if folder else plan.results / ".scratch" / f"notebook-{names}"
+    target = Path(folder) if folder else page_folder(plan, names)
     for paper, version in versions.items():
         copy_version(version, paper, target)
     return target

@@ -104,7 +104,6 @@ def reproduce(
     until = None if hours is None else time.monotonic() + 3600 * hours
     request = _Request(list(papers), scale, seeds, methods, experiments, device, again)
     home = results_folder(results)
-    storage.check_writable(home) if dry_run else storage.make_folder(home)
     the_plan = request.make_plan(home)
     if continue_from is not None and not dry_run:
         taken = versions.take_finished(the_plan, continue_from)
@@ -112,6 +111,8 @@ def reproduce(
         the_plan = request.make_plan(home)
     _console.print(the_plan.detailed if verbose else the_plan)
     ready = versions.find_version(the_plan)
+    for place in () if ready else (home / ".runs", versions.home_of(the_plan)):  # an image lets only these be written
+        storage.check_writable(place)
     if dry_run:
         if cluster and not ready:
             from groundlab.lab.slurm.executor import preview

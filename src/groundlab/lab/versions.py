@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,16 +36,25 @@ REVIEW_NOTEBOOK = "07_review.ipynb"
 def collect(plan: Plan, folder: str | Path | None = None) -> Path:
     """Copy the records of the plan's finished runs to `<folder>/<paper>/runs/<label>-<hash8>/`; returns the folder.
 
-    Without a folder (a person working in a notebook) it is `.scratch/notebook-<scale>` under the results.
+    Without a folder (a person working in a notebook) it is `page_folder`'s `notebook-<scale>`.
     What is there already with the same content is left alone.
     """
-    target = Path(folder) if folder else plan.results / ".scratch" / f"notebook-{plan.scale}"
+    target = Path(folder) if folder else page_folder(plan, plan.scale)
     storage.make_folder(target)
     for run in plan.runs:
         if run_folder.status_of(plan.folder_of(run)) == "finished":
             copy_records(plan.folder_of(run), target / run_name(run))
             copy_kept(run, plan.folder_of(run), target / run_name(run))
     return target
+
+
+def page_folder(plan: Plan, name: str) -> Path:
+    """Return `.scratch/notebook-<name>` under the results, or a new temporary folder where that cannot be written."""
+    folder = plan.results / ".scratch" / f"notebook-{name}"
+    with suppress(GroundlabError):
+        storage.check_writable(folder)
+        return folder
+    return Path(tempfile.mkdtemp(prefix="groundlab-"), folder.name)
 
 
 def copy_version(version: Path, paper: str, target: Path) -> None:

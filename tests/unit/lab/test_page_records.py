@@ -1,5 +1,7 @@
 """What versions keep of a run beside its records, and published records in place of training."""
 
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,6 +98,28 @@ def test_a_page_shows_published_records_and_trains_nothing(published):
     assert len((folder / "mediator/runs/always-SimpleDoorKey-s0-00000000/metrics.jsonl").read_text().splitlines()) == 8
     assert list(load_file(file) for file in folder.rglob("*.safetensors")) == []
     assert not (published.results / ".runs").exists()
+
+
+def test_where_results_cannot_be_written_a_page_works_in_a_temporary_folder_of_its_scale(published, monkeypatch):
+    (published.results / ".scratch").write_text("not a folder")
+    monkeypatch.setattr(tempfile, "tempdir", str(published.results.parent))
+    for folder in (lab.records(published, "published"), lab.collect(published)):
+        assert folder.parents[1] == published.results.parent and "-quick" in folder.name and folder.is_dir()
+    assert [each.name for each in published.results.iterdir() if each.name == ".runs"] == []
+
+
+def test_where_no_run_could_be_written_it_is_one_line_before_any_starts(published):
+    (published.results / ".runs").write_text("not a folder")
+    with pytest.raises(GroundlabError, match=r"cannot write .*\.runs: Not a directory; .*in a notebook folder="):
+        lab.run(replace(published, runs=(replace(published.runs[0], status="new"),)))
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_reproduce_looks_once_and_first_whether_it_can_write(tmp_path, dry):
+    (tmp_path / ".scratch").write_text("not a folder")
+    with pytest.raises(GroundlabError, match=r"cannot write .*\.scratch: Not a directory"):
+        lab.reproduce(["worlds"], "smoke", results=tmp_path, dry_run=dry)
+    assert [each.name for each in tmp_path.iterdir()] == [".scratch"]
 
 
 def test_an_unknown_source_or_scale_is_one_line(published):
