@@ -66,6 +66,12 @@ def test_a_python_in_which_a_method_would_go_wrong_is_refused(words, variable, p
     assert code == 2 and error.splitlines()[-1].startswith(f"groundlab: {problem}") and "Error" not in error
 
 
+def test_where_no_home_can_be_written_matplotlib_adds_no_lines(tmp_path):
+    places = {"HOME": "/proc/nowhere", "MPLCONFIGDIR": "", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": str(tmp_path)}
+    code, _, error = command("figures", "--figure", "nothing", **places)
+    assert code == 2 and error.count("\n") == 1 and "unknown table or figure 'nothing'" in error
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

@@ -4,6 +4,7 @@
 `pip install "groundlab[slurm]"` what sends runs to a cluster, where an image trains.
 """
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -24,6 +25,7 @@ def with_laboratory(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def checked(*arguments: Any, **options: Any) -> None:
         require(f"groundlab {command.__name__}")
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says in two lines that no home can be written
         command(*arguments, **options)
 
     return checked
