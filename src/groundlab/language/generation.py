@@ -8,7 +8,8 @@ One cache of keys and values serves all calls: a prompt that begins like one of 
 same system prompt, and earlier turns as far as the window still holds them) is read from where it differs. Rows whose
 reply is over leave the batch. A reply depends on its own prompt and its own row of random numbers, not on the others.
 Each token of each reply has a uniform number of its own (`draw`).
-Works with every `AutoModelForCausalLM` whose attention is full and takes a mask, with peft adapters as well.
+Works with every `AutoModelForCausalLM`, with peft adapters as well. Where the cache or its mask would change what an
+architecture says, and beyond its sliding window, every token is a plain pass over all before it: slower, but right.
 """
 
 import inspect
@@ -25,6 +26,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.language.cpu_inference import FastLlama, Packed, onednn_linears, pack, serves, version
 from groundlab.language.decoding import Decoding
 from groundlab.language.models import base_of
+from groundlab.language.plain_passes import Pairs, Plainness, kept_modes, plain_pass
 from groundlab.language.prefix_batching import batches, pass_cost
 from groundlab.learning.devices import send
 
@@ -186,6 +188,9 @@ class ReplyGenerator:
         self.reuse = reuse
         self._pass_tokens = pass_cost(model, _LEAST, given=pass_tokens)
         self._last_only = "logits_to_keep" in inspect.signature(base_of(model).forward).parameters
+        self._by_passes = False
+        self.forget()
+        self._plainness = Plainness(model, "replies", self._logits_of)
         self.forget()
 
     def forget(self) -> None:
@@ -194,7 +199,7 @@ class ReplyGenerator:
         To be called after a step of a fused optimizer; weights changed in place by other means are noticed without it.
         """
         self._places = _Places()
-        layers = [_Layer(self._places) for _ in range(self.model.config.num_hidden_layers)]
+        layers = [_Layer(self._places) for _ in range(self.model.config.get_text_config().num_hidden_layers)]
         self._layers, self._cache = layers, Cache(layers=list(layers))
         self._held: list[list[int]] = []
         self._weights, self._packed, self._quick = -1, Packed(), None
@@ -210,15 +215,15 @@ class ReplyGenerator:
         if not prompts:
             return Replies([], [], [], [])
         self._check(prompts, numbers)
-        training = self.model.training
-        self.model.eval()
-        try:
+        with kept_modes(self.model):
+            self.model.eval()
             self._notice_weights()
             with onednn_linears(self.model, self._packed):
-                logits = self._read(prompts)
-                return self._reply(logits, numbers.double())
-        finally:
-            self.model.train(training)
+                return self._reply(self._read(prompts), numbers.double())
+
+    def _logits_of(self, pairs: Pairs) -> Tensor:
+        """What `Plainness` asks for."""
+        return torch.stack([self._read([prompt + reply[:n] for prompt, reply in pairs]) for n in (0, 1)], 1)
 
     def _notice_weights(self) -> None:
         """Of other weights than at the last call nothing is kept, neither what was read nor their packed form."""
@@ -230,22 +235,20 @@ class ReplyGenerator:
             self._packed = Packed() if self._quick else pack(self.model)
 
     def _check(self, prompts: Sequence[Sequence[int]], numbers: Tensor) -> None:
-        config, longest = self.model.config, max(map(len, prompts)) + self.decoding.max_new_tokens
         if numbers.shape != (shape := (len(prompts), self.decoding.max_new_tokens)):
             raise GroundlabError(f"random numbers of shape {tuple(numbers.shape)}, but {shape} are needed")
         if min(map(len, prompts)) == 0:
             raise GroundlabError("a prompt is empty; give it at least one token")
-        limit = getattr(config, "max_position_embeddings", None)
-        if limit and longest > limit:
-            raise GroundlabError(
-                f"prompt and reply of {longest} tokens, but the model reads {limit}; shorten the window"
-            )
-        window = getattr(config, "sliding_window", None)
-        if window and longest > window and "sliding_attention" in (getattr(config, "layer_types", None) or ()):
-            raise GroundlabError(f"{longest} tokens are more than the model's sliding window of {window}; shorten them")
+        if self._by_passes:
+            self._held = []  # nothing of it is in the cache
+        self._by_passes = self._plainness.needed(max(map(len, prompts)) + self.decoding.max_new_tokens)
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """Read prompts as far as they are not known; returns the logits after each, [B, V]."""
+        if self._by_passes:
+            self._held = list(map(list, prompts))
+            self.tokens_read += sum(map(len, prompts))
+            return self._passes(len(prompts))
         known = self._held if self.reuse else []
         sources, kept = _longest_beginnings(prompts, known)
         self._make_room(len(prompts), max(map(len, prompts)) + self.decoding.max_new_tokens, sources, int(kept.max()))
@@ -259,6 +262,10 @@ class ReplyGenerator:
                 logits[row] = values
         self._held = [list(prompt) for prompt in prompts]
         return torch.stack([values for values in logits if values is not None])
+
+    def _passes(self, rows: int) -> Tensor:
+        """The logits [B, V] after all tokens of the first rows, by a plain pass for each."""
+        return torch.stack([plain_pass(self.model, held, [])[1][-1] for held in self._held[:rows]])
 
     def _make_room(self, rows: int, slots: int, sources: np.ndarray, reach: int) -> None:
         """Buffers for this call, beginning with what is reused."""
@@ -330,10 +337,13 @@ class ReplyGenerator:
                 rows = send(torch.tensor([before.index(prompt) for prompt in order[:living]]), logits.device)
                 tokens, positions, draws = tokens[rows], positions[rows], draws[rows]
             positions = positions + 1
-            reach = max(len(held) for held in self._held[:living]) + 1
-            logits = self._pass(tokens[:, None], positions[:, None], positions[:, None], None, reach)
             for held, prompt in zip(self._held, order[:living], strict=False):
                 held += replies.tokens[prompt][-1:]
+            if self._by_passes:
+                logits = self._passes(living)
+            else:
+                reach = max(len(held) for held in self._held[:living])
+                logits = self._pass(tokens[:, None], positions[:, None], positions[:, None], None, reach)
         return replies
 
     def _retire(self, order: list[int], living: int, replies: Replies) -> int:
@@ -345,7 +355,7 @@ class ReplyGenerator:
             return living
         movers = [row for row in range(living, living + len(over)) if row not in over]
         rows, others = (send(torch.tensor(part), self.model.device) for part in (gaps, movers))
-        for layer in self._layers:
+        for layer in [] if self._by_passes else self._layers:
             layer.swap(rows, others, max(map(len, self._held)))
         for gap, mover in zip(gaps, movers, strict=True):
             order[gap], order[mover] = order[mover], order[gap]

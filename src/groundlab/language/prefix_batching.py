@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.language.models import base_of
+from groundlab.language.plain_passes import is_checkpointed
 from groundlab.learning.devices import send
 
 Tokens = tuple[int, ...]
@@ -190,8 +190,7 @@ def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches
 
 def may_share(model: Any, count: int) -> bool:
     """Checkpointed layers cannot read a cache, and a single prompt has nothing to share."""
-    checkpointed = any(isinstance(m, GradientCheckpointingLayer) and m.gradient_checkpointing for m in model.modules())
-    return count > 1 and not checkpointed
+    return count > 1 and not any(map(is_checkpointed, model.modules()))
 
 
 def _common_beginning(rows: Sequence[Sequence[int]]) -> int:

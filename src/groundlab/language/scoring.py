@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import t5_forward
 from groundlab.language.models import base_of
-from groundlab.language.prefix_batching import batches, branch, packed_batches, pass_cost, prefix_states
+from groundlab.language.plain_passes import Pairs, Plainness, checkpointing, kept_modes, plain_pass, start_token
+from groundlab.language.prefix_batching import ActionTree, batches, branch, packed_batches, pass_cost, prefix_states
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import send
 
@@ -54,7 +54,6 @@ TOKEN_BUDGET = 8_192  # padded tokens read at once; in training a T5 of 60 milli
 _CACHED_PROMPTS = 50_000
 _LEAST, _BY_WEIGHTS = 32.0, 1e8  # of `pass_cost` on a CPU
 _SMALLEST_LOG = -103.28  # log of float32's smallest number: GLAM's rule is uniform when every product is below it
-_CHANGED_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 
 
 class Scored(NamedTuple):
@@ -82,12 +81,9 @@ def score_actions(
 
     Raises GroundlabError as `ActionScorer` does.
     """
-    training = model.training
     options = {"temperature": temperature, "token_budget": token_budget}
-    scorer = ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, **options)
-    scores = scorer(prompts).scores
-    model.train(training)
-    return scores
+    with kept_modes(model):
+        return ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, **options)(prompts).scores
 
 
 class ActionScorer(nn.Module):
@@ -99,7 +95,8 @@ class ActionScorer(nn.Module):
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
     Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
-    prompt without a token or longer than the model's window, and for models whose vocabulary head is not plain.
+    prompt without a token or longer than the model's positions, and for models whose plain passes say nothing
+    certain. The model is compared with these at construction, and read by them where no faster way gives the same.
     `state_dict` holds each trained tensor once: no frozen weights, no tied copies (safetensors refuses those).
     """
 
@@ -126,27 +123,23 @@ class ActionScorer(nn.Module):
         # on actions, and on an encoder's prompts
         self._end = [tokenizer.eos_token_id] if rule == "prob_softmax" else []
         base = base_of(self.model)
-        changed = [name for name in _CHANGED_LOGITS if getattr(base.config, name, None) not in (None, 1, 1.0)]
-        if changed:
-            raise GroundlabError(
-                f"models with {changed[0]} are not scored yet; choose T5, Llama, Qwen, Mistral or GPT-2"
-            )
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
         self._token_ids: dict[str, tuple[int, ...]] = {}
         is_encoder_decoder = base.config.is_encoder_decoder
         self._prompt_end = self._end if is_encoder_decoder else []
         read = [[0]] if action_head else self._action_tokens()
-        branches = branch(read, _start_token(base) if is_encoder_decoder else None)
+        branches = branch(read, start_token(base) if is_encoder_decoder else None)
         self._deepest, self.branches = int(branches.depths.max()), branches.to(base.device)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
         self.train(False)
+        self._plainness = Plainness(model, "scores", self._logits_of)
         self.register_state_dict_post_hook(keep_trained_once)
         self.register_load_state_dict_pre_hook(fill_untrained)
 
     def _head(self, base: Any, outputs: int, seed: int, purpose: str) -> Head:
         with seeded_construction(seed, purpose):
-            return Head(base.config.hidden_size, outputs).to(base.device)
+            return Head(base.get_output_embeddings().in_features, outputs).to(base.device)
 
     def _action_tokens(self) -> list[list[int]]:
         if not self.actions or not all(action.strip() for action in self.actions):
@@ -165,9 +158,6 @@ class ActionScorer(nn.Module):
         super().train(mode)
         if not self.dropout:
             self.model.eval()
-        for module in self.model.modules():
-            if isinstance(module, GradientCheckpointingLayer):  # checkpoints in training mode only
-                module.training = True
         return self
 
     def _rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -185,10 +175,13 @@ class ActionScorer(nn.Module):
         """(scores [P, A], values [P]); equal prompts are read once."""
         rows = self._rows(prompts)
         unique = list(dict.fromkeys(rows))
-        self._check_prompts(unique)
-        is_plain = t5_forward.serves(base_of(self.model))
+        if not rows or not all(rows):
+            raise GroundlabError("a prompt without any token cannot be scored; give it a text")
+        base = base_of(self.model)
+        by_passes = self._plainness.needed(max(map(len, rows)) + self._deepest * (not base.config.is_encoder_decoder))
+        is_plain = t5_forward.serves(base)
         parts = self._batches(unique, is_plain)
-        scored = [self._score([unique[row] for row in part], is_plain) for part in parts]
+        scored = [self._score([unique[row] for row in part], is_plain, by_passes) for part in parts]
         place = {unique[row]: position for position, row in enumerate(row for part in parts for row in part)}
         index = send(torch.tensor([place[row] for row in rows]), scored[0].scores.device)
         return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
@@ -199,30 +192,37 @@ class ActionScorer(nn.Module):
             return packed_batches(rows, self.token_budget)
         return batches([len(row) for row in rows], self.token_budget, self._overhead)
 
-    def _check_prompts(self, rows: Sequence[Sequence[int]]) -> None:
-        config = base_of(self.model).config
-        window = None if config.is_encoder_decoder else getattr(config, "max_position_embeddings", None)
-        if not rows or not all(rows):
-            raise GroundlabError("a prompt without any token cannot be scored; give it a text")
-        needed = max(map(len, rows)) + self._deepest
-        if window is not None and needed > window:
-            raise GroundlabError(
-                f"a prompt and its actions take {needed} tokens, the model reads {window}; "
-                "shorten the history or the observations"
-            )
-
-    def _score(self, rows: Sequence[tuple[int, ...]], is_plain: bool) -> Scored:
-        base = base_of(self.model)
-        read = t5_forward.prefix_states if is_plain else prefix_states
-        states = read(base, rows, self.branches)
+    def _score(self, rows: Sequence[tuple[int, ...]], is_plain: bool, by_passes: bool) -> Scored:
+        with checkpointing(self.model):
+            states, logits = self._passes(rows) if by_passes else self._read(rows, self.branches, is_plain)
         first = states[:, 0]
         values = self.value_head(first)[:, 0] if self.value_head else first.new_zeros(len(rows), dtype=torch.float32)
-        if self.action_head:
-            scores = self.action_head(first)
-        else:
-            scale = base.config.d_model**-0.5 if getattr(base.config, "scale_decoder_outputs", False) else 1.0
-            scores = self._rule(base.get_output_embeddings()(states * scale).float())
+        scores = self.action_head(first) if self.action_head else self._rule(logits)
         return Scored(scores / self.temperature, values)
+
+    def _read(self, rows: Sequence[Sequence[int]], branches: ActionTree, is_plain: bool) -> tuple[Tensor, Tensor]:
+        """States [P, U, d] and logits [P, U, V] at each distinct prefix."""
+        base = base_of(self.model)
+        states = (t5_forward.prefix_states if is_plain else prefix_states)(base, rows, branches)
+        scaled = getattr(base.config, "scale_decoder_outputs", base.config.model_type == "umt5")
+        return states, base.get_output_embeddings()(states * base.config.d_model**-0.5 if scaled else states).float()
+
+    def _passes(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The same by one plain pass for each prompt and action."""
+        tree = self.branches
+        actions = [target[real].tolist() for target, real in zip(tree.targets, tree.real, strict=True)]
+        places = tree.prefixes[tree.real].tolist()
+        firsts = [places.index(prefix) for prefix in range(len(tree.columns))]
+        read = [
+            list(zip(*(plain_pass(self.model, row, action[:-1]) for action in actions), strict=True)) for row in rows
+        ]
+        return [torch.stack([torch.cat(row[part])[firsts] for row in read]) for part in (0, 1)]
+
+    def _logits_of(self, pairs: Pairs) -> Tensor:
+        """What `Plainness` asks for."""
+        (rows, actions), base = zip(*pairs, strict=True), base_of(self.model)
+        tree = branch(actions, start_token(base) if base.config.is_encoder_decoder else None).to(base.device)
+        return self._read(rows, tree, t5_forward.serves(base))[1][[[0], [1]], tree.prefixes]
 
     def _rule(self, logits: Tensor) -> Tensor:
         """Scores [P, A] from the logits at each distinct prefix [P, U, V]."""
@@ -252,13 +252,6 @@ class ActionScorer(nn.Module):
             share.backward()
             total += share.detach()
         return total
-
-
-def _start_token(base: Any) -> int:
-    """What a decoder's sequence starts with; T5 configurations name it in one of three places."""
-    places = [(base.config, "decoder_start_token_id"), (base.generation_config, "decoder_start_token_id")]
-    found = [getattr(place, name, None) for place, name in [*places, (base.config, "pad_token_id")]]
-    return next(token for token in found if token is not None)
 
 
 def keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:

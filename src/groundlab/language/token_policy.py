@@ -20,12 +20,12 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import llama_forward
 from groundlab.language.cpu_inference import onednn_linears
 from groundlab.language.models import base_of
+from groundlab.language.plain_passes import Pairs, Plainness, checkpointing, plain_pass
 from groundlab.language.prefix_batching import batches, pass_cost, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 from groundlab.learning.checkpoints import seeded_construction
@@ -71,18 +71,37 @@ def token_log_probs(
     value_head: nn.Module | None = None,
     temperature: float = 1.0,
     overhead: float = _LEAST,
+    by_passes: bool = False,
 ) -> Reading:
     """Read the responses after their prompts; differentiable where gradients are on.
 
     What rows begin with alike is read once, by `llama_forward.row_states` where it serves the model, and otherwise by
     `prefix_batching.row_states`. temperature divides the logits, as in sampling. overhead: tokens that a forward pass
-    of the latter is worth. Raises ValueError when a prompt or a response has no token: a response ends with its end
-    token at least.
+    of the latter is worth. by_passes: read every row by a plain pass instead. Raises ValueError when a
+    prompt or a response has no token: a response ends with its end token at least.
     """
     if not all(map(len, prompts)) or not all(map(len, responses)):
         raise ValueError("a prompt or a response has no token; keep the end token of an empty reply")
+    before, after, logits = _read_rows(model, prompts, responses, overhead, by_passes)
+    targets = _index([token for response in responses for token in response], before)
+    log_all = (logits / temperature).log_softmax(-1)
+    log_probs = log_all.gather(1, targets[:, None])[:, 0]
+    entropies = -(log_all.exp() * log_all).sum(-1)
+    if value_head is None:
+        return Reading(log_probs, torch.zeros_like(log_probs), entropies, log_probs.new_zeros(len(after)))
+    return Reading(log_probs, value_head(before), entropies, value_head(after))
+
+
+def _read_rows(
+    model: Any, prompts: Rows, responses: Rows, overhead: float, by_passes: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States [N, d] before each token and [S, d] after each response, and the logits [N, V] of the former."""
     base = base_of(model)
     rows = [[*prompt, *response] for prompt, response in zip(prompts, responses, strict=True)]
+    if by_passes:
+        read = [plain_pass(model, *pair) for pair in zip(prompts, responses, strict=True)]
+        before, logits = (torch.cat([passed[part][:-1] for passed in read]) for part in (0, 1))
+        return before, torch.stack([states[-1] for states, _ in read]), logits
     if llama_forward.serves(model):
         firsts = [len(prompt) - 1 for prompt in prompts]
         states = llama_forward.row_states(base, rows, firsts)
@@ -94,14 +113,8 @@ def token_log_probs(
             (place + len(prompt), place + len(row)) for place, prompt, row in zip(places, prompts, rows, strict=True)
         ]
     before = states[_index([place - 1 for first, last in spans for place in range(first, last)], states)]
-    targets = _index([token for response in responses for token in response], states)
-    log_all = (base.get_output_embeddings()(before).float() / temperature).log_softmax(-1)
-    log_probs = log_all.gather(1, targets[:, None])[:, 0]
-    entropies = -(log_all.exp() * log_all).sum(-1)
-    if value_head is None:
-        return Reading(log_probs, torch.zeros_like(log_probs), entropies, log_probs.new_zeros(len(rows)))
     after = states[_index([last - 1 for _, last in spans], states)]
-    return Reading(log_probs, value_head(before), entropies, value_head(after))
+    return before, after, base.get_output_embeddings()(before).float()
 
 
 def _index(numbers: list[int], like: Tensor) -> Tensor:
@@ -140,23 +153,26 @@ class TokenPolicy(nn.Module):
         # In a list, so that it is no submodule: it is neither trained nor stored.
         self._reference = [copy.deepcopy(model).eval().requires_grad_(False)] if copied else []
         self.eval()
+        self._plainness = Plainness(model, "tokens", self._logits_of)
         self.register_state_dict_post_hook(keep_trained_once)
         self.register_load_state_dict_pre_hook(fill_untrained)
 
     def train(self, mode: bool = True) -> "TokenPolicy":
-        """The language model stays in evaluation mode, but for layers that are checkpointed in training mode only."""
+        """The language model stays in evaluation mode."""
         super().train(mode)
         self.model.eval()
-        for module in self.model.modules():
-            if isinstance(module, GradientCheckpointingLayer):
-                module.training = True
         return self
+
+    def _logits_of(self, pairs: Pairs) -> Tensor:
+        """What `Plainness` asks for."""
+        prompts, responses = zip(*pairs, strict=True)
+        return _read_rows(self.model, prompts, responses, 0.0, False)[2].unflatten(0, (len(pairs), -1))
 
     def _head(self, kind: Any, seed: int) -> ValueHead | None:
         if kind == "none":
             return None
         with seeded_construction(seed, "value head"):
-            return ValueHead(base_of(self.model).config.hidden_size, kind).to(self.device)
+            return ValueHead(base_of(self.model).get_output_embeddings().in_features, kind).to(self.device)
 
     @property
     def device(self) -> torch.device:
@@ -204,7 +220,9 @@ class TokenPolicy(nn.Module):
         self, model: Any, head: nn.Module | None, prompts: Rows, responses: Rows, part: list[int]
     ) -> Reading:
         own = [prompts[row] for row in part], [responses[row] for row in part]
-        return token_log_probs(model, *own, head, self.temperature, self._overhead)
+        by_passes = self._plainness.needed(max(len(prompts[row]) + len(responses[row]) for row in part))
+        with checkpointing(model):
+            return token_log_probs(model, *own, head, self.temperature, self._overhead, by_passes)
 
     def backward(self, prompts: Rows, responses: Rows, loss: Loss) -> Tensor:
         """Add the gradient of a loss that is a sum over tokens; only one part of the activations lives at a time.

@@ -213,8 +213,8 @@ def test_checkpointed_activations_are_read_twice_and_give_the_same_gradient(kind
         model, calls = build(kind), []
         if checkpointed:
             model.activation_checkpointing_enable({"use_reentrant": False})
-        model.get_submodule(projection).register_forward_pre_hook(lambda *_: calls.append(1))
         scorer = ActionScorer(model, tokenizer(), ACTIONS).train()
+        model.get_submodule(projection).register_forward_pre_hook(lambda *_: calls.append(1))
         scorer.backward(PROMPTS, lambda index, scores, values: scores.sum() + values.sum())
         return gradients(scorer), len(calls)
 
@@ -246,8 +246,9 @@ def test_a_temperature_divides_the_scores():
 
 def test_equal_prompts_are_read_once():
     model, rows = build("tiny_t5"), []
+    scorer = ActionScorer(model, tokenizer(), ACTIONS)
     model.encoder.block[0].register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
-    scores = ActionScorer(model, tokenizer(), ACTIONS)([PROMPTS[0], PROMPTS[1], PROMPTS[0], PROMPTS[0]]).scores
+    scores = scorer([PROMPTS[0], PROMPTS[1], PROMPTS[0], PROMPTS[0]]).scores
     assert sum(rows) == 2
     assert torch.equal(scores[0], scores[2]) and not torch.equal(scores[0], scores[1])
 
@@ -294,10 +295,3 @@ def test_prompts_that_cannot_be_read_are_told():
     for prompts in ([], ["go", ""]):
         with pytest.raises(GroundlabError, match="without any token"):
             score_actions(build("tiny_llama"), tokenizer(), prompts, ACTIONS)
-
-
-def test_a_vocabulary_head_that_is_not_plain_is_refused():
-    model = build("tiny_llama")
-    model.config.final_logit_softcapping = 30.0
-    with pytest.raises(GroundlabError, match="final_logit_softcapping are not scored yet"):
-        score_actions(model, tokenizer(), PROMPTS, ACTIONS)

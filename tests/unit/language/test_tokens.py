@@ -173,9 +173,9 @@ def test_checkpointed_layers_give_the_same_gradient():
         model = tiny_llama()
         if checkpointed:
             model.activation_checkpointing_enable({"use_reentrant": False})
-        net = TokenPolicy(model, keep_reference=False)
+        net, reads = TokenPolicy(model, keep_reference=False), []
+        model.model.layers[0].mlp.register_forward_pre_hook(lambda *_, seen=reads: seen.append(1))
         net.backward(prompts, responses, lambda places, reading: reading.log_probs.sum())
         gradients.append(net.model.model.layers[0].mlp.up_proj.weight.grad)
-        layer = net.model.model.layers[0]
-        assert (layer.gradient_checkpointing and layer.training) == checkpointed
+        assert len(reads) == 1 + checkpointed and not net.train().model.model.layers[0].training
     torch.testing.assert_close(*gradients)
