@@ -1,6 +1,7 @@
 """Whatever the architecture: scores, replies and token log-probabilities are those of plain passes, or refused."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +20,18 @@ from groundlab.learning.checkpoints import seeded_construction
 SHORT, LONG = ["5 6 7", "5 6 7 8 9"], [" ".join(str(n * n % 80) for n in range(size)) for size in (30, 41)]
 ACTIONS = ["5 6", "5 7 8", "9"]
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-CAUSAL = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, **HEADS}
+CAUSAL: dict[str, Any] = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, **HEADS}
 WINDOW = {"sliding_window": 16}
-ENCODER = {"vocab_size": 97, "d_model": 32, "max_position_embeddings": 64}
+ENCODER: dict[str, Any] = {"vocab_size": 97, "d_model": 32, "max_position_embeddings": 64}
 ENCODER |= {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in (("layers", 2), ("ffn_dim", 48))}
 ENCODER |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
 T5 = {"vocab_size": 97, "d_model": 32, "d_ff": 48, "d_kv": 8, "num_layers": 2, "num_heads": 4}
-LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+LONGROPE: dict[str, Any] = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0] * 4,
+}
 LONGROPE["original_max_position_embeddings"] = 16
 MODELS = {
     "Llama": CAUSAL,
@@ -116,12 +122,12 @@ def test_plain_passes_have_values_gradients_and_every_rule(rule):
     for scorer in (fast, slow):
         scorer.zero_grad()
         scorer.backward(SHORT, lambda index, scores, values: (scores.softmax(-1)[:, 0] + values).sum())
-        grads.append(torch.cat([p.grad.flatten() for p in scorer.parameters()]))
+        grads.append(torch.cat([p.grad.flatten() for p in scorer.parameters() if p.grad is not None]))
     torch.testing.assert_close(*grads, rtol=1e-3, atol=1e-4)
 
 
 def all_random():
-    return [torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()]  # noqa: NPY002
+    return [torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()]  # noqa: NPY002
 
 
 @pytest.mark.parametrize("family", ["OPT", "Bart", "Pegasus"])
@@ -179,7 +185,7 @@ class Noisy(nn.Module):
 def test_what_no_plain_pass_gives_is_refused_in_one_line():
     noisy, refused = built("Mistral"), "this architecture is not supported: scores differ from a plain pass by"
     noisy.model.norm = Noisy()
-    shape = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape: dict[str, Any] = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     seeing = hf.BertLMHeadModel(hf.BertConfig(**shape, intermediate_size=48, is_decoder=False)).eval()
     drawn = all_random()
     for model in (noisy, seeing):
