@@ -16,7 +16,8 @@ import shutil
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,7 @@ from groundlab.worlds.crafter.state import X, Y
 
 VERSION = 1
 _ARRAYS = ("views", "step_views", "actions", "rewards", "starts", "snapshots", "layouts", "ends", "captions", "breaks")
+_PICTURES, _SEAL = "pictures.npy", "seal"
 _TERMINATED, _TRUNCATED = 1, 2
 
 
@@ -139,26 +141,31 @@ class Dataset:
         if self.card.get("version") != VERSION:
             version = self.card.get("version")
             raise GroundlabError(f"{folder} is of version {version}, this package reads {VERSION}; collect it again")
-        home = user_cache("datasets") / str(self.card["sha256"])
-        if not home.is_dir():
-            self._unpack(home)
+        home = self._kept("", self._unpack)
         self._arrays = {name: np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
 
-    def _unpack(self, home: Path) -> None:
-        """Check the seal and lay the arrays out for memory-mapping, whole or not at all."""
+    def _kept(self, part: str, make: Callable[[Path], object]) -> Path:
+        """A folder of the user's cache that `make` fills, whole or not at all, and again where a file was changed."""
+        home = user_cache("datasets") / f"{self.card['sha256']}{part}"
+        if not (home / _SEAL).is_file() or (home / _SEAL).read_bytes() != _digest(home):
+            place = tempfile.TemporaryDirectory(dir=storage.make_folder(home.parent))
+            with place, storage.clear_disk_errors(home):
+                make(partial := Path(tempfile.mkdtemp(dir=place.name)))
+                storage.write_atomic(partial / _SEAL, _digest(partial))
+                shutil.rmtree(home, ignore_errors=True)
+                with suppress(OSError):  # another process was faster
+                    partial.rename(home)
+        return home
+
+    def _unpack(self, folder: Path) -> None:
+        """Check the seal and write the arrays."""
         packed = self.folder / "arrays.npz"
         content = packed.read_bytes() if packed.is_file() else b""
         if digest_bytes(content) != self.card["sha256"]:
             raise GroundlabError(f"{packed} is missing or broken; copy or collect the dataset again")
-        storage.make_folder(home.parent)
-        partial = Path(tempfile.mkdtemp(dir=home.parent))
-        with zipfile.ZipFile(packed) as archive, storage.clear_disk_errors(partial):
+        with zipfile.ZipFile(packed) as archive:
             for name in _ARRAYS:
-                (partial / f"{name}.npy").write_bytes(archive.read(f"{name}.npy"))
-        try:
-            partial.rename(home)
-        except OSError:  # another process was faster
-            shutil.rmtree(partial)
+                storage.write_atomic(folder / f"{name}.npy", archive.read(f"{name}.npy"))
 
     @property
     def adapter(self) -> ObservationAdapter:
@@ -214,20 +221,12 @@ class Dataset:
 
         Raises GroundlabError when the world does not show what is stored.
         """
-        file = user_cache("datasets") / str(self.card["sha256"]) / "pictures.npy"
-        if not file.is_file():
-            partial = Path(tempfile.mkdtemp(dir=file.parent)) / file.name
-            try:
-                with storage.clear_disk_errors(partial):
-                    self._draw_pictures(partial)
-                    partial.rename(file)
-            finally:
-                shutil.rmtree(partial.parent)
-        return np.load(file, mmap_mode="r", allow_pickle=False)
+        return np.load(self._kept("-pictures", self._draw_pictures) / _PICTURES, mmap_mode="r", allow_pickle=False)
 
-    def _draw_pictures(self, file: Path) -> None:
+    def _draw_pictures(self, folder: Path) -> None:
         episodes = [self.episode(number) for number in range(len(self))]
-        pictures = np.lib.format.open_memmap(file, "w+", np.uint8, (len(self._arrays["step_views"]), PICTURE))
+        shape = len(self._arrays["step_views"]), PICTURE
+        pictures = np.lib.format.open_memmap(folder / _PICTURES, "w+", np.uint8, shape)
         seeds, actions = [episode.layout for episode in episodes], [episode.actions for episode in episodes]
         for replay in replay_crafter(self.card["world"], seeds, actions):
             for number, view in zip(replay.episodes.tolist(), replay.views, strict=True):
@@ -245,6 +244,10 @@ class Dataset:
     def _caption(self, view: int) -> str:
         first, last = self._arrays["breaks"][view]
         return self._arrays["captions"][first:last].tobytes().decode()
+
+
+def _digest(home: Path) -> bytes:
+    return storage.digest_files(home.glob("*.npy"), home).encode()
 
 
 def sample(lengths: np.ndarray, length: int, rng: Any) -> tuple[int, int]:

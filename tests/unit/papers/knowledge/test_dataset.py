@@ -7,6 +7,7 @@ import pytest
 from knowledge_data import make_episodes
 
 from groundlab.core.errors import GroundlabError
+from groundlab.core.paths import user_cache
 from groundlab.papers.knowledge.captions import observations
 from groundlab.papers.knowledge.dataset import Dataset, sample, write
 
@@ -64,6 +65,16 @@ def test_a_dataset_that_is_broken_gone_or_of_another_version_is_one_clear_line(t
     (tmp_path / "data" / "card.json").write_text(json.dumps(card | {"version": 99}))
     with pytest.raises(GroundlabError, match="is of version 99, this package reads 1"):
         Dataset(tmp_path / "data")
+
+
+def test_an_unpacked_file_that_was_changed_is_unpacked_again(tmp_path, episodes):
+    home = user_cache("datasets") / write(tmp_path / "data", episodes, {})["sha256"]
+    Dataset(tmp_path / "data")
+    for file in sorted(home.iterdir()):
+        file.write_bytes(file.read_bytes()[:-12] + b"\xff" * 12)
+        np.testing.assert_array_equal(Dataset(tmp_path / "data").episode(3).actions, episodes[3].actions)
+    (home / "views.npy").unlink()
+    assert len(Dataset(tmp_path / "data")) == 4 and (home / "views.npy").is_file()
 
 
 def test_segments_are_drawn_as_the_original_draws_them(golden):
