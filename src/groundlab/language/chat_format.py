@@ -58,6 +58,12 @@ _ENDS = {"llama3": ("<|end_of_text|>", "<|eom_id|>"), "chatml": ("<|endoftext|>"
 ROLE_TOKENS = tuple(FORMATS["groundlab"].opening.format(role=role) for role in ROLES)
 
 
+def beginning(tokenizer: Any) -> tuple[int, ...]:
+    """The token that texts begin with (BOS), where the tokenizer itself adds one, as those of Llama and Gemma do."""
+    first = tokenizer("")["input_ids"][:1]
+    return tuple(first) if first == [tokenizer.bos_token_id] else ()
+
+
 def find_format(tokenizer: Any) -> str:
     """The name of the format whose marks are tokens of a tokenizer; "plain" where none is."""
     known = tokenizer.get_vocab()
@@ -70,7 +76,7 @@ class DialogueWriter:
     def __init__(self, tokenizer: Any):
         self.tokenizer, self.name = tokenizer, find_format(tokenizer)
         self.format = FORMATS[self.name]
-        self._beginning = self._marks(self.format.beginning)
+        self._beginning = self._marks(self.format.beginning) or beginning(tokenizer)
         self._ending = self._marks(self.format.ending)
         self._openings = {role: self._marks(self.format.opening.format(role=role)) for role in ROLES}
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}

@@ -16,6 +16,7 @@ The scores of a prompt do not depend on the other prompts or on the order of any
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -23,9 +24,18 @@ from torch import Tensor, nn
 
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import t5_forward
+from groundlab.language.chat_format import beginning
 from groundlab.language.models import base_of
 from groundlab.language.plain_passes import Pairs, Plainness, checkpointing, kept_modes, plain_pass, start_token
-from groundlab.language.prefix_batching import ActionTree, batches, branch, packed_batches, pass_cost, prefix_states
+from groundlab.language.prefix_batching import (
+    ActionTree,
+    Tokens,
+    batches,
+    branch,
+    packed_batches,
+    pass_cost,
+    prefix_states,
+)
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import send
 
@@ -63,6 +73,13 @@ class Scored(NamedTuple):
     values: Tensor  # float32 [P], zeros where there is no value head
 
 
+class _Row(NamedTuple):
+    """A prompt as it is read, and the actions as they go on from it."""
+
+    tokens: Tokens
+    actions: tuple[Tokens, ...]
+
+
 Tokenizer = Any  # a Hugging Face tokenizer
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -73,15 +90,12 @@ def score_actions(
     prompts: Sequence[str],
     actions: Sequence[str],
     rule: str = "logprob",
-    *,
-    temperature: float = 1.0,
-    token_budget: int = TOKEN_BUDGET,
+    **options: Any,
 ) -> Tensor:
     """Scores float32 [P, A]; softmax over A is the policy. Without dropout; differentiable where gradients are on.
 
-    Raises GroundlabError as `ActionScorer` does.
+    options: further ones of `ActionScorer`. Raises GroundlabError as `ActionScorer` does.
     """
-    options = {"temperature": temperature, "token_budget": token_budget}
     with kept_modes(model):
         return ActionScorer(model, tokenizer, actions, rule=rule, value_head=False, **options)(prompts).scores
 
@@ -91,6 +105,8 @@ class ActionScorer(nn.Module):
 
     `forward` takes P prompts and returns (scores [P, A], values [P]).
     rule: one of RULES; temperature divides the scores.
+    move_blanks: whether "Action: " and "turn left" are read as "Action:" and " turn left", as models know them;
+    None: of causal models with byte-level BPE (GPT-2, Llama 3, Qwen), under logprob. BOS is as the tokenizer adds it.
     value_head, action_head: whether it has such a `Head`; scores then come from the action head, and no rule is used.
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
@@ -108,6 +124,7 @@ class ActionScorer(nn.Module):
         *,
         rule: str = "logprob",
         temperature: float = 1.0,
+        move_blanks: bool | None = None,
         value_head: bool = True,
         action_head: bool = False,
         dropout: bool = False,
@@ -118,20 +135,29 @@ class ActionScorer(nn.Module):
         super().__init__()
         if rule not in RULES:
             raise unknown_name("scoring rule", rule, RULES)
+        if not actions or not all(action.strip() for action in actions):
+            raise GroundlabError(f"empty action in {list(actions)}; give every action a text")
         self.model, self.tokenizer, self.actions = model, tokenizer, list(actions)
         self.rule, self.temperature, self.dropout, self.token_budget = rule, temperature, dropout, token_budget
         # on actions, and on an encoder's prompts
         self._end = [tokenizer.eos_token_id] if rule == "prob_softmax" else []
         base = base_of(self.model)
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
-        self._token_ids: dict[str, tuple[int, ...]] = {}
-        is_encoder_decoder = base.config.is_encoder_decoder
-        self._prompt_end = self._end if is_encoder_decoder else []
-        read = [[0]] if action_head else self._action_tokens()
-        branches = branch(read, start_token(base) if is_encoder_decoder else None)
-        self._deepest, self.branches = int(branches.depths.max()), branches.to(base.device)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
+        self._token_ids: dict[str, _Row] = {}
+        is_encoder_decoder = base.config.is_encoder_decoder
+        self._beginning, self._prompt_end = beginning(tokenizer), self._end if is_encoder_decoder else []
+        self._start = start_token(base) if is_encoder_decoder else None
+        if move_blanks is None:
+            pieces = tokenizer.convert_ids_to_tokens(tokenizer("a a", add_special_tokens=False)["input_ids"])
+            joined = any(str(piece).startswith("Ġ") for piece in pieces)  # a blank, as byte-level BPE writes it
+            move_blanks = joined and rule == "logprob" and not is_encoder_decoder
+        self._move_blanks = move_blanks and not action_head
+        own = [[0]] if action_head else tokenizer(self.actions, add_special_tokens=False)["input_ids"]
+        self._plain: tuple[Tokens, ...] = tuple(map(tuple, own))
+        self._trees: dict[tuple[Tokens, ...], Any] = {}
+        self.branches = self._tree(self._plain)
         self.train(False)
         self._plainness = Plainness(model, "scores", self._logits_of)
         self.register_state_dict_post_hook(keep_trained_once)
@@ -141,17 +167,19 @@ class ActionScorer(nn.Module):
         with seeded_construction(seed, purpose):
             return Head(base.get_output_embeddings().in_features, outputs).to(base.device)
 
-    def _action_tokens(self) -> list[list[int]]:
-        if not self.actions or not all(action.strip() for action in self.actions):
-            raise GroundlabError(f"empty action in {self.actions}; give every action a text")
-        ids = self.tokenizer(self.actions, add_special_tokens=False)["input_ids"]
-        for position, (action, tokens) in enumerate(zip(self.actions, ids, strict=True)):
-            if not tokens or self.tokenizer.unk_token_id in tokens:
-                raise GroundlabError(f"the tokenizer has no word for action {action!r}; name it in words that it knows")
-            if tokens in ids[:position]:
-                other = self.actions[ids.index(tokens)]
-                raise GroundlabError(f"actions {other!r} and {action!r} are the same tokens; keep one of them")
-        return [[*tokens, *self._end] for tokens in ids]
+    def _tree(self, actions: tuple[Tokens, ...]) -> Any:
+        """What is read after a prompt from which the actions go on with these tokens."""
+        if actions not in self._trees:
+            named, end = ([], []) if self.action_head else (self.actions, self._end)
+            for position, (action, tokens) in enumerate(zip(named, actions, strict=False)):
+                if not tokens or self.tokenizer.unk_token_id in tokens:
+                    raise GroundlabError(f"the tokenizer has no word for action {action!r}; name it in words it knows")
+                if tokens in actions[:position]:
+                    other = self.actions[actions.index(tokens)]
+                    raise GroundlabError(f"actions {other!r} and {action!r} are the same tokens; keep one of them")
+            tree = branch([[*tokens, *end] for tokens in actions], self._start)
+            self._trees[actions] = tree.to(base_of(self.model).device)
+        return self._trees[actions]
 
     def train(self, mode: bool = True) -> "ActionScorer":
         """Training mode for the heads; the language model follows only with `dropout`."""
@@ -160,39 +188,64 @@ class ActionScorer(nn.Module):
             self.model.eval()
         return self
 
-    def _rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the token ids of each prompt."""
+    def _rows(self, prompts: Sequence[str]) -> list[_Row]:
+        """Return the token ids of each prompt, and of the actions after it."""
         new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._token_ids]
         if len(self._token_ids) + len(new) > _CACHED_PROMPTS:
             self._token_ids.clear()
             new = list(dict.fromkeys(prompts))
         if new:
-            ids = self.tokenizer(new, add_special_tokens=False)["input_ids"]
-            self._token_ids |= {prompt: (*row, *self._prompt_end) for prompt, row in zip(new, ids, strict=True)}
+            stems = [prompt.rstrip() or prompt if self._move_blanks else prompt for prompt in new]
+            ids = self.tokenizer(stems, add_special_tokens=False)["input_ids"]
+            for prompt, stem, tokens in zip(new, stems, ids, strict=True):
+                actions = self._plain
+                if stem != prompt:
+                    texts = [prompt + action for action in self.actions]
+                    whole = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+                    # Llama 3 joins a colon and a line's end: what differs from the stem goes to the actions.
+                    columns = zip(tokens, *whole, strict=False)
+                    alike = len([*takewhile(lambda column: len({*column}) == 1, columns)])
+                    tokens, actions = tokens[:alike], tuple(tuple(row[alike:]) for row in whole)
+                first = () if tuple(tokens[:1]) == self._beginning else self._beginning
+                self._token_ids[prompt] = _Row((*first, *tokens, *self._prompt_end), actions)
         return [self._token_ids[prompt] for prompt in prompts]
+
+    def tokens(self, prompts: Sequence[str], actions: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Return the token ids of each prompt, and of its action after it, as they are scored, without end tokens."""
+        pairs = zip(self._rows(prompts), map(self.actions.index, actions), strict=True)
+        return [([*row.tokens[: len(row.tokens) - len(self._prompt_end)]], [*row.actions[n]]) for row, n in pairs]
 
     def forward(self, prompts: Sequence[str]) -> Scored:
         """(scores [P, A], values [P]); equal prompts are read once."""
         rows = self._rows(prompts)
         unique = list(dict.fromkeys(rows))
-        if not rows or not all(rows):
+        if not rows or not all(row.tokens for row in rows):
             raise GroundlabError("a prompt without any token cannot be scored; give it a text")
-        base = base_of(self.model)
-        by_passes = self._plainness.needed(max(map(len, rows)) + self._deepest * (not base.config.is_encoder_decoder))
+        base, deepest = base_of(self.model), max(len(tokens) for row in rows for tokens in row.actions) - 1
+        behind = 0 if base.config.is_encoder_decoder else deepest + len(self._end)
+        by_passes = self._plainness.needed(max(len(row.tokens) for row in rows) + behind)
         is_plain = t5_forward.serves(base)
         parts = self._batches(unique, is_plain)
-        scored = [self._score([unique[row] for row in part], is_plain, by_passes) for part in parts]
+        scored = []
+        for part in parts:
+            self.branches = self._tree(unique[part[0]].actions)
+            scored.append(self._score([unique[row].tokens for row in part], is_plain, by_passes))
         place = {unique[row]: position for position, row in enumerate(row for part in parts for row in part)}
         index = send(torch.tensor([place[row] for row in rows]), scored[0].scores.device)
         return Scored(*(torch.cat(field)[index] for field in zip(*scored, strict=True)))
 
-    def _batches(self, rows: Sequence[tuple[int, ...]], is_plain: bool) -> list[list[int]]:
+    def _batches(self, rows: Sequence[_Row], is_plain: bool) -> list[list[int]]:
         """Which rows are read together: of like length where they are padded, as they come where nothing is."""
-        if is_plain:
-            return packed_batches(rows, self.token_budget)
-        return batches([len(row) for row in rows], self.token_budget, self._overhead)
+        found = []
+        for actions in dict.fromkeys(row.actions for row in rows):
+            places = [place for place, row in enumerate(rows) if row.actions == actions]
+            own = [rows[place].tokens for place in places]
+            packed = packed_batches(own, self.token_budget) if is_plain else None
+            parts = packed or batches([len(row) for row in own], self.token_budget, self._overhead)
+            found += [[places[index] for index in part] for part in parts]
+        return found
 
-    def _score(self, rows: Sequence[tuple[int, ...]], is_plain: bool, by_passes: bool) -> Scored:
+    def _score(self, rows: Sequence[Tokens], is_plain: bool, by_passes: bool) -> Scored:
         with checkpointing(self.model):
             states, logits = self._passes(rows) if by_passes else self._read(rows, self.branches, is_plain)
         first = states[:, 0]
@@ -221,7 +274,7 @@ class ActionScorer(nn.Module):
     def _logits_of(self, pairs: Pairs) -> Tensor:
         """What `Plainness` asks for."""
         (rows, actions), base = zip(*pairs, strict=True), base_of(self.model)
-        tree = branch(actions, start_token(base) if base.config.is_encoder_decoder else None).to(base.device)
+        tree = branch(actions, self._start).to(base.device)
         return self._read(rows, tree, t5_forward.serves(base))[1][[[0], [1]], tree.prefixes]
 
     def _rule(self, logits: Tensor) -> Tensor:

@@ -7,9 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_heads import ACTIONS, GOLDEN, PROMPTS, RECORDED, T5, recorded_heads
 from safetensors.torch import load, save
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
+from tokenizers.models import BPE
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.prefix_batching import batches
 from groundlab.language.scoring import TOKEN_BUDGET, ActionScorer, score_actions
@@ -28,7 +32,7 @@ def build(kind):
         return T5ForConditionalGeneration.from_pretrained(GOLDEN / kind)
     if kind == "tiny_llama":
         return LlamaForCausalLM.from_pretrained(GOLDEN / kind)
-    config = GPT2Config(vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=256, initializer_range=0.3)
+    config = GPT2Config(vocab_size=600, n_embd=32, n_layer=2, n_head=4, n_positions=256, initializer_range=0.3)
     with seeded_construction(0, "gpt2"):
         return GPT2LMHeadModel(config).eval()
 
@@ -295,3 +299,80 @@ def test_prompts_that_cannot_be_read_are_told():
     for prompts in ([], ["go", ""]):
         with pytest.raises(GroundlabError, match="without any token"):
             score_actions(build("tiny_llama"), tokenizer(), prompts, ACTIONS)
+
+
+# Blanks and beginnings, as a tokenizer's convention has them.
+
+LLAMA3 = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+TEXTS = ["Goal of the agent: go to the red ball", "Action 0: turn left\nAction 1: turn right\n", "pick up, drop:\n"] * 9
+
+
+def words_of(kind, bos=False):
+    """A tokenizer in the manner of GPT-2, Llama 3 or Llama 2."""
+    split = [pre_tokenizers.Split(Regex(LLAMA3), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    parts = {"gpt2": pre_tokenizers.ByteLevel(False), "llama2": pre_tokenizers.Metaspace()}
+    made = Tokenizer(BPE())
+    made.pre_tokenizer = parts.get(kind) or pre_tokenizers.Sequence(split)
+    alphabet = [] if kind == "llama2" else pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(TEXTS, trainers.BpeTrainer(special_tokens=["<s>", "</s>"], initial_alphabet=alphabet))
+    if bos:
+        made.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+
+
+def read_whole(model, words, prompt, action, bos):
+    """The log-probability of prompt + action, as one text, after the tokens of the prompt without its blanks."""
+    stem, whole, own = words([prompt.rstrip(), prompt + action, action], add_special_tokens=False)["input_ids"]
+    whole = whole if prompt != prompt.rstrip() else stem + own
+    start = next((n for n, pair in enumerate(zip(whole, stem, strict=False)) if pair[0] != pair[1]), len(stem))
+    logits = model(input_ids=torch.tensor([[0] * bos + whole])).logits[0, start + bos - 1 : -1].log_softmax(-1)
+    return logits[range(len(logits)), whole[start:]].sum().item()
+
+
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize("kind", ["gpt2", "llama3"])
+def test_byte_level_tokenizers_read_a_prompts_blanks_with_the_action(kind, bos):
+    model, words, actions = build("gpt2"), words_of(kind, bos), ["turn left", "turn right", "pick up", "1"]
+    ends = ["", " ", "  ", "\n", " \n ", "\n\n", "\t"]
+    prompts = [f"Goal: the red ball\nAction {number}:{end}" for number in range(2) for end in ends]
+    scorer = ActionScorer(model, words, actions)
+    scores = scorer(prompts).scores
+    expected = [[read_whole(model, words, prompt, action, bos) for action in actions] for prompt in prompts]
+    torch.testing.assert_close(scores, torch.tensor(expected), rtol=0, atol=1e-4)
+    scores.sum().backward()
+    whole = gradients(scorer)
+    scorer.zero_grad()
+    scorer.backward(prompts, lambda index, scores, values: scores.sum())
+    assert_same_gradients(whole, gradients(scorer))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("gpt2", {"move_blanks": False}),
+        ("gpt2", {"rule": "prob_softmax"}),
+        ("gpt2", {"rule": "logit_sum"}),
+        ("llama2", {}),
+    ],
+)
+def test_elsewhere_blanks_stay_with_the_prompt_unless_asked_for(kind, options):
+    words, given = words_of(kind), (["Action 0: "], ["turn left"])
+    apart = tuple(words(text, add_special_tokens=False)["input_ids"] for text in ("Action 0: ", "turn left"))
+    assert ActionScorer(build("gpt2"), words, ACTIONS, **options).tokens(*given) == [apart]
+    prompt, action = ActionScorer(build("gpt2"), words, ACTIONS, **options | {"move_blanks": True}).tokens(*given)[0]
+    assert prompt + action == words("Action 0: turn left", add_special_tokens=False)["input_ids"]
+    own = ActionScorer(build("tiny_llama"), tokenizer(), ACTIONS)
+    assert not own._move_blanks and not own._beginning, "the models that ship read as before"
+
+
+def test_twins_are_actions_of_the_same_tokens_as_they_are_scored():
+    words = words_of("gpt2")
+    words.backend_tokenizer.normalizer = normalizers.Replace(Regex(" +"), " ")
+    with pytest.raises(GroundlabError, match="'drop' and ' drop' are the same tokens"):
+        score_actions(build("gpt2"), words, ["Action 0: "], ["drop", " drop"])
+
+
+def test_conversations_and_prompts_begin_as_the_tokenizer_has_it_and_once():
+    writers = (DialogueWriter(words_of("gpt2", bos)) for bos in (True, False))
+    assert [writer.prompt([{"role": "user", "content": "go"}]).count(0) for writer in writers] == [1, 0]
+    assert ActionScorer(build("gpt2"), words_of("gpt2", True), ACTIONS)._rows(["<s>go"])[0].tokens.count(0) == 1

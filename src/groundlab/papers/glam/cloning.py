@@ -31,7 +31,6 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
-from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.devices import send
 from groundlab.learning.master_weights import make_optimizer, parameters_of
@@ -44,8 +43,7 @@ from groundlab.papers.glam.policy import (
     CachedPolicy,
     Reader,
     TextPlayer,
-    load_model,
-    temperature,
+    build_scorer,
     trainable_parameters,
     watched_reader,
 )
@@ -99,7 +97,7 @@ class CloningLearner(training.Learner):
         names = text_actions(settings.action_space)
         actions = text_actions(settings.action_space, worlds.find(spec.world).language)
         self._translation = dict(zip(names, actions, strict=True))
-        self.scorer = build_scorer(actions, settings, spec.seed)
+        self.scorer = build_scorer(VARIANTS["glam"], settings, actions, spec.seed, value_head=False)
         self.optimizer = make_optimizer(
             torch.optim.AdamW,
             trainable_parameters(self.scorer),
@@ -142,9 +140,8 @@ class CloningLearner(training.Learner):
     def loss(self, pairs: Sequence[Pair]) -> Tensor:
         """Mean cross-entropy over the tokens of the actions and their ends."""
         words = self.scorer.tokenizer
-        prompts = words([pair.prompt for pair in pairs], add_special_tokens=False)["input_ids"]
-        texts = [self._text(pair) for pair in pairs]
-        actions = [[*ids, words.eos_token_id] for ids in words(texts, add_special_tokens=False)["input_ids"]]
+        read = self.scorer.tokens([pair.prompt for pair in pairs], [self._text(pair) for pair in pairs])
+        prompts, actions = [prompt for prompt, _ in read], [[*action, words.eos_token_id] for _, action in read]
         labels = _padded(actions, words.pad_token_id if self.settings.fidelity.pad_loss else IGNORED)
         model: Any = self.scorer.model
         if not model.config.is_encoder_decoder:
@@ -190,22 +187,6 @@ class CloningLearner(training.Learner):
 
 def _padded(rows: list[list[int]], value: int) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
-
-
-def build_scorer(actions: tuple[str, ...], settings: Settings, seed: int) -> ActionScorer:
-    """The pretrained language model as policy, without a value head."""
-    model, tokenizer = load_model(VARIANTS["glam"], settings, seed)
-    return ActionScorer(
-        model,
-        tokenizer,
-        actions,
-        rule=settings.rule,
-        temperature=temperature(settings),
-        token_budget=settings.token_budget,
-        pass_tokens=settings.pass_tokens,
-        value_head=False,
-        seed=seed,
-    )
 
 
 def learning_rate(settings: Settings, step: int) -> float:

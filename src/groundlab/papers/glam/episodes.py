@@ -207,6 +207,7 @@ def with_actions(scorer: ActionScorer, actions: tuple[str, ...], settings: Model
         actions,
         rule=settings.rule,
         temperature=scorer.temperature,
+        move_blanks=settings.move_blanks,
         value_head=False,
         token_budget=settings.token_budget,
         pass_tokens=settings.pass_tokens,

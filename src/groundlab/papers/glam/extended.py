@@ -61,19 +61,19 @@ class ExtendedScorer(ActionScorer):
             temperature=plain.temperature,
             value_head=False,
             dropout=plain.dropout,
+            move_blanks=settings.move_blanks,
             token_budget=settings.token_budget,
         )
         self.value_head, self._format = plain.value_head, prompt_format
-        real, counts = self.branches.real, [len(action.split()) for action in self.actions]
-        lengths = {"token": real.sum(-1), "word": torch.tensor(counts, device=real.device)}
-        self._lengths = lengths.get(settings.normalisation)
+        self._normalisation = settings.normalisation
+        self._words = self.branches.real.new_tensor([len(action.split()) for action in self.actions], dtype=torch.long)
 
-    def _rows(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+    def _rows(self, prompts: Sequence[str]) -> list[Any]:
         return super()._rows([rewrite(self._format, prompt) for prompt in prompts])
 
     def _rule(self, logits: Tensor) -> Tensor:
-        scores = super()._rule(logits)
-        return scores if self._lengths is None else scores / self._lengths
+        scores, lengths = super()._rule(logits), {"token": self.branches.real.sum(-1), "word": self._words}
+        return scores / lengths[self._normalisation] if self._normalisation in lengths else scores
 
 
 class ExtendedLearner(PPOLearner):

@@ -64,9 +64,9 @@ VARIANTS = {
 
 
 def build_scorer(
-    variant: Variant, settings: ModelSettings, actions: tuple[str, ...], seed: int, dropout: bool = False
+    variant: Variant, settings: ModelSettings, actions: tuple[str, ...], seed: int, **options: bool
 ) -> ActionScorer:
-    """The whole network of an agent: language model, value head, and action head where the variant has one."""
+    """The whole network of an agent, with the heads of its variant; `dropout`, `value_head`: as of `ActionScorer`."""
     model, tokenizer = load_model(variant, settings, seed)
     scorer = ActionScorer(
         model,
@@ -74,13 +74,14 @@ def build_scorer(
         actions,
         rule=settings.rule,
         temperature=1.0 if variant.use_action_heads else temperature(settings),
+        move_blanks=settings.move_blanks,
         action_head=variant.use_action_heads,
-        dropout=dropout,
         token_budget=settings.token_budget,
         pass_tokens=settings.pass_tokens,
         seed=seed,
+        **options,
     )
-    if is_released(settings):
+    if (scorer.value_head or scorer.action_head) and is_released(settings):
         _load_heads(scorer, Path(settings.model_path))
     return scorer
 
