@@ -94,8 +94,8 @@ def main(words: argparse.Namespace) -> None:
     """Test, train, test."""
     torch.manual_seed(words.seed)
     folder = resolve_model(words.model)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     player, tests = Player(words, tokenizer), list(range(words.tests))
 
     def rollout(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from groundlab.core.errors import GroundlabError, clip
 
 CARD = "README.md"  # of a model: for people, read by no run
 RECIPE = "recipe.json"  # written by our pretraining next to a model
+ADAPTER = "adapter_config.json"  # in a folder that holds peft's adapters
 _COUNTED = {".safetensors", ".bin", ".gguf", ".json", ".model", ".txt", ".jinja"}  # weights, config, tokenizer
 MODELS = Path(__file__).parent / "models"
 """The folder of recipes (`quick-t5.yaml`) and shipped weights (`quick-t5-s0/`)."""
@@ -45,9 +46,15 @@ def model_files(model: str, role: str = "model") -> dict[str, Path]:
         return {role: place} if place.is_file() else {}
     names = (file for file in sorted(place.iterdir()) if file.suffix in _COUNTED and file.name != RECIPE)
     files = {f"{role}/{file.name}": file for file in names if file.is_file()}
-    adapters = place / "adapter_config.json"
-    base = storage.read_json(adapters).get("base_model_name_or_path") if adapters.is_file() else None
-    return files | (model_files(base, f"{role}/base") if base else {})
+    base = adapted_model(place)
+    return files | (model_files(base, f"{role}/base") if base and base != model else {})
+
+
+def adapted_model(folder: Path) -> str | None:
+    """The model that a folder's adapters belong to; None where there are none, or they do not name it."""
+    facts = storage.read_json(folder / ADAPTER) if (folder / ADAPTER).is_file() else {}
+    base = facts.get("base_model_name_or_path") if isinstance(facts, dict) else None
+    return base if isinstance(base, str) else None
 
 
 def needs_revision(model: str) -> bool:

@@ -19,6 +19,7 @@ from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData, snapshot_d
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import filter_repo_objects
 
+from groundlab.assets import ADAPTER
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip
 from groundlab.core.manifests import Manifest
@@ -27,7 +28,6 @@ from groundlab.lab import config, run_folder
 from groundlab.papers.glam.policy import VARIANTS
 from groundlab.papers.glam.released_weights import export_agent
 from groundlab.papers.reasoning.ppo import MODEL
-from groundlab.papers.reasoning.settings import ADAPTER
 from groundlab.report.statistics import success_of
 
 CARD = "README.md"

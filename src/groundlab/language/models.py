@@ -10,6 +10,7 @@ with a padding token, and on the left for causal models, so that both generate. 
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import transformers
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
 
-from groundlab.assets import absent_model
+from groundlab.assets import ADAPTER, absent_model, adapted_model
 from groundlab.core.errors import GroundlabError, clip, first_line, unknown_name
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import check_device
@@ -30,7 +31,9 @@ from groundlab.learning.devices import check_device
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
 WEIGHTS = ("pretrained", "embeddings", "random")
 DTYPES = ("float32", "bfloat16", "float16")
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
+_TOKENIZER_FILES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt"}
+_TOKENIZER_FILES |= {"sentencepiece.bpe.model", "source.spm"}
+_SILENT = re.compile("MaskedLM|PreTraining|Classification|Answering")  # architectures that write no text
 
 
 @dataclass(frozen=True)
@@ -66,21 +69,19 @@ def load(
     """
     _check_names(kind, dtype, weights, quantization)
     check_device(device)
-    transformers.logging.disable_progress_bar()
-    place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
-    with _told(name_or_path, revision), seeded_construction(seed, "language model"):
-        config = AutoConfig.from_pretrained(**place)
+    with clear_errors(name_or_path, revision), seeded_construction(seed, "language model"):
+        config = AutoConfig.from_pretrained(**(place := place_of(name_or_path, revision)))
         if gradient_checkpointing:
             _drop_nothing(config)
-        folder = Path(place["pretrained_model_name_or_path"])
-        if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
-            raise ValueError("no tokenizer.json")  # transformers would make one up
         tokenizer = AutoTokenizer.from_pretrained(**place)
         found = "seq2seq" if config.is_encoder_decoder else "causal"
         if kind not in ("auto", found):
             raise GroundlabError(f"{name_or_path} is a {found} model, not {kind}; give kind={found}")
-        maker = KINDS[found]
-        model = _build(maker, config, place, getattr(torch, dtype), weights, quantization)
+        if silent := found == "causal" and [each for each in config.architectures or () if _SILENT.search(each)]:
+            raise GroundlabError(
+                f"{clip(str(name_or_path))} is a {silent[0]}, which writes no text; name another model"
+            )
+        model = _build(KINDS[found], config, place, getattr(torch, dtype), weights, quantization)
     if quantization is None:
         _move(model, device)
     else:
@@ -137,25 +138,39 @@ def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) 
         raise GroundlabError("4-bit weights need a GPU and bitsandbytes (pip install bitsandbytes)")
 
 
+def place_of(name: str | Path, revision: str | None = None) -> dict[str, Any]:
+    """What `from_pretrained` reads a model by, without the code in it. Raises errors that `clear_errors` clears."""
+    files = {*os.listdir(name)} if os.path.isdir(name) else _TOKENIZER_FILES  # noqa: PTH112, PTH208 - no name raises
+    if ADAPTER in files and not any(file.startswith(("model", "pytorch_model")) for file in files):
+        base, way = adapted_model(Path(name)) or "an unnamed model", "merge_and_unload() and save_pretrained()"
+        fix = f"merge them by peft's {way}, or play them by a method of the reasoning paper"
+        raise GroundlabError(f"expected a whole model, got adapters of {clip(base)} in {clip(str(name))}; {fix}")
+    if not files & _TOKENIZER_FILES:
+        raise ValueError("no tokenizer.json")  # transformers would make one up
+    where = {"pretrained_model_name_or_path": str(name), "revision": revision}
+    return {**where, "local_files_only": True, "trust_remote_code": False}
+
+
 @contextmanager
-def _told(name: str | Path, revision: str | None) -> Iterator[None]:
-    """Turn what the libraries raise for missing and damaged files into one line."""
+def clear_errors(name: str | Path, revision: str | None = None) -> Iterator[None]:
+    """Turn what the libraries raise for missing, damaged and foreign files into one line."""
+    transformers.logging.disable_progress_bar()
     try:
         yield
     except GroundlabError:
         raise
     except Exception as error:  # they trip over damaged files in ways of their own
-        if os.path.isdir(name):  # noqa: PTH112 - also of a name that no file can have
-            reason = clip(first_line(error), 160)
-            raise GroundlabError(
-                f"{clip(str(name))} does not hold a whole model ({reason}); save or copy it again"
-            ) from None
-        raise absent_model(str(name), revision) from None
+        code, reason, fix = "custom code" in str(error), clip(first_line(error), 160), "save or copy it again"
+        if not code and not os.path.exists(name):  # noqa: PTH110 - also of a name that no file can have
+            raise absent_model(str(name), revision) from None
+        if code:
+            reason, fix = "its own Python code is not run", "choose a model that transformers knows"
+        raise GroundlabError(f"{clip(str(name))} does not hold a whole model ({reason}); {fix}") from None
 
 
 def _build(maker: Any, config: Any, place: dict[str, Any], dtype: torch.dtype, weights: str, quantization: str | None):
     if weights == "random":
-        return maker.from_config(config, dtype=dtype)
+        return maker.from_config(config, dtype=dtype, trust_remote_code=False)
     four_bit = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

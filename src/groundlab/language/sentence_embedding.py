@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from groundlab.assets import absent_model
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.learning.devices import check_device
@@ -43,21 +41,19 @@ def load_encoder(name_or_path: str | Path, revision: str | None = None, device: 
     Raises GroundlabError when the model is not here, is damaged, or has no encoder that reads both ways.
     """
     check_device(device)
-    place = {"pretrained_model_name_or_path": str(name_or_path), "revision": revision, "local_files_only": True}
-    try:
-        config = AutoConfig.from_pretrained(**place)
-    except (OSError, ValueError) as error:
-        raise absent_model(str(name_or_path), revision) from error
-    if config.is_encoder_decoder:
-        model, tokenizer = models.load(name_or_path, revision, device=device)
-        return _reader(model.get_encoder(), tokenizer, device)
-    if any("Causal" in kind for kind in config.architectures or ()):
-        raise GroundlabError(f"{name_or_path} reads one way only; give an encoder, or an encoder-decoder such as T5")
-    transformers.logging.disable_progress_bar()
-    try:
-        model, tokenizer = AutoModel.from_pretrained(**place), AutoTokenizer.from_pretrained(**place)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise GroundlabError(f"{name_or_path} does not hold a whole encoder; fetch it again ({error})") from None
+    with models.clear_errors(name_or_path, revision):
+        config = AutoConfig.from_pretrained(**(place := models.place_of(name_or_path, revision)))
+        if config.is_encoder_decoder:
+            model, tokenizer = models.load(name_or_path, revision, device=device)
+            return _reader(model.get_encoder(), tokenizer, device)
+        if any("Causal" in kind for kind in config.architectures or ()):
+            raise GroundlabError(
+                f"{name_or_path} reads one way only; give an encoder, or an encoder-decoder such as T5"
+            )
+        model, report = AutoModel.from_pretrained(**place, output_loading_info=True)
+        if lost := [name for name in report["missing_keys"] if "pooler" not in name]:
+            raise ValueError(f"{len(lost)} weights are missing, e.g. {min(lost)}")
+        tokenizer = AutoTokenizer.from_pretrained(**place)
     return _reader(model.to(device).eval(), tokenizer, device)
 
 

@@ -80,4 +80,4 @@ def _by_count(counts: Counter[str]) -> list[str]:
 
 def load(folder: Path) -> PreTrainedTokenizerBase:
     """The tokenizer stored in a model's folder."""
-    return AutoTokenizer.from_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

@@ -14,6 +14,7 @@ from groundlab.language import models
 from groundlab.language.models import load
 from groundlab.language.pretraining import card
 from groundlab.language.scoring import score_actions
+from groundlab.language.sentence_embedding import load_encoder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 T5, LLAMA = GOLDEN / "tiny_t5", GOLDEN / "tiny_llama"
@@ -72,6 +73,35 @@ def test_damaged_and_missing_weights_are_told_instead_of_filled_at_random(tmp_pa
     (deeper / "model.safetensors").write_bytes(b"nothing" * 9)
     with pytest.raises(GroundlabError, match="does not hold a whole model"):
         load(deeper)
+
+
+CODE = {"AutoConfig": "own.Own", "AutoModel": "own.Own", "AutoModelForCausalLM": "own.Own"}
+OWN = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+FOREIGN = [
+    ("config.json", None, "model.safetensors", "got adapters of some/base in .*merge_and_unload"),
+    ("config.json", {"model_type": "own9", "auto_map": CODE}, "", "own Python code is not run"),
+    ("tokenizer_config.json", OWN, "", "own Python code is not run"),
+    ("config.json", {"architectures": ["BertForMaskedLM"]}, "", "is a BertForMaskedLM, which writes no text"),
+    ("config.json", {"vocab_size": "many"}, "", "does not hold a whole model"),
+    ("model.safetensors.index.json", {"metadata": {}, "weight_map": {"a": "b"}}, "model.safetensors", "No such file"),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "lost", "line"), FOREIGN)
+def test_a_foreign_folder_is_one_line_and_its_code_does_not_run(file, content, lost, line, tmp_path, monkeypatch):
+    folder, ran = damaged(tmp_path, "tiny_llama"), tmp_path / "ran"
+    (folder / "own.py").write_text(f"open({str(ran)!r}, 'w')\nfrom transformers import LlamaConfig as Own")
+    stored = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps(stored | (content or {})))
+    if content is None:
+        (folder / file).rename(folder / "adapter_config.json").write_text('{"base_model_name_or_path": "some/base"}')
+    if lost:
+        (folder / lost).unlink()
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for reader in (load, load_encoder)[: 1 if "writes no text" in line else 2]:
+        with pytest.raises(GroundlabError, match=line if reader is load else None) as error:
+            reader(folder)
+        assert "\n" not in str(error.value) and not ran.exists()
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from groundlab.assets import absent_model, resolve_model
+from groundlab.assets import resolve_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip, first_line
 from groundlab.core.run import load_checkpoint
 from groundlab.core.storage import digest_bytes
+from groundlab.language.models import clear_errors, place_of
 from groundlab.papers.glam import ppo
 from groundlab.papers.glam.policy import HEADS, RELEASED, VARIANTS
 from groundlab.papers.glam.settings import ModelSettings
@@ -44,7 +45,7 @@ _BASES = {
 }
 _SHARED, _VOCABULARY_HEAD = "shared.weight", "lm_head.weight"
 _COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", _VOCABULARY_HEAD)
-_PLAYED = ("temperature", "rule", "nbr_obs", "action_space", "action_list", "num_dists", "dtype")
+_PLAYED = ("temperature", "rule", "move_blanks", "nbr_obs", "action_space", "action_list", "num_dists", "dtype")
 """Settings that an agent has to be played with, as it was trained."""
 _UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # of old versions of T5
 
@@ -74,7 +75,9 @@ def import_weights(source: Path, out: Path, base: str | None = None) -> dict[str
     facts |= {"heads": sorted({name.split(".")[0] for name in heads})}
     if not _is_there(out, facts):
         model = _build(weights, base, file)
-        _write(out, model, AutoTokenizer.from_pretrained(resolve_model(base), local_files_only=True), heads, facts)
+        with clear_errors(base):
+            tokenizer = AutoTokenizer.from_pretrained(**place_of(resolve_model(base)))
+        _write(out, model, tokenizer, heads, facts)
     return facts
 
 
@@ -97,7 +100,8 @@ def export_agent(run: Path, out: Path) -> dict[str, Any]:
     facts["sha256"] = digest_bytes(checkpoint.files["network.safetensors"])
     facts["plays"] = "aflan" if VARIANTS[spec.method].use_action_heads else "glam"
     usual = ModelSettings.model_validate({}).model_dump()
-    facts["settings"] = {name: spec.settings[name] for name in _PLAYED if spec.settings[name] != usual[name]}
+    given = usual | spec.settings  # a run of before a setting came does not name it
+    facts["settings"] = {name: given[name] for name in _PLAYED if given[name] != usual[name]}
     if _is_there(out, facts):
         return facts
     learner = ppo.PPOLearner(spec.model_copy(update={"settings": {**spec.settings, "device": "cpu"}}))
@@ -125,14 +129,12 @@ def _renamed(name: str) -> str:
 
 def _build(weights: dict[str, Tensor], base: str, file: Path) -> Any:
     """The base model with these weights. Raises GroundlabError unless names and sizes are the base model's."""
-    try:
-        config = AutoConfig.from_pretrained(resolve_model(base), local_files_only=True)
-    except (OSError, ValueError):
-        raise absent_model(base) from None
+    with clear_errors(base):
+        config = AutoConfig.from_pretrained(**place_of(resolve_model(base)))
     shared, head = weights.get(_SHARED), weights.get(_VOCABULARY_HEAD)
     config.tie_word_embeddings = head is None or (shared is not None and torch.equal(head, shared))
     try:
-        model = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
+        model = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
         copies = {name: shared for name in _COPIES if name in model.state_dict()}
         for name in _COPIES[:2]:
             if shared is not None and not torch.equal(weights.get(name, shared), shared):

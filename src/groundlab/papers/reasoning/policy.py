@@ -24,7 +24,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.storage import make_folder
 from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.generation import ReplyGenerator
-from groundlab.language.models import Lora, load
+from groundlab.language.models import Lora, clear_errors, load
 from groundlab.language.token_policy import TokenPolicy
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.papers.reasoning.settings import ReplySettings, TrainingSettings
@@ -140,8 +140,9 @@ def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: 
     """Model and tokenizer; a folder of adapters opens as its base model with them."""
     adapter_folder, name, revision = None, settings.model_path, settings.revision
     if settings.has_adapters:
-        adapter_folder, lora, config = name, None, PeftConfig.from_pretrained(name)
-        base = settings.model_copy(update={"model": config.base_model_name_or_path})
+        with clear_errors(name):
+            adapter_folder, lora, config = name, None, PeftConfig.from_pretrained(name)
+        base = settings.model_copy(update={"model": config.base_model_name_or_path or "an unnamed model"})
         name, revision = base.model_path, config.revision
     model, tokenizer = load(
         name,
@@ -156,7 +157,8 @@ def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: 
         seed=seed,
     )
     if adapter_folder is not None:
-        model = PeftModel.from_pretrained(model, adapter_folder, is_trainable=True).eval()
+        with clear_errors(adapter_folder):
+            model = PeftModel.from_pretrained(model, adapter_folder, is_trainable=True).eval()
     elif lora is not None:
         # Adapters name their base model as the settings do, so that a saved folder opens on other machines.
         local = Path(settings.model)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from groundlab import worlds
-from groundlab.assets import model_files, resolve_model
+from groundlab.assets import ADAPTER, model_files, resolve_model
 from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.language.decoding import Decoding
 from groundlab.learning.options import CRITIC_FREE, WHOLE_EPISODES, Estimator, KLController, KLEstimator, OuterValue
@@ -26,8 +26,6 @@ def _is_reasoning_world(name: str) -> str:
 
 
 ReasoningWorld = Annotated[str, AfterValidator(_is_reasoning_world)]
-ADAPTER = "adapter_config.json"
-"""What a folder that holds peft's adapters has."""
 DONOR_LAYOUTS = "900000-900023"
 """Reset seeds of 24 episodes, whose first states thoughts are probed in, and taken from to be tried in others."""
 Parser = Literal["strict", "lenient"]
