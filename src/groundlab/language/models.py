@@ -9,11 +9,13 @@ with a padding token, and on the left for causal models, so that both generate. 
 (adapters, fresh weights) is drawn from the seed.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from groundlab.core.errors import GroundlabError, clip, first_line, unknown_name
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import check_device
 
+_log = logging.getLogger(__name__)
 KINDS = {"seq2seq": AutoModelForSeq2SeqLM, "causal": AutoModelForCausalLM}
 WEIGHTS = ("pretrained", "embeddings", "random")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -69,6 +72,8 @@ def load(
     """
     _check_names(kind, dtype, weights, quantization)
     check_device(device)
+    if device.startswith("cpu"):
+        _warn_where_slow(dtype)
     with clear_errors(name_or_path, revision), seeded_construction(seed, "language model"):
         config = AutoConfig.from_pretrained(**(place := place_of(name_or_path, revision)))
         if gradient_checkpointing:
@@ -136,6 +141,15 @@ def _check_names(kind: str, dtype: str, weights: str, quantization: str | None) 
         raise GroundlabError("4-bit weights are pretrained ones; give weights=pretrained or no quantization")
     if quantization and (find_spec("bitsandbytes") is None or not torch.cuda.is_available()):
         raise GroundlabError("4-bit weights need a GPU and bitsandbytes (pip install bitsandbytes)")
+
+
+@cache
+def _warn_where_slow(dtype: str) -> None:
+    """Warn, once a process, of a dtype that this CPU has no instructions for, or may not use."""
+    short = {"bfloat16": "bf16", "float16": "fp16"}.get(dtype)
+    if short and not getattr(torch.ops.mkldnn, f"_is_mkldnn_{short}_supported", bool)():
+        reason = "libraries are held to AVX2; give dtype=float32, or set ONEDNN_MAX_CPU_ISA=ALL if the CPU has more"
+        _log.warning("%s can take ten times as long as float32 on this CPU: %s", dtype, reason)
 
 
 def place_of(name: str | Path, revision: str | None = None) -> dict[str, Any]:

@@ -104,6 +104,15 @@ def test_a_foreign_folder_is_one_line_and_its_code_does_not_run(file, content, l
         assert "\n" not in str(error.value) and not ran.exists()
 
 
+def test_a_dtype_that_a_cpu_is_slow_in_is_one_warning(caplog, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    models._warn_where_slow.cache_clear()
+    for dtype in ("float32", "bfloat16", "bfloat16"):
+        load(LLAMA, dtype=dtype)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "bfloat16 can take ten times as long" in caplog.text and "ONEDNN_MAX_CPU_ISA=ALL" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
