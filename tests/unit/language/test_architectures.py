@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
 
 from groundlab.core.errors import GroundlabError
@@ -55,11 +58,9 @@ MODELS = {
 }
 
 
-def tokenizer(texts, add_special_tokens):
-    return {"input_ids": [[3 + int(word) for word in text.split()] for text in texts]}
-
-
-tokenizer.eos_token_id, tokenizer.unk_token_id = 2, None
+WORDS = Tokenizer(WordLevel({"<s>": 0, "<unk>": 1, "</s>": 2} | {str(word): 3 + word for word in range(94)}, "<unk>"))
+WORDS.pre_tokenizer = Whitespace()
+tokenizer = hf.PreTrainedTokenizerFast(tokenizer_object=WORDS, unk_token="<unk>", eos_token="</s>")
 
 
 def built(family, **options):
@@ -90,7 +91,7 @@ def plainly(model, prompt, reply):
 
 
 def ids_of(texts):
-    return tokenizer(texts, False)["input_ids"]
+    return tokenizer(texts, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parametrize("prompts", [SHORT, LONG, [SHORT[0], LONG[0]]], ids=["short", "long", "mixed"])
