@@ -25,6 +25,8 @@ nox.options.sessions = ["lint", "tests"]
 nox.options.default_venv_backend = "none"
 
 ROOT = Path(__file__).parent
+for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set by hooks, of whatever repository
+    os.environ.pop(name, None)
 ENVIRONMENT = ROOT / ".nox" / "groundlab"
 PROGRAMS = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
 LOCK, INSTALL, CONSTRAINTS = "pylock.toml", "requirements/install.py", "requirements/constraints.txt"

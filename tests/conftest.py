@@ -10,6 +10,8 @@ import pytest
 
 # Two processes with one thread each beat one with two. Before torch is imported by any test.
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ})
+for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # of a hook: tests would commit to its repository
+    os.environ.pop(variable, None)
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -213,9 +213,18 @@ def test_an_image_gives_each_user_a_folder_of_their_own_with_what_was_compiled_a
 
 
 def test_an_image_without_git_still_says_which_commit_it_is(tmp_path):
-    (tmp_path / "pyproject.toml").write_text('name = "groundlab"')
+    """Of the repository in the image, and of no other package that is run in it."""
+    image, other = tmp_path / "image", tmp_path / "other"
+    for home in (image, other):
+        for name in ("core", "__init__.py"):
+            source, target = ROOT / "src" / "groundlab" / name, home / "src" / "groundlab" / name
+            shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+        (home / "pyproject.toml").write_text('name = "groundlab"')
     program = "import json; from groundlab.core import git; print(json.dumps(git.facts()))"
-    environment = {**os.environ, "GROUNDLAB_ROOT": str(tmp_path), "GROUNDLAB_COMMIT": "abc123"}
-    command = [sys.executable, "-c", program]
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(answer.stdout) == {"commit": "abc123", "dirty": False}
+    unknown = {"commit": None, "dirty": None}
+    named = {"commit": "abc123", "dirty": False}
+    for package, commit, facts in ((image, "abc123", named), (image, "unknown", unknown), (other, "abc123", unknown)):
+        given = {"GROUNDLAB_ROOT": str(image), "GROUNDLAB_COMMIT": commit, "PYTHONPATH": f"{package}/src"}
+        command = [sys.executable, "-P", "-c", program]
+        answer = subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, check=True)
+        assert json.loads(answer.stdout) == facts

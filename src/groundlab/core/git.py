@@ -1,35 +1,65 @@
 """What git knows about the repository: the commit, uncommitted changes, and the last change of some files."""
 
+import io
 import json
 import os
+import re
 import subprocess
+import tarfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from groundlab.core.paths import find_root
+from groundlab.core.paths import find_root, is_root
+from groundlab.core.sources import package_folder, sources
+from groundlab.core.storage import digest_bytes, digest_json
 
 # What a change of makes a result incomparable; results/, docs/ and tests/ may differ freely.
 _WHAT_MAKES_RESULTS = ("src", "configs", "notebooks", "requirements", "pyproject.toml")
 
 
+# Of git's variables only these count: the others, which hooks and `git rebase --exec` set, name another repository.
+_KEPT = ("GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TEST_")
+_UNKNOWN: dict[str, Any] = {"commit": None, "dirty": None}
+
+
 @cache
 def facts() -> dict[str, Any]:
-    """`{commit, dirty}`: dirty = code, configs or notebooks differ from the commit.
+    """Return `{commit, dirty}` of this process's code; dirty = code, configs or notebooks differ from the commit.
 
-    Outside a git clone the commit is `GROUNDLAB_COMMIT`, which a container names itself by, or an archive's, or None.
+    The commit is the current clone's if that holds the running package, else that of the clone the package lies in;
+    without git an archive's or, in a container, `GROUNDLAB_COMMIT`. None is unknown, which is not clean.
     """
-    if commit := _archived():
-        return {"commit": commit, "dirty": False}
-    commit = _git("rev-parse", "HEAD")
-    if not commit:
-        return {"commit": os.environ.get("GROUNDLAB_COMMIT"), "dirty": False}
-    return {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", *_WHAT_MAKES_RESULTS))}
+    here, own = find_root(), package_folder().resolve().parents[1]
+    root = here if here == own or (here and _committed_sources(here) == sources()) else own
+    if not is_root(root):
+        return _UNKNOWN
+    if commit := _archived(root):
+        return {"commit": commit, "dirty": None}
+    if not (root / ".git").exists():
+        named = os.environ.get("GROUNDLAB_COMMIT", "") if root == here else ""
+        return {"commit": named, "dirty": False} if re.fullmatch("[0-9a-f]{6,64}", named) else _UNKNOWN
+    top, _, commit = (_git("rev-parse", "--show-toplevel", "HEAD", folder=root) or "").partition("\n")
+    committed = _committed_sources(root)
+    if Path(top) != root or committed is None:
+        return _UNKNOWN
+    differ = {committed != sources(), *(_differ(*_WHAT_MAKES_RESULTS, folder=each) for each in {root, here or root})}
+    return {"commit": commit, "dirty": True if True in differ else None if None in differ else False}
 
 
-def _archived() -> str | None:
+def _committed_sources(root: Path) -> str | None:
+    """The digest of a commit's own code (core/sources.py), whatever the working tree holds; None without a commit."""
+    home, packed = "src/groundlab/", _git("archive", "HEAD", "src/groundlab/*.py", folder=root)
+    if packed is None:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(packed.encode(errors="surrogateescape"))) as tar:
+        files = [(each.name.removeprefix(home), file.read()) for each in tar if (file := tar.extractfile(each))]
+    return digest_json(sorted((name, digest_bytes(content)) for name, content in files))
+
+
+def _archived(root: Path) -> str | None:
     """The commit that an archive says it is of (tools/crate.py); its files may have changed since."""
-    file = (find_root() or Path()) / "ro-crate-metadata.json"
+    file = root / "ro-crate-metadata.json"
     graph = json.loads(file.read_text())["@graph"] if file.is_file() else []
     return next((entity["identifier"] for entity in graph if entity["@id"] == "src/"), None)
 
@@ -37,13 +67,22 @@ def _archived() -> str | None:
 def last_change(*paths: str | Path) -> str | None:
     """The commit that last changed some files of the repository; None for files that it does not hold as they are."""
     names = [str(path) for path in paths]
-    differ = _git("status", "--porcelain", "--", *names)
-    return None if differ else _git("log", "-1", "--format=%H", "--", *names) or None
+    return _git("log", "-1", "--format=%H", "--", *names) or None if _differ(*names) is False else None
+
+
+def _differ(*names: str, folder: Path | None = None) -> bool | None:
+    """True if files differ from the commit; None where git fails, or was asked not to look at some of them."""
+    options = ("--porcelain", "--untracked-files=all", "--ignore-submodules=none")
+    changes = _git("status", *options, "--", *names, folder=folder)
+    tags = _git("ls-files", "-v", "--", *names, folder=folder)  # "h" and "S": assume-unchanged, skip-worktree
+    if changes or changes is None or tags is None:
+        return bool(changes) or None
+    return None if any(not line.startswith("H ") for line in tags.splitlines()) else False
 
 
 def date_of(commit: str) -> str:
     """The day of a commit, `2026-11-23`."""
-    return _git("log", "-1", "--format=%cs", commit)
+    return _git("log", "-1", "--format=%cs", commit) or ""
 
 
 def is_tracked(file: Path) -> bool:
@@ -51,16 +90,17 @@ def is_tracked(file: Path) -> bool:
     return bool(_git("ls-files", "--", file.name, folder=file.parent))
 
 
-def _git(*arguments: str, folder: Path | None = None) -> str:
-    """What git says of a folder, by default of the repository; empty where it says nothing."""
+def _git(*arguments: str, folder: Path | None = None) -> str | None:
+    """What git says of a folder, by default of the repository; None where it fails."""
     folder = folder or find_root()
     if folder is None:
-        return ""
+        return None
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     # GIT_OPTIONAL_LOCKS: looking at the tree must not take the index lock from a person who commits meanwhile.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["git", "-C", str(folder), *arguments]
+    environment = {**kept, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    except FileNotFoundError:
-        return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
+        answer = subprocess.run(command, capture_output=True, env=environment, check=False)
+    except OSError:  # no git, or one that cannot be started
+        return None
+    return answer.stdout.decode(errors="surrogateescape").strip() if answer.returncode == 0 else None

@@ -12,7 +12,8 @@ from pathlib import Path
 from groundlab.core.errors import GroundlabError
 
 
-def _is_root(folder: Path) -> bool:
+def is_root(folder: Path) -> bool:
+    """Whether a folder is the root of a clone of groundlab."""
     project = folder / "pyproject.toml"
     return project.is_file() and 'name = "groundlab"' in project.read_text(encoding="utf-8")
 
@@ -22,11 +23,11 @@ def find_root() -> Path | None:
     """The root folder of the repository; None outside a clone. Raises GroundlabError where GROUNDLAB_ROOT is none."""
     named = os.environ.get("GROUNDLAB_ROOT")
     if named:
-        if _is_root(Path(named)):
+        if is_root(Path(named)):
             return Path(named).resolve()
         raise GroundlabError(f"GROUNDLAB_ROOT is {named!r}, which holds no groundlab pyproject.toml; set it to a clone")
     folders = (folder for start in (Path.cwd(), Path(__file__)) for folder in (start, *start.parents))
-    return next((folder.resolve() for folder in folders if _is_root(folder)), None)
+    return next((folder.resolve() for folder in folders if is_root(folder)), None)
 
 
 def user_cache(name: str) -> Path:

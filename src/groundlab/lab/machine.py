@@ -20,6 +20,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+import groundlab
 from groundlab.core import git, numerics
 from groundlab.core.errors import GroundlabError, shown_value
 from groundlab.core.run import RunSpec
@@ -45,11 +46,12 @@ def facts() -> dict[str, Any]:
 
 @cache
 def package_versions() -> dict[str, str]:
-    """The installed versions of groundlab, of what it requires directly, and of all that computes."""
-    required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
-    names = ["groundlab", *sorted({*COMPUTE, *(Requirement(line).name for line in required)})]
-    found = {}
-    for name in names:
+    """The versions of groundlab as it runs, of what it requires directly, and of all that computes, as installed."""
+    required = list[str]()
+    with suppress(metadata.PackageNotFoundError):  # a clone that lies on PYTHONPATH and is not installed
+        required = [line for line in metadata.requires("groundlab") or [] if "extra ==" not in line]
+    found = {"groundlab": groundlab.__version__}
+    for name in sorted({*COMPUTE, *(Requirement(line).name for line in required)}):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

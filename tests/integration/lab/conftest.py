@@ -77,7 +77,13 @@ class Laboratory:
         if not shutil.which("git"):
             pytest.skip("git is not installed")
         git = ["git", "-C", str(self.root), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-        for command in (["init", "-q"], ["add", "configs", "notebooks", "requirements", "pyproject.toml"]):
+        code = REAL_ROOT / "src" / "groundlab"
+        for file in code.rglob("*.py"):  # the commit is this one's where it holds the running package
+            (target := self.root / "src" / "groundlab" / file.relative_to(code)).parent.mkdir(
+                parents=True, exist_ok=True
+            )
+            target.write_bytes(file.read_bytes())
+        for command in (["init", "-q"], ["add", "src", "configs", "notebooks", "requirements", "pyproject.toml"]):
             subprocess.run([*git, *command], check=True)
         subprocess.run([*git, "commit", "-qm", "all"], check=True)
 
