@@ -49,6 +49,21 @@ def made_by(manifest: Manifest) -> str:
     return manifest["history"][-1].get("sources", "") if manifest["history"] else ""
 
 
+def sessions(manifest: Manifest) -> list[Manifest]:
+    """Return the facts of each start of a run: the last one's are at the top, and are all that older manifests have."""
+    return [*({**manifest, **session} for session in manifest.get("history", [])[:-1]), manifest]
+
+
+def values_of(manifest: Manifest, group: str, key: str, unknown: str) -> str:
+    """Return what the sessions of a run name, each once: `AMD EPYC and Intel Xeon` of `hardware` and `cpu`."""
+    return " and ".join(dict.fromkeys((each.get(group) or {}).get(key) or unknown for each in sessions(manifest)))
+
+
+def is_clean(manifest: Manifest) -> bool:
+    """True if every session of a run was of committed code; unknown is not clean."""
+    return all((each.get("git") or {}).get("dirty") is False for each in sessions(manifest))
+
+
 def names_of(version: Path) -> dict[str, dict[str, Any]]:
     """Return `{name: {"name": today's name, "settings": those that differed from their defaults}}` of a version's runs.
 

@@ -179,17 +179,18 @@ def _difference(ours: Path, theirs: Path, record: str) -> Difference:
         trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
         same_name=bool(first and second) and manifests.name_of(ours, first) == manifests.name_of(theirs, second),
         cpus=(_cpu(first), _cpu(second)),
-        same_rounding=rounding_of(first) == rounding_of(second),
+        same_rounding=len(roundings_of(first) | roundings_of(second)) == 1,
     )
 
 
 def _cpu(manifest: Manifest) -> str:
-    return manifest.get("hardware", {}).get("cpu", "unknown")
+    return manifests.values_of(manifest, "hardware", "cpu", "unknown")
 
 
-def rounding_of(manifest: Manifest) -> tuple[str, str]:
-    """Return the rounding digest (lab/rounding.py), or the CPU in older manifests, and the GPU."""
-    return manifest.get("rounding") or _cpu(manifest), manifest.get("hardware", {}).get("gpu") or ""
+def roundings_of(manifest: Manifest) -> set[tuple[str, str]]:
+    """Return of each session the rounding digest (lab/rounding.py), or the CPU in older manifests, and the GPU."""
+    of_each = ((each.get("rounding"), each.get("hardware", {})) for each in manifests.sessions(manifest))
+    return {(rounding or hardware.get("cpu", "unknown"), hardware.get("gpu") or "") for rounding, hardware in of_each}
 
 
 def unequal_records(first: Path, second: Path) -> list[str]:

@@ -22,7 +22,7 @@ from huggingface_hub.utils import filter_repo_objects
 from groundlab.assets import ADAPTER
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip
-from groundlab.core.manifests import Manifest
+from groundlab.core.manifests import Manifest, is_clean, values_of
 from groundlab.core.yaml_files import dump_yaml
 from groundlab.lab import config, run_folder
 from groundlab.papers.glam.policy import VARIANTS
@@ -133,7 +133,8 @@ def model_files(folder: Path) -> list[Path]:
 def card(folder: Path) -> str:
     """The model's card, in Markdown with the hub's header, from the manifest and the evaluation of its run."""
     manifest = _finished(folder)
-    given, git, hardware = str(manifest["settings"]["model"]), manifest["git"], manifest["hardware"]
+    given, hardware = str(manifest["settings"]["model"]), manifest["hardware"]
+    commit = values_of(manifest, "git", "commit", "unknown") + " with changes" * (not is_clean(manifest))
     base = Path(given).name if Path(given).exists() else given
     header = ModelCardData(
         library_name="peft" if (folder / MODEL / ADAPTER).is_file() else "transformers",
@@ -149,7 +150,7 @@ def card(folder: Path) -> str:
 # {manifest["method"]} on {manifest["world"]}, seed {manifest["seed"]}
 
 {_SCORES if manifest["method"] in VARIANTS else _WRITES}, by
-groundlab {manifest["packages"]["groundlab"]}, commit {git["commit"] or "unknown"}{" with changes" * git["dirty"]}.
+groundlab {manifest["packages"]["groundlab"]}, commit {commit}.
 Run {manifest["hash"]}, base model {base}, on {machine}, Python {manifest["python"]}.
 
 | evaluation | episodes | success | 95 % interval, over episodes |

@@ -1,7 +1,8 @@
 """The store of runs: `.runs/<hash>` under the results folder, and the manifest that each run keeps of itself.
 
 A manifest is opened when a run starts and closed with `finished`, `failed` or `unfinished`; a run killed without
-warning stays `unfinished`. Times are summed over resumptions, `history` holds each. The manifest of a finished run
+warning stays `unfinished`. Times are summed over resumptions, `history` holds each with its commit, packages and
+machine, and the rules are those of the first. The manifest of a finished run
 holds the digests of its records (core/seals.py): one that is gone or has changed makes the run unfinished again. Each
 session names the sources that were at work: an unfinished run of other sources starts again.
 """
@@ -156,8 +157,9 @@ class ManifestWriter:
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
-        session = {"started": started, "processes": processes, "sources": sources(), **seen}
+        session = {"started": started, "processes": processes, "sources": sources(), **_origin(), **seen}
         self._history = [*(earlier["history"] if earlier and not other else []), session]
+        self._rules = earlier["rules"] if earlier and not other and "rules" in earlier else rules()
         self._warned: Counter[str] = Counter()
         self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash, named or {})
 
@@ -171,9 +173,8 @@ class ManifestWriter:
             "status": "unfinished",
             "error": None,
             "inputs": input_digests(spec.method, spec.world, spec.settings),
-            "rules": rules(),
-            **machine.facts(),
-            "rounding": rounding(),
+            "rules": self._rules,
+            **_origin(),
         }
 
     @contextmanager
@@ -213,6 +214,11 @@ class ManifestWriter:
         """Write the manifest again if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
+
+
+def _origin() -> dict[str, Any]:
+    """Where this process comes from: commit, packages, machine and its rounding."""
+    return {**machine.facts(), "rounding": rounding()}
 
 
 @cache

@@ -20,7 +20,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor, machine
-from groundlab.lab.comparison import rounding_of, unequal_records
+from groundlab.lab.comparison import roundings_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.rounding import rounding
@@ -106,9 +106,9 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
     Raises GroundlabError for runs that want a device which is not here.
     """
     version = manifests.read_version(sample.version)
-    here = rounding_of({"rounding": rounding(), "hardware": machine.hardware()})
-    there = {rounding_of(manifest) for _, manifest in sample.drawn}
-    result = Verification(sample, same_rounding=there == {here})
+    here = roundings_of({"rounding": rounding(), "hardware": machine.hardware()})
+    there = here.union(*(roundings_of(manifest) for _, manifest in sample.drawn))
+    result = Verification(sample, same_rounding=there == here)
     planned: dict[Path, PlannedRun] = {}
     for folder, manifest in sample.drawn:
         try:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import published_versions, read_reference, read_run, read_version
+from groundlab.core.manifests import published_versions, read_reference, read_run, read_version, values_of
 from groundlab.report.claims import headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.judging import judge
@@ -181,7 +181,7 @@ def results_block(every: Sequence[Published]) -> str:
 def _machines(version: Path, runs: Sequence[Mapping[str, Any]]) -> str:
     """The CPUs that made the runs, with their counts where there are several."""
     made = (read_run(version / run["folder"]) or {} for run in runs if run["folder"])
-    found = Counter(facts.get("hardware", {}).get("cpu", "CPU not named") for facts in made)
+    found = Counter(values_of(facts, "hardware", "cpu", "CPU not named") for facts in made)
     return ", ".join(cpu if len(found) == 1 else f"{cpu} ({count})" for cpu, count in found.most_common())
 
 

@@ -20,7 +20,7 @@ from jinja2.filters import do_mark_safe
 
 from groundlab.assets import read_text
 from groundlab.core import git, plugins, storage
-from groundlab.core.manifests import find_published
+from groundlab.core.manifests import find_published, is_clean, values_of
 from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
@@ -231,16 +231,16 @@ def _origin(records: Records) -> dict[str, Any]:
         "created": records.manifest.get("created", ""),
         "whole": bool(records.manifest),
         "facts": facts,
-        "commits": Counter((each.get("git") or {}).get("commit") or "no commit" for each in records.runs["manifest"]),
+        "commits": Counter(values_of(each, "git", "commit", "no commit") for each in records.runs["manifest"]),
         "dirty": _of_uncommitted_code(records),
         "rules": Counter(_rules_of(each) for each in records.runs["manifest"]),
         "drawn_by": (commit, git.date_of(commit)) if (commit := git.last_change("src/groundlab", "configs")) else None,
-        "machines": Counter(each.get("hardware", {}).get("cpu", "unknown") for each in records.runs["manifest"]),
+        "machines": Counter(values_of(each, "hardware", "cpu", "unknown") for each in records.runs["manifest"]),
     }
 
 
 def _of_uncommitted_code(records: Records) -> int:
-    return sum(bool((each.get("git") or {}).get("dirty")) for each in records.runs["manifest"])
+    return sum(not is_clean(each) for each in records.runs["manifest"])
 
 
 def _rules_of(manifest: dict[str, Any]) -> str:

@@ -1,13 +1,15 @@
 """Stops in the last update and in the evaluation, and two processes on one folder."""
 
 import os
+import shutil
 import signal
 import time
 
 import pytest
 
+from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.lab import run_folder
+from groundlab.lab import comparison, machine, run_folder
 
 STEPS = 8
 STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -59,6 +61,28 @@ def test_two_processes_on_one_folder_give_one_run(laboratory, finished, records,
     assert records(folder) == records(finished)
     history = run_folder.read_manifest(folder)["history"]  # type: ignore[index]
     assert [session["status"] for session in history] == ["finished"], "the second found it done"
+
+
+def test_a_continued_run_keeps_the_origin_of_each_session_and_the_first_rules(
+    laboratory, stopped, tmp_path, monkeypatch
+):
+    """It was continued on another commit and CPU after the claims had changed."""
+    folder, first = shutil.copytree(stopped, tmp_path / "run"), run_folder.read_manifest(stopped)
+    here = machine.facts()
+    other = {**here, "git": {"commit": "b" * 40, "dirty": None}, "hardware": {**here["hardware"], "cpu": "another"}}
+    monkeypatch.setattr(machine, "facts", lambda: {**other, "packages": {"torch": "0"}})
+    monkeypatch.setattr(run_folder, "rounding", lambda: "0" * 16)
+    monkeypatch.setattr(run_folder, "rules", lambda: {"claims": {}, "commit": "c" * 40})
+    manifest = laboratory.run(folder)
+    session, last = manifest["history"]
+    assert manifest["rules"] == first["rules"] and session["git"] == here["git"]
+    assert {"torch", "transformers", "tokenizers", "peft", "numpy", "numba"} <= session["packages"].keys()
+    assert [each["rounding"] for each in (session, last, manifest)] == [first["rounding"], "0" * 16, "0" * 16]
+    assert last["sources"] == session["sources"] and last["packages"] == {"torch": "0"}
+    assert manifests.values_of(manifest, "hardware", "cpu", "?") == f"{here['hardware']['cpu']} and another"
+    assert len(comparison.roundings_of(manifest)) == 2 and not manifests.is_clean(manifest)
+    old = {**first, "history": [{"started": "", "status": "finished"}], "git": {"commit": "a", "dirty": False}}
+    assert manifests.values_of(old, "git", "commit", "?") == "a" and manifests.is_clean(old)
 
 
 def test_a_folder_that_stays_in_use_is_refused_in_one_line(laboratory, finished, monkeypatch):

@@ -136,6 +136,7 @@ REFUSED = {
     "of an experiment alone": (_changed(alone=("row",)), "holds the experiment row alone"),
     "of some methods": (_changed(part=True), "holds a part of its paper"),
     "of uncommitted code": (lambda plan: clean(assemble(plan), git={**CLEAN, "dirty": True}), "uncommitted code"),
+    "of unknown code": (lambda plan: clean(assemble(plan), git={**CLEAN, "dirty": None}), "or git could not say"),
 }
 
 
@@ -154,10 +155,16 @@ def test_publishing_names_the_version_per_paper_and_scale_and_an_unknown_one_is_
         versions.publish(version.name[:-1], plan.results)
 
 
-def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan):
+@pytest.mark.parametrize("dirty", [True, None, "in its first session"])
+def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan, dirty):
     """Whatever the version's own commit says."""
     file = plan.folder_of(plan.runs[1]) / "manifest.json"
-    storage.write_json(file, seals.sealed({**storage.read_json(file), "git": {**CLEAN, "dirty": True}}))
+    manifest = storage.read_json(file)
+    if dirty in (True, None):
+        manifest["git"] = {**CLEAN, "dirty": dirty}
+    else:
+        manifest["history"].insert(0, {**manifest["history"][0], "git": {**CLEAN, "dirty": True}})
+    storage.write_json(file, seals.sealed(manifest))
     version = clean(assemble(plan))
     with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
         versions.publish(version.name, plan.results)
