@@ -8,6 +8,7 @@ is kept in its comparison.json, which the review page shows. Verdicts are compar
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import MANIFEST, Manifest
 from groundlab.core.run import RunSpec
 from groundlab.core.schema import parse
+from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import run_folder
@@ -55,6 +57,8 @@ class Comparison:
     differing: list[Difference] = field(default_factory=list)
     only_fresh: list[str] = field(default_factory=list)
     only_reference: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    """Further runs of a spec on either side, which are not compared."""
 
     def __add__(self, other: "Comparison") -> "Comparison":
         """Of other runs, with another version, as well."""
@@ -72,6 +76,8 @@ class Comparison:
         counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
         unpaired = "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
         found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{unpaired}"]
+        if self.others:
+            found.append(f"{len(self.others)} further runs of these settings, by other code, were not compared")
         if rounding:
             here, there = ("; ".join(sorted({each.cpus[side] for each in rounding})) for side in (0, 1))
             trained = sum(each.trained for each in rounding)
@@ -113,15 +119,29 @@ def compare(fresh: Path, reference: Path, papers: Iterable[str] = ("*",)) -> Com
     ours, theirs = _runs(fresh, papers), _runs(reference, papers)
     result = Comparison([reference.name])
     for key in sorted(ours.keys() | theirs.keys()):
-        if key not in theirs:
-            result.only_fresh.append(_label(ours[key]))
-        elif key not in ours:
-            result.only_reference.append(_label(theirs[key]))
-        elif unequal := unequal_records(ours[key], theirs[key]):
-            result.differing.append(_difference(ours[key], theirs[key], unequal[0]))
+        if key not in theirs or key not in ours:
+            (result.only_fresh if key in ours else result.only_reference).append(_label((ours | theirs)[key][-1]))
+            continue
+        one, other = max(product(ours[key], theirs[key]), key=_match)
+        compared = {_name(one), _name(other)}  # two papers may hold one run
+        result.others.extend(_label(each) for each in (*ours[key], *theirs[key]) if _name(each) not in compared)
+        if unequal := unequal_records(one, other):
+            result.differing.append(difference(one, other, unequal[0]))
         else:
-            result.equal.append(_label(theirs[key]))
+            result.equal.append(_label(other))
     return result
+
+
+def _match(pair: tuple[Path, Path]) -> tuple[Any, ...]:
+    """Of the runs of one spec on both sides those of one name are compared, else the newest, of today's code first."""
+    found = [manifest for each in pair if (manifest := run_folder.read_manifest(each)) and manifest["history"]]
+    ages = ((manifests.made_by(each) == sources(), each["history"][-1].get("started", "")) for each in found)
+    return _name(pair[0]) == _name(pair[1]), *ages
+
+
+def _name(folder: Path) -> str:
+    manifest = run_folder.read_manifest(folder)
+    return manifests.name_of(folder, manifest) if manifest else folder.name
 
 
 def beside_published(version: Path, papers: Iterable[str], scale: str) -> Comparison | None:
@@ -137,8 +157,8 @@ def beside_published(version: Path, papers: Iterable[str], scale: str) -> Compar
     return sum(found[1:], found[0]) if found else None
 
 
-def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
-    """The folders of finished runs by what was run."""
+def _runs(folder: Path, papers: Iterable[str]) -> dict[str, list[Path]]:
+    """The folders of finished runs by what was run; a store that lived through a change of code has several of one."""
     if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
         manifests.check_runs(folder)
     places = (".runs/*", *(f"{paper}/runs/*" for paper in papers))
@@ -151,7 +171,10 @@ def _runs(folder: Path, papers: Iterable[str]) -> dict[str, Path]:
         damage = run_folder.damage_of(each, manifest) if manifest and manifest.get(seals.SEAL) else {}
         for name, problem in damage.items():
             raise GroundlabError(f"{each / name} {problem}; delete {each} and make it again, or git checkout it")
-    return dict(sorted((_key(each), each) for each in folders))
+    runs: dict[str, list[Path]] = {}
+    for each in sorted(folders):
+        runs.setdefault(_key(each), []).append(each)
+    return runs
 
 
 def _key(folder: Path) -> str:
@@ -171,13 +194,14 @@ def _label(folder: Path) -> str:
     return f"{_spec(folder).label} ({folder.name})"
 
 
-def _difference(ours: Path, theirs: Path, record: str) -> Difference:
+def difference(ours: Path, theirs: Path, record: str) -> Difference:
+    """Return what is known of two runs that differ, first in this record."""
     first, second = (run_folder.read_manifest(folder) or {} for folder in (ours, theirs))
     return Difference(
         label=_label(theirs),
         record=record,
         trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
-        same_name=bool(first and second) and manifests.name_of(ours, first) == manifests.name_of(theirs, second),
+        same_name=_name(ours) == _name(theirs),
         cpus=(_cpu(first), _cpu(second)),
         same_rounding=len(roundings_of(first) | roundings_of(second)) == 1,
     )

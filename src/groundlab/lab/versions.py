@@ -31,6 +31,7 @@ from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
 from groundlab.papers import registry
 
 REVIEW_NOTEBOOK = "07_review.ipynb"
+_UNCOMMITTED = "made from uncommitted code, or git could not say"
 
 
 def collect(plan: Plan, folder: str | Path | None = None) -> Path:
@@ -168,9 +169,8 @@ def find_version(plan: Plan) -> Path | None:
 def version_names(plan: Plan) -> Iterator[str]:
     """`0.1.0-quick-20261121-ab12cd3`, then the same with `-2`, `-3`, ... for when that is taken."""
     commit_facts, today = git.facts(), datetime.datetime.now(datetime.UTC)
-    commit = (commit_facts["commit"] or "nogit")[:7] + {False: "", True: "-dirty"}.get(
-        commit_facts["dirty"], "-unknown"
-    )
+    mark = {False: "", True: "-dirty"}.get(commit_facts["dirty"], "-unknown")
+    commit = (commit_facts["commit"] or "nogit")[:7] + mark
     base = f"{groundlab.__version__}-{plan.scale}-{today:%Y%m%d}-{commit}"
     yield base
     yield from (f"{base}-{number}" for number in count(2))
@@ -331,9 +331,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
     reference = manifests.read_reference(home)
     dirty = [run.name for run, facts in manifests.check_runs(folder).items() if not manifests.is_clean(facts)]
     if dirty and not any(version in scales.values() for scales in reference.values()):  # its page tells of older ones
-        count = (
-            f"{len(dirty)} runs of {version}, such as {dirty[0]}, were made from uncommitted code, or git could not say"
-        )
+        count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were {_UNCOMMITTED}"
         raise GroundlabError(f"{count}; commit, make them again (reproduce --again) and publish that")
     file = home / "reference.json"
     for paper in manifest["papers"]:
@@ -369,9 +367,7 @@ def _check_publishable(folder: Path, manifest: Manifest) -> None:
         named = f"{version} holds the experiment {' '.join(manifest['alone'])} alone"
         raise GroundlabError(f"{named}; its pages show it as it is, publish a whole version")
     if manifest["git"]["dirty"] is not False or not manifest["git"]["commit"]:
-        raise GroundlabError(
-            f"{version} was made from uncommitted code, or git could not say; commit, reproduce again and publish that"
-        )
+        raise GroundlabError(f"{version} was {_UNCOMMITTED}; commit, reproduce again and publish that")
     failed = manifest["totals"]["failed"]
     if failed:
         raise GroundlabError(f"{version} has {failed} failed runs; run the same reproduce command again first")

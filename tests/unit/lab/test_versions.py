@@ -207,6 +207,26 @@ def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
     assert comparison.compare(fewer, plan.results).only_reference == [f"{plan.runs[1].label} ({plan.runs[1].hash})"]
 
 
+@pytest.mark.parametrize("earlier", ["-" * 16, "f" * 16], ids=["first by name", "last by name"])
+def test_of_two_runs_of_one_spec_the_one_of_the_published_name_is_compared_and_the_other_counted(
+    plan, tmp_path, earlier
+):
+    """A store that lived through a change of code; without a common name the newest of today's code is taken."""
+    shutil.copytree(plan.results, published := tmp_path / "published")
+    run, old = plan.folder_of(plan.runs[0]), run_folder.path_of(plan.results, earlier)
+    reseal(shutil.copytree(run, old), hash=earlier, history=[{"started": "2020", "sources": "older"}])
+    for one, other in ((plan.results, published), (published, plan.results)):
+        found = comparison.compare(one, other)
+        assert (len(found.equal), found.differing) == (SEEDS, []) and [each.split("(")[1] for each in found.others] == [
+            f"{earlier})"
+        ]
+    assert "1 further runs of these settings, by other code, were not compared" in found.summary()
+    reseal(run_folder.path_of(published, plan.runs[0].hash), hash="a" * 16)
+    (unlike,) = comparison.compare(plan.results, published).differing
+    assert comparison.compare(plan.results, published).others == [f"{plan.runs[0].label} ({earlier})"]
+    assert not unlike.same_name
+
+
 def reseal(folder: Path, **facts) -> None:
     """Write another evaluation and other facts of a run, and seal both."""
     evaluations = storage.read_json(folder / "evaluation.json")
