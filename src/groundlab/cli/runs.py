@@ -351,7 +351,7 @@ def verify(
     if found.unfinished:
         print_text("unfinished: the same command continues here")
         raise typer.Exit(UNFINISHED_EXIT_CODE)
-    raise typer.Exit(1 if found.failed or (found.differing and found.same_rounding) else 0)
+    raise typer.Exit(1 if found.failed or found.faults else 0)
 
 
 def versions_in(results: Path | None) -> list[Path]:

@@ -5,9 +5,10 @@
 Which runs are drawn follows from the number and the version alone. Runs that took longer than a limit are left out and
 counted, so that a sample takes minutes. On the kind of CPU that made the version the records should be equal to the
 byte; on another one rounding differs, and the evaluations are shown side by side. The same command continues a sample
-that was interrupted.
+that was interrupted; otherwise it runs all of it again.
 """
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import Manifest
 from groundlab.core.run import RunSpec
 from groundlab.lab import executor, machine
-from groundlab.lab.comparison import roundings_of, unequal_records
+from groundlab.lab.comparison import difference, roundings_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.rounding import rounding
-from groundlab.lab.run_folder import status_of
+from groundlab.lab.run_folder import path_of, standing, status_of
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
 
@@ -58,6 +59,10 @@ class Verification:
     """With the evaluations of both."""
     failed: list[str] = field(default_factory=list)
     """With the error: also runs whose settings this code does not know."""
+    faults: int = 0
+    """Number of differing runs that rounding does not explain: it is the same, or nothing was trained."""
+    ran: int = 0
+    """Number of runs that ended in this call; the others did in a call before it, which was interrupted."""
     changed: int = 0
     """Number of runs with another name today: other packages, inputs or behaviour."""
     unfinished: int = 0
@@ -76,10 +81,12 @@ class Verification:
     def lines(self) -> list[str]:
         total = self.sample.candidates
         found = [f"{len(self.equal)} of {len(self.sample.drawn)} drawn runs are equal to the byte"]
+        found.append(f"{self.ran} of them ran now")
         if self.same_rounding and self.equal and not self.failed:
             found.append(f"so at most {self.bound()} of the {total} runs differ, at 95 % confidence")
         if not self.same_rounding:
             found.append("this machine rounds differently: compare the evaluations")
+            found += [f"rounding does not explain {self.faults} of the differing runs"] if self.faults else []
         if self.changed and self.differing:
             found.append("some have another name today: git checkout the version's commit, verify again")
         kinds = (("differs", self.differing), ("failed", self.failed))
@@ -116,9 +123,13 @@ def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verific
             result.changed += run.hash != manifests.name_of(folder, manifest)
         except GroundlabError as error:
             result.failed.append(f"{_name(folder)}: {error}")
-    plan = Plan(version["scale"], (), tuple(planned.values()), scratch)
-    outcome = executor.run(plan, workers)
+    plan = Plan(version["scale"], (), tuple(planned.values()), scratch, again=True)
+    if all(run.status in ("finished", "failed") for run in plan.runs):
+        shutil.rmtree(scratch, ignore_errors=True)  # of a call that was not interrupted: no evidence for this one
+    plan.forget_others()
+    pending, outcome = len(plan.pending()), executor.run(plan, workers)
     result.unfinished = len(outcome.unfinished)
+    result.ran = pending - result.unfinished
     for folder, run in planned.items():
         if run.hash in outcome.failed:
             result.failed.append(f"{_name(folder)}: {outcome.failed[run.hash]}")
@@ -162,7 +173,8 @@ def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:
     spec = _spec_of(folder, manifest)
     run_hash = hash_run(spec)
     estimate = Estimate(seconds=max(1.0, manifest["cpu_seconds"]), megabytes=1)
-    return PlannedRun(spec, folder.parent.parent.name, run_hash, estimate, status_of(scratch / ".runs" / run_hash))
+    status, other = standing(path_of(scratch, run_hash))
+    return PlannedRun(spec, folder.parent.parent.name, run_hash, estimate, status, other)
 
 
 def _compare(result: Verification, stored: Path, fresh: Path) -> None:
@@ -172,6 +184,8 @@ def _compare(result: Verification, stored: Path, fresh: Path) -> None:
         return
     means = "; ".join(f"{name} {new:.4g}, stored {old:.4g}" for name, old, new in _differing_means(stored, fresh))
     result.differing.append(f"{_name(stored)}: {unequal[0]}; {means or 'evaluations are equal'}")
+    found, settings = difference(fresh, stored, unequal[0]), dict(result.sample.drawn)[stored]["settings"]
+    result.faults += found.same_rounding or not (found.trained or "device" in settings)
 
 
 def _differing_means(stored: Path, fresh: Path) -> list[tuple[str, float, float]]:

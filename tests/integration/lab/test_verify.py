@@ -9,9 +9,10 @@ from scipy.stats import hypergeom
 
 import groundlab
 from groundlab import lab
-from groundlab.core import git, seals, storage
+from groundlab.core import git, seals, sources, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import verify, versions
+from groundlab.lab import run_folder, verify, versions
+from groundlab.lab.plan import outcome_of
 
 from .conftest import ONE_RULE, Laboratory
 
@@ -118,7 +119,39 @@ def test_an_honest_version_is_equal_to_the_byte_packed_or_not_and_a_falsified_ru
     versions.pack_records(version)
     honest = verify.verify(verify.draw(version, 2, 1, 999), tmp_path / "scratch", 1)
     assert (len(honest.equal), honest.differing, honest.failed, honest.changed) == (2, [], [], 0)
-    assert honest.lines()[0] == "2 of 2 drawn runs are equal to the byte"
+    assert honest.lines()[:2] == ["2 of 2 drawn runs are equal to the byte", "2 of them ran now"]
+
+
+def test_finished_runs_in_the_scratch_store_are_no_evidence_unless_the_call_was_interrupted(
+    made, version, tmp_path, monkeypatch
+):
+    plan, scratch, sample = made[0], tmp_path / "scratch", verify.draw(version, 2, 1, 999)
+    runs = [run for run in plan.runs if any(run.hash[:8] in folder.name for folder, _ in sample.drawn)]
+    for run in runs:
+        shutil.copytree(plan.folder_of(run), run_folder.path_of(scratch, run.hash))
+    assert verify.verify(sample, scratch, 1).lines()[1] == "2 of them ran now"
+    shutil.rmtree(run_folder.path_of(scratch, runs[0].hash))
+    assert verify.verify(sample, scratch, 1).lines()[1] == "1 of them ran now"
+    shutil.rmtree(run_folder.path_of(scratch, runs[0].hash))
+    monkeypatch.setattr(sources, "digest_of", lambda package: "other")
+    monkeypatch.setattr(verify.executor, "run", lambda plan, workers: outcome_of(plan, {}))
+    found = verify.verify(sample, scratch, 1)
+    assert (found.ran, found.unfinished) == (0, 2), "another code's runs are repeated"
+
+
+@pytest.mark.parametrize(("settings", "faults"), [({}, 1), ({"device": "cpu"}, 0)], ids=["a rule", "a model"])
+def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, faults):
+    """The command's exit code is 1 then, as for a run that was made where rounding is the same."""
+    (folder,) = (version / "mediator" / "runs").glob("always-*")
+    fresh = shutil.copytree(folder, version / "fresh")
+    _falsified(folder)
+    manifest = {**storage.read_json(folder / "manifest.json"), "rounding": "0" * 16}
+    storage.write_json(folder / "manifest.json", seals.sealed(manifest))
+    drawn = [(folder, {**manifest, "settings": {**manifest["settings"], **settings}})]
+    result = verify.Verification(verify.Sample(version, drawn, 1, 0), same_rounding=False)
+    verify._compare(result, folder, fresh)
+    assert (len(result.differing), result.faults) == (1, faults)
+    assert ("rounding does not explain 1 of the differing runs" in result.lines()) == bool(faults)
 
 
 def test_a_falsified_run_is_found_though_its_seals_hold(version, tmp_path):
