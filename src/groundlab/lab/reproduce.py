@@ -209,7 +209,8 @@ def reproduce_claims(
         return outcome.exit_code
     name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        verdicts = judge(versions.collect(the_plan, folder), claims=claims)
+        versions.describe_version(the_plan, versions.collect(the_plan, folder), outcome.failed, "")
+        verdicts = judge(folder, claims=claims)
     there = {
         each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
     }

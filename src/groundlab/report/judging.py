@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,7 @@ from groundlab.report.statistics import (
 from groundlab.report.verdicts import (
     CANNOT_TELL,
     EQUIVALENT,
+    FAILED,
     HOLDS,
     MISSED,
     NONE_FOUND,
@@ -88,6 +90,10 @@ def judge_claim(claim: Claim, records: Records, comparisons: int = 1) -> Verdict
     """
     missing = why_not_judged(claim, records)
     if missing:
+        lost = _lost(claim, records)
+        failed = [run["error"] for run in lost if run["status"] == "failed"]
+        if failed and claim.not_run is None and records.scale in claim.scales:
+            return Verdict(claim, FAILED, f"{missing}: {len(failed)} failed ({failed[0]})", missing=len(lost))
         return Verdict(claim, NOT_RUN, missing)
     if claim.compare:
         return _judge_order(claim, records, 1 - (1 - CONFIDENCE) / comparisons)
@@ -397,13 +403,7 @@ def _conclude(
         )
     if silent := _silent(claim, records):
         reasons.append(f"no training episode of {', '.join(silent)} ever ended: its mean is taken as 0")
-    runs, planned = runs_behind(claim, records), records.manifest.get("runs", [])
-    mine = [
-        run["status"]
-        for run in planned
-        if run["paper"] == claim.paper
-        and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
-    ]
+    runs = runs_behind(claim, records)
     return Verdict(
         claim,
         verdict,
@@ -412,9 +412,20 @@ def _conclude(
         parts,
         seeds=len(set(select_rows(records, claim.selectors[0])["seed"])),
         runs=len(runs),
-        missing=len(mine) - mine.count("finished"),
+        missing=len(_lost(claim, records)),
         seconds=round(sum(runs.values()), 2),
     )
+
+
+def _lost(claim: Claim, records: Records) -> list[dict[str, Any]]:
+    """The runs that were planned for a claim and are not there, as the version's manifest lists them."""
+    return [
+        run
+        for run in records.manifest.get("runs", [])
+        if run["paper"] == claim.paper
+        and run["status"] != "finished"
+        and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
+    ]
 
 
 def _splits(claim: Claim, records: Records, selector: Selector) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core import manifests, storage
-from groundlab.report.verdicts import MISSED, NOT_RUN, Verdict, readable_row
+from groundlab.report.verdicts import MISSED, UNJUDGED, Verdict, readable_row
 
 Stored = dict[str, Any]
 """A claim as claims.json holds it."""
@@ -27,8 +27,8 @@ def changed_verdicts(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[t
 
 
 def _judged_on_both(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[tuple[Stored, Stored]]:
-    others = {claim["id"]: claim for claim in there if claim["verdict"] != NOT_RUN}
-    return [(each, others[each["id"]]) for each in fresh if each["verdict"] != NOT_RUN and each["id"] in others]
+    others = {claim["id"]: claim for claim in there if claim["verdict"] not in UNJUDGED}
+    return [(each, others[each["id"]]) for each in fresh if each["verdict"] not in UNJUDGED and each["id"] in others]
 
 
 def verdict_lines(fresh: Sequence[Stored], there: Sequence[Stored]) -> list[str]:

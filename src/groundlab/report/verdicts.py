@@ -21,7 +21,8 @@ REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "orderi
 NONE_FOUND = "no difference found"
 SEEN, OPPOSITE = "seen with few seeds", "opposite seen with few seeds"
 CANNOT_TELL, NOT_TOLD, MISSED = "cannot tell", "not told apart", "not reproduced"
-NOT_RUN = "not run at this scale"
+NOT_RUN, FAILED = "not run at this scale", "runs failed"
+UNJUDGED = (NOT_RUN, FAILED)
 FEW_SEEDS = (SEEN, OPPOSITE, CANNOT_TELL)
 """What more seeds, or layouts, may turn into a verdict."""
 MEANINGS: dict[str, str] = {
@@ -36,11 +37,12 @@ MEANINGS: dict[str, str] = {
     NOT_TOLD: "the interval of the difference holds the stated and the opposite, or p is above 0.05 for both",
     MISSED: "what was measured contradicts the claim, by the rule stated for it before",
     NOT_RUN: "the runs that it needs are not in this version",
+    FAILED: "the runs that it needs were started and failed",
 }
 """What each verdict means."""
 VERDICTS: tuple[str, ...] = tuple(MEANINGS)
 # A verdict is a sign and a word; where there is colour, it only helps.
-SIGNS: dict[str, str] = dict(zip(VERDICTS, "✓✓✓✓?~~??✗–", strict=True))
+SIGNS: dict[str, str] = dict(zip(VERDICTS, "✓✓✓✓?~~??✗–!", strict=True))
 WORST_FIRST = (MISSED, OPPOSITE, NOT_TOLD, CANNOT_TELL, SEEN)
 
 
@@ -66,7 +68,7 @@ class Verdict:
     @property
     def judged(self) -> bool:
         """Whether there was anything to judge by."""
-        return self.verdict != NOT_RUN
+        return self.verdict not in UNJUDGED
 
     def as_json(self) -> dict[str, Any]:
         """The record that claims.json holds."""
@@ -87,8 +89,8 @@ class Verdicts(list[Verdict]):
 
     @property
     def exact_failed(self) -> list[Verdict]:
-        """The claims of class `exact` that do not hold."""
-        return [each for each in self if each.claim.tolerance == "exact" and each.verdict == MISSED]
+        """The claims of class `exact` that do not hold, or whose runs failed."""
+        return [each for each in self if each.claim.tolerance == "exact" and each.verdict in (MISSED, FAILED)]
 
     def counts(self) -> dict[str, int]:
         """How many claims got each verdict, the absent ones left out."""
@@ -149,7 +151,7 @@ def filled(text: str, claims: Mapping[str, Mapping[str, Any]]) -> str:
         claim, side = claims.get(match[1]), match[2]
         if claim is None:
             raise GroundlabError(f"{match[0]} names no claim; configs/<paper>/claims.yaml lists all")
-        if claim["verdict"] == NOT_RUN:
+        if claim["verdict"] in UNJUDGED:
             return "–"
         name = next(iter(claim["fresh"]), "")
         metric, levels = name.partition(" ")[0].rstrip(":"), list(claim["levels"].get(name, {}).values())
