@@ -156,8 +156,9 @@ class ManifestWriter:
             self.restart = (" ".join(next(iter(damaged.items()))), () if trained_again else damaged.keys())
         self._usage, self._written_at = machine.Usage(), time.monotonic()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._origin = {**machine.facts(), "rounding": rounding()}
         seen = {"gpus": os.environ[machine.VISIBLE]} if machine.VISIBLE in os.environ else {}
-        session = {"started": started, "processes": processes, "sources": sources(), **_origin(), **seen}
+        session = {"started": started, "processes": processes, "sources": sources(), **self._origin, **seen}
         self._history = [*(earlier["history"] if earlier and not other else []), session]
         self._rules = earlier["rules"] if earlier and not other and "rules" in earlier else rules()
         self._warned: Counter[str] = Counter()
@@ -174,7 +175,7 @@ class ManifestWriter:
             "error": None,
             "inputs": input_digests(spec.method, spec.world, spec.settings),
             "rules": self._rules,
-            **_origin(),
+            **self._origin,
         }
 
     @contextmanager
@@ -214,11 +215,6 @@ class ManifestWriter:
         """Write the manifest again if that was long ago."""
         if time.monotonic() - self._written_at > _HEARTBEAT_SECONDS:
             self.write()
-
-
-def _origin() -> dict[str, Any]:
-    """Where this process comes from: commit, packages, machine and its rounding."""
-    return {**machine.facts(), "rounding": rounding()}
 
 
 @cache

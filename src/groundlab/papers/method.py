@@ -9,6 +9,7 @@ A method's module offers
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ class Paper:
     def notebook_folder(self) -> Path:
         """Where its notebooks are."""
         return self.notebooks or repository_root() / "notebooks"
+
+    @staticmethod
+    def check_names(method: str, world: str, settings: Mapping[str, Any]) -> None:
+        """Raises GroundlabError for a method, world or setting that does not exist (`registry.check_names`)."""
+        import_module("groundlab.papers.registry").check_names(method, world, settings)
 
 
 @dataclass(frozen=True)

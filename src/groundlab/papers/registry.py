@@ -1,12 +1,13 @@
 """Papers and methods by name, groundlab's own and those that other packages add (entry points `groundlab.papers`)."""
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from groundlab import worlds
 from groundlab.core import plugins
@@ -119,6 +120,7 @@ def resolve(method: str, world: str, seed: int, given: dict[str, Any]) -> RunSpe
     return RunSpec(method=method, world=world, seed=seed, settings=resolve_settings(method, world, given))
 
 
+@cache
 def check_world(name: str, world: str) -> None:
     """Raises GroundlabError for an unknown world, or one that the method does not run on."""
     known = worlds_of(get(name, world))
@@ -126,6 +128,19 @@ def check_world(name: str, world: str) -> None:
         return
     listed = ", ".join(known) if len(known) <= 8 else f"{len(known)} others (groundlab methods {name})"
     raise GroundlabError(f"{name} does not run on {world}; it runs on {listed}")
+
+
+def check_names(name: str, world: str, settings: Mapping[str, Any]) -> None:
+    """Raises GroundlabError for an unknown method, world, setting or word in a setting, naming the nearest."""
+    check_world(name, world)
+    known = schema_of(get(name, world)).model_fields
+    for setting, wanted in settings.items():
+        if setting not in known:
+            raise unknown_name(f"setting of {name}", setting, known)
+        words = get_args(known[setting].annotation) if get_origin(known[setting].annotation) is Literal else ()
+        for value in wanted if isinstance(wanted, list) else [wanted]:
+            if words and value not in words:
+                raise unknown_name(f"{setting} of {name}", str(value), words)
 
 
 def execute(run: Run) -> None:

@@ -246,6 +246,11 @@ class Claim(Strict):
         for what, names, known in (("metric", metrics, paper.metrics), ("policy", policies, paper.policies)):
             if wrong := [name for name in names if not any(fnmatchcase(name, pattern) for pattern in known)]:
                 raise ValueError(f"{self.id} names the {what} {wrong[0]!r}; it must be one of {', '.join(known)}")
+        for each in self.selectors:
+            try:
+                paper.check_names(each.method, each.world, each.settings)
+            except GroundlabError as error:
+                raise ValueError(f"{self.id}: {error}") from None
         called = set[tuple[str, ...]]()
         for each in self.compare:
             sides = [side.short(paper.short_names) for side in each.sides]

@@ -23,6 +23,7 @@ from groundlab.report.judging import (
 )
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups, mean_interval
+from groundlab.report.verdicts import Verdicts
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -121,6 +122,19 @@ def test_a_claim_of_two_metrics_misses_with_either_and_says_which(stored):
         ("exact", {"published": {"thought_words": "1"}, "select": ALWAYS}, "'thought_words'; it must be one of inter"),
         ("exact", {"published": {}, "select": {**ALWAYS, "policy": "greedy"}}, "'greedy'; it must be one of rule, sam"),
         ("exact", {"published": {"steps": "1"}, "select": ALWAYS, "paper": "meditator"}, "'meditator'; papers are"),
+        *(
+            ("exact", {"published": {"steps": "1"}, "select": {**ALWAYS, **slip}}, message)
+            for slip, message in (
+                ({"method": "alwys"}, r"unknown method 'alwys'; did you mean 'always'"),
+                ({"world": "SimpleDoorKye"}, r"unknown world 'SimpleDoorKye'; did you mean 'SimpleDoorKey'"),
+                ({"world": "BabyAI-GoToObj-v0"}, "always does not run on BabyAI-GoToObj-v0"),
+                ({"settings": {"layuots": "0-4"}}, "unknown setting of always 'layuots'; did you mean 'layouts'"),
+                (
+                    {"settings": {"planner": ["scripted", "scrpted"]}},
+                    "unknown planner of always 'scrpted'; did you mean",
+                ),
+            )
+        ),
         ("interval", {"published": {"steps": "1"}, "select": OURS, "margin": NARROW}, "needs a margin of steps"),
         ("ordering", order(SUCCESS, "not lower"), "not lower and not higher need a margin, and nothing else"),
         ("ordering", order(SUCCESS, "lower", "5"), "not lower and not higher need a margin, and nothing else"),
@@ -324,6 +338,26 @@ def test_what_was_not_run_is_not_judged(results):
     smoke = shutil.copytree(results, results.parent / "0.1.0-smoke-20260101-abcdef1")
     here = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS)
     assert here.verdict == "not run at this scale" and "this is smoke" in here.reason
+
+
+def test_a_claim_whose_runs_failed_says_so_and_is_counted_and_an_exact_one_fails(results):
+    stored = made_up.seal_version(results)["runs"]
+    lost = {
+        **stored[0],
+        "method": "always",
+        "world": "KeyInBox",
+        "folder": None,
+        "seal": None,
+        "error": "out of memory",
+    }
+    made_up.seal_version(results, runs=[*stored, *({**lost, "seed": seed, "status": "failed"} for seed in (0, 1))])
+    given = {"published": {"steps": "1"}, "select": {"method": "always", "world": "KeyInBox"}}
+    found = verdict(results, "exact", **given)
+    assert (found.verdict, found.missing, found.judged) == ("runs failed", 2, False)
+    assert "2 failed (out of memory)" in found.reason
+    assert Verdicts([found]).exact_failed == [found] and Verdicts([found]).counts() == {"runs failed": 1}
+    elsewhere = verdict(results, "exact", scales=["full"], **given)
+    assert elsewhere.verdict == "not run at this scale"
 
 
 def test_published_claims_are_valid_and_complete():
