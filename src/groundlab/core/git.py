@@ -31,7 +31,7 @@ def facts() -> dict[str, Any]:
     without git an archive's or, in a container, `GROUNDLAB_COMMIT`. None is unknown, which is not clean.
     """
     here, own = find_root(), package_folder().resolve().parents[1]
-    root = here if here == own or (here and _committed_sources(here) == sources()) else own
+    root = here if here and (here == own or _committed_sources(here) == sources()) else own
     if not is_root(root):
         return _UNKNOWN
     if commit := _archived(root):
