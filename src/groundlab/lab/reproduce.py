@@ -207,6 +207,9 @@ def reproduce_claims(
     if outcome.unfinished:
         _console.print("unfinished: the same command continues here")
         return outcome.exit_code
+    if not outcome.finished:
+        _console.print(f"runs failed: {', '.join(claim.id for claim in claims)}", soft_wrap=True)
+        return outcome.exit_code
     name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
         versions.describe_version(the_plan, versions.collect(the_plan, folder), outcome.failed, "")
