@@ -39,6 +39,13 @@ PAPER = Paper(
             ("prompts/reasoning/*-short.txt",),  # read with the corpus, whose prompts it asks
             learns=False,
         ),
+        _method(
+            "own-answers",
+            "answers",
+            "a language model's answers to its corpus's questions, joined without training",
+            "answers:AnswersSettings",
+            learns=False,
+        ),
         _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),
         _method("symbolic", "symbolic", "recurrent PPO on the view's codes", "settings:SymbolicSettings"),
         _method("cloning", "cloning", "a language model that imitates the bot", "settings:CloningSettings", _PROBES),
@@ -51,6 +58,7 @@ PAPER = Paper(
         "npa": "NPA",
         "zero-shot": "untuned model",
         "turns": "untuned model",
+        "own-answers": "own answers",
         "npae": "NPAE",
         "npe": "NPE",
         "drrn": "DRRN",

@@ -21,6 +21,7 @@ STYLES = {
     "symbolic": PlotStyle("symbolic PPO", COLOURS["olive"], "X"),
     "cloning": PlotStyle("cloning", COLOURS["black"], "p"),
     "zero-shot": PlotStyle("LM without tuning", COLOURS["grey"], "*"),
+    "own-answers": PlotStyle("LM's own answers, no PPO", COLOURS["pink"], "p"),
     "random": PlotStyle("random", COLOURS["yellow"], "d"),
     "bot": PlotStyle("bot", PUBLISHED_COLOUR, "h"),
 }
