@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -33,6 +33,7 @@ from groundlab.core.yaml_files import read_yaml
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
+from groundlab.language.corpus.topics import FITTING
 from groundlab.learning import checkpoints
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
@@ -49,12 +50,19 @@ class Stage(Strict):
     similar: float = 0.5
     rare: float = 0.0
     styles: float = 0.0
+    fitting: float = Field(default=FITTING, ge=0, le=1)
+    """Share of the dialogue samples whose action fits the thought before it (`Breadth`)."""
     until_loss: float = 0.0
     """The stage is over as soon as the mean loss of a pool is below this, so that what comes late has its time."""
 
     @property
     def breadth(self) -> Breadth:
-        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles)
+        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles, self.fitting)
+
+    @model_serializer(mode="wrap")
+    def _stored(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `fitting` out where it has its default: recipes older than it keep their hash."""
+        return {key: value for key, value in dump(self).items() if key != "fitting" or value != FITTING}
 
 
 class Recipe(Strict):

@@ -11,6 +11,7 @@ from groundlab.core.seeding import generator
 from groundlab.language import corpus, pretraining
 from groundlab.language.corpus import ALL_TOPICS, DIALOGUE, OPEN, TASKS, TOPICS, Breadth, dialogue
 from groundlab.language.corpus.scenes import ACTIONS
+from groundlab.language.corpus.topics import FITTING
 
 COUNT = 20_000
 TURN = re.compile(r"<(system|user|assistant)>(.*?)(?:</s>|$)", re.DOTALL)
@@ -116,11 +117,21 @@ def test_moves_name_no_goal_and_no_thing():
     assert not any(re.search(r"goal|red|ball|key|box", sample.input.lower()) for sample in drawn("moves", 3000))
 
 
-def test_a_fifth_of_the_moves_fits_and_the_others_are_any():
+@pytest.mark.parametrize("fitting", [FITTING, 0.0, 1.0])
+def test_so_many_moves_fit_and_the_others_are_any(fitting: float):
     fits = {"left": "turn left", "right": "turn right"}
-    asked = [s for s in drawn("moves") if any(side in turns(s.input, "user")[0] for side in fits)]
+    moves = drawn("moves", breadth=Breadth(1, 3, fitting=fitting))
+    asked = [s for s in moves if any(side in turns(s.input, "user")[0] for side in fits)]
     right = [any(side in turns(s.input, "user")[0] and s.target == fits[side] for side in fits) for s in asked]
-    assert np.mean(right) == pytest.approx(dialogue.FITTING + (1 - dialogue.FITTING) / 6, abs=0.02)
+    assert np.mean(right) == pytest.approx(fitting + (1 - fitting) / 6, abs=0.02)
+
+
+def test_a_recipe_of_another_share_has_another_hash_and_the_default_is_not_stored():
+    usual = pretraining.load_recipe("quick-llama-chat")
+    stages = [{**stage.model_dump(), "fitting": 1.0} for stage in usual.stages]
+    other = pretraining.load_recipe("quick-llama-chat", stages=stages)
+    assert all("fitting" not in stage for stage in usual.model_dump()["stages"])
+    assert other.hash != usual.hash and other.stages[0].breadth.fitting == 1
 
 
 def test_prompts_and_replies_of_the_warm_up_are_as_short_as_the_small_agents_need():

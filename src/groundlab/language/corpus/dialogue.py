@@ -1,15 +1,16 @@
 """Dialogue turns and short spatial reasoning: what a causal model must have read before it can think and then act.
 
 `questions` puts the corpus's questions into conversations. The other topics are the warm-up of the reasoning agents, in
-their own prompts: format and language, no policy. Nowhere does an action depend on an observation:
+their own prompts: format, language and hints (`Breadth.fitting`). Nowhere does an action depend on an observation:
 
     replies       a direct agent's turn: any of the six actions, each as likely, whatever is seen
     moves         no goal and no scene, one fact about something nameless ("it is 2 steps left"): an action for it
     thoughts      what the agent sees of its goal; the reply stops where its action would stand (`OPEN`)
     conclusions   a thought and an action, both drawn without looking at the scene; only the action is taught
 
-A thought tells what is seen, a conclusion hints at what a thought means (`FITTING`), and no sample joins the two: that
-an agent of these parts succeeds more often than chance is composition, not imitation. The rest is for reinforcement.
+A thought tells what is seen, a conclusion hints at what a thought means (`Breadth.fitting`), and no sample joins the
+two: that an agent of these parts succeeds more often than chance is composition, not imitation. The rest is for
+reinforcement.
 """
 
 from collections.abc import Callable
@@ -24,10 +25,6 @@ from groundlab.language.corpus.topics import Breadth
 
 OPEN = "<open>"
 """At the end of a target: the reply goes on, and neither how nor its end is taught."""
-
-FITTING = 0.2
-"""Share of the moves and conclusions whose action fits what is said; the others have any action. With 1, an untrained
-agent that thinks succeeds nearly always on one object (32 of 32), and nothing is left to learn."""
 
 FINAL = "final answer:"
 HIDDEN = "Generated invalid action"
@@ -133,11 +130,11 @@ def replies(rng: Generator, breadth: Breadth) -> tuple[str, str]:
 def moves(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """Which words turn you where, and which verb is for what, as turns of a conversation without goal and scene."""
     fact, action = topics.affordances(rng, breadth)
-    return _conversation("Answer with one action.", [], fact.partition(",")[0]), _fitting(rng, action)
+    return _conversation("Answer with one action.", [], fact.partition(",")[0]), _fitting(rng, breadth, action)
 
 
-def _fitting(rng: Generator, action: str) -> str:
-    return action if rng.random() < FITTING else one_of(rng, ACTIONS)
+def _fitting(rng: Generator, breadth: Breadth, action: str) -> str:
+    return action if rng.random() < breadth.fitting else one_of(rng, ACTIONS)
 
 
 def thoughts(rng: Generator, breadth: Breadth) -> tuple[str, str]:
@@ -155,7 +152,7 @@ def conclusions(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     scene, thing, _ = _view(rng, breadth)
     action = one_of(rng, ACTIONS)
     prompt = _prompt(rng, "reasoning", thing.name, _told(rng, scene), breadth)
-    return f"{prompt}{_thought_for(rng, _fitting(rng, action), thing.name)}\n{FINAL}", action
+    return f"{prompt}{_thought_for(rng, _fitting(rng, breadth, action), thing.name)}\n{FINAL}", action
 
 
 DIALOGUE: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {

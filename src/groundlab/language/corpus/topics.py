@@ -1,8 +1,9 @@
 """What the corpus talks about: one function a topic, each drawing one (input, target) pair.
 
 `TOPICS` names them. Questions about scenes ask where things are, never what to do; what to do is said word by word
-("something is on your left": "turn left"), never where a goal and a scene are given: the corpus demonstrates no
-policy, and `leaks` is the rule that a test holds 100,000 samples against.
+("something is on your left": "turn left"), never where a goal and a scene are given. `leaks` is the rule that a test
+holds 100,000 samples against. It is a rule about strings: the corpus holds a policy cut in two halves, and joining the
+answers to its questions plays well without training (papers/glam/answers.py).
 """
 
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from groundlab.language.corpus.scenes import FRENCH, SYNONYMS, Scene, Thing, Voc
 
 BLANK = "<blank>"
 UNSEEN = "not in sight"
+FITTING = 0.2
+"""Of `Breadth.fitting`: with 1, an untrained agent that thinks succeeds nearly always on one object (32 of 32)."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Breadth:
     """Share of the scenes described with rare words, and half of it with invented ones."""
     styles: float = 0.0
     """Share of the scenes described in other sentences than the worlds'."""
+    fitting: float = FITTING
+    """Share of the moves and conclusions of dialogues whose action fits the fact or thought before it."""
 
 
 def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
