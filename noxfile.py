@@ -46,7 +46,7 @@ def run(session: nox.Session, program: str, *arguments: str) -> None:
     session.run(str(PROGRAMS / program), *arguments, env=environment)
 
 
-def install(session: nox.Session) -> None:
+def prepare(session: nox.Session) -> None:
     """Install the pinned packages and groundlab itself, unless the environment already has exactly these."""
     if IN_IMAGE:
         return
@@ -74,14 +74,20 @@ def _digest_of_pins(*files: str) -> str:
 
 def groundlab(session: nox.Session, *arguments: str) -> None:
     """Run the command line with the session's own words after it."""
-    install(session)
+    prepare(session)
     run(session, "groundlab", *arguments, *session.posargs)
+
+
+@session
+def install(session: nox.Session) -> None:
+    """Install the laboratory and run nothing; `groundlab` is in .nox/groundlab/bin afterwards."""
+    prepare(session)
 
 
 @session
 def tests(session: nox.Session) -> None:
     """The test-suite, in three processes; words after `--` go to pytest: -m "not integration and not slow"."""
-    install(session)
+    prepare(session)
     # one more than the cores of a small machine: many tests wait for processes of their own
     run(session, "pytest", "-n", "3", *session.posargs)
 
@@ -122,7 +128,7 @@ def _trainer(session: nox.Session, name: str) -> str:
 @session
 def lint(session: nox.Session) -> None:
     """Style, types, layers, and notebooks without outputs."""
-    install(session)
+    prepare(session)
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "pyright")
@@ -146,7 +152,7 @@ def smoke(session: nox.Session) -> None:
 @session
 def golden(session: nox.Session) -> None:
     """Compare small runs of every method with stored records; `-- --accept` stores today's (tests/golden/golden.py)."""
-    install(session)
+    prepare(session)
     run(session, "python", "tests/golden/golden.py", *session.posargs)
 
 
@@ -171,7 +177,7 @@ def review(session: nox.Session) -> None:
 @session
 def site(session: nox.Session) -> None:
     """The static site of docs, claims, runs, worlds and notebooks, in site/; words after `--` name another folder."""
-    install(session)
+    prepare(session)
     run(session, "python", "-m", "groundlab.site", *(session.posargs or ["site"]))
 
 
@@ -184,7 +190,7 @@ def archive(session: nox.Session) -> None:
 
     Records of runs lie in it unpacked, as they may: with xz over all of them the tarball is a fifth smaller.
     """
-    install(session)
+    prepare(session)
     if changed := _answer(session, "git", "status", "--porcelain"):
         session.error(f"an archive is of a commit; commit or undo first: {changed.splitlines()[0]}")
     commit, date = _answer(session, "git", "log", "-1", "--format=%H %cI").split()
@@ -218,7 +224,7 @@ def bench(session: nox.Session) -> None:
 @session
 def lab(session: nox.Session) -> None:
     """JupyterLab on the notebooks."""
-    install(session)
+    prepare(session)
     run(session, "jupyter", "lab", "notebooks", *session.posargs)
 
 
@@ -228,7 +234,7 @@ def lock(session: nox.Session) -> None:
 
     It is for x86_64 Linux and Python 3.11. Words go to uv: `-- --upgrade-package numpy` takes its newest version.
     """
-    install(session)
+    prepare(session)
     run(session, "python", "-m", "pip", "install", "--quiet", "uv")
     target = ("--python-platform", "x86_64-manylinux_2_28", "--no-config", "--index-url", "https://pypi.org/simple")
     form = ("--python-version", "3.11.5", "--extra", "dev", "--format", "pylock.toml", "-o", LOCK)
