@@ -19,7 +19,8 @@ def _tuned(name: str, summary: str) -> Method:
 
 PAPER = Paper(
     name="glam",
-    title="Grounding large language models with online reinforcement learning (Carta et al. 2023)",
+    title="Grounding Large Language Models in Interactive Environments with Online Reinforcement Learning "
+    "(Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
     url="https://arxiv.org/abs/2302.02662",
     page_tables=("glam-agents", "glam-efficiency", "glam-kinds", "glam-generalization", "glam-options", "glam-doses"),

@@ -8,7 +8,8 @@ _PROMPTS = ("prompts/knowledge/*.txt",)
 
 PAPER = Paper(
     name="knowledge",
-    title="Improving sample efficiency with background knowledge of LLMs (Zhang et al. 2024)",
+    title="Improving Sample Efficiency of Reinforcement Learning with Background Knowledge from Large Language Models "
+    "(Zhang et al. 2024)",
     question="Does knowledge given once, before training, save samples?",
     url="https://arxiv.org/abs/2407.03964",
     page_tables=(

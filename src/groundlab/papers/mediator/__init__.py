@@ -19,7 +19,8 @@ def _rule(name: str, summary: str) -> Method:
 
 PAPER = Paper(
     name="mediator",
-    title="Enabling intelligent interactions between an agent and an LLM (Hu et al. 2024)",
+    title="Enabling Intelligent Interactions between an Agent and an LLM: A Reinforcement Learning Approach "
+    "(Hu et al. 2024)",
     question="When does it pay to ask a language model for a plan?",
     url="https://arxiv.org/abs/2306.03604",
     page_tables=("mediator-table1", "mediator-variants"),

@@ -1,4 +1,4 @@
-"""Agents that answer in words, token by token, and may think before they act, tuned by nested PPO (rl-llm 2025)."""
+"""Agents that answer in words, token by token, and may think first, tuned by nested PPO (Gandhi et al. 2025)."""
 
 from groundlab.papers.method import Method, Paper
 
@@ -19,7 +19,8 @@ def _method(name: str, summary: str, module: str, settings: str) -> Method:
 
 PAPER = Paper(
     name="reasoning",
-    title="Grounding and reasoning: thinking in words before acting, under nested PPO (rl-llm 2025)",
+    title="Incentivizing both Grounding and Reasoning in Large Language Models with Online Reinforcement Learning "
+    "(Gandhi et al. 2025)",
     question="Does thinking in words before each action help?",
     page_tables=(
         *("reasoning-agents", "reasoning-mixture", "reasoning-models-table"),
