@@ -14,7 +14,8 @@ from groundlab.report.verdicts import NOT_RUN, SIGNS
 from groundlab.site import pages
 from groundlab.worlds import facts
 
-_PICTURE = re.compile(r"^!\[[^\]]*\]\(figures/.*?\n\n\*.*?\*$", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"^!\[[^\]]*\]\(figures/[^)]*\)\n\n\*[^*]*\*$", re.MULTILINE)
+_COMMANDS = re.compile(r"^```\n[^`]*nox -s reproduce[^`]*```$", re.MULTILINE)
 
 
 def write(source: Path) -> None:
@@ -22,15 +23,15 @@ def write(source: Path) -> None:
     root = repository_root()
     every = list(front_page.published(root / "results", judged=True))
     readme = (root / "README.md").read_text(encoding="utf-8")
-    title, about, commands, *_ = readme.split("\n\n")
-    picture = _PICTURE.search(readme)
+    title, about, *_ = readme.split("\n\n")
+    picture, commands = _PICTURE.search(readme), _COMMANDS.search(readme)
     pages.write(
         source,
         "index",
         "index.md.j2",
         title=title,
         about=about,
-        commands=commands,
+        commands=commands[0] if commands else "",
         picture=picture[0] if picture else "",
         papers=[_paper(mine) for mine in front_page.by_paper(every).values()],
         claims=len({claim["id"] for each in every for claim in each.claims}),
