@@ -187,7 +187,7 @@ def test_gymnasium_makes_a_world_by_name_from_the_declared_packages_alone(worlds
 
 
 def test_the_block_of_the_readme_runs_with_the_worlds_alone(worlds_alone):
-    block = re.search(r"## From Python.*?```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    block = re.search(r"## Use the worlds.*?```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert block
     ended = worlds_alone(code=block[1])
     assert ended.returncode == 0, ended.stderr
