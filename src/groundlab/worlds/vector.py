@@ -92,14 +92,14 @@ def check_autoreset(mode: str) -> AutoresetMode:
     return _AUTORESET[mode]
 
 
-def check_actions(actions: Any, count: int) -> np.ndarray:
-    """`actions` as int64 [count]. Raises GroundlabError for another shape, dtype or range."""
+def check_actions(actions: Any, count: int, names: Sequence[str] = ACTIONS) -> np.ndarray:
+    """`actions` as int64 [count], of those named. Raises GroundlabError for another shape, dtype or range."""
     given = np.asarray(actions)
     if given.shape != (count,) or given.dtype.kind not in "iu":
         raise GroundlabError(f"actions are {given.dtype} of shape {given.shape}; give {count} integers")
-    if given.min() < 0 or given.max() >= len(ACTIONS):
-        named = ", ".join(f"{number} {name}" for number, name in enumerate(ACTIONS))
-        raise GroundlabError(f"action {given[(given < 0) | (given >= len(ACTIONS))][0]} does not exist; use {named}")
+    if given.min() < 0 or given.max() >= len(names):
+        named = ", ".join(f"{number} {name}" for number, name in enumerate(names))
+        raise GroundlabError(f"action {given[(given < 0) | (given >= len(names))][0]} does not exist; use {named}")
     return given.astype(np.int64, copy=False)
 
 

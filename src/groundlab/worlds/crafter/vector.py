@@ -211,7 +211,7 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
 
     def step(self, actions):
         """One step of all environments: (observations, rewards [B], terminated [B], truncated [B], info)."""
-        codes = self._action_codes[self._check(actions)]
+        codes = self._action_codes[check_actions(actions, self.num_envs, self.world.actions)]
         standing, again = self._finished, self._finished & (self._mode == AutoresetMode.NEXT_STEP)
         self._shown.rewards[standing] = 0.0
         self._advance(codes, ~standing)
@@ -224,15 +224,6 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
             self._restart(self._finished)
             self._finished = np.zeros_like(self._finished)
         return self._observations(), rewards, terminated, truncated, info
-
-    def _check(self, actions: Any) -> np.ndarray:
-        given, names = np.asarray(actions), self.world.actions
-        if given.shape != (self.num_envs,) or given.dtype.kind not in "iu":
-            raise GroundlabError(f"actions are {given.dtype} of shape {given.shape}; give {self.num_envs} integers")
-        if given.min() < 0 or given.max() >= len(names):
-            named = ", ".join(f"{number} {name}" for number, name in enumerate(names))
-            raise GroundlabError(f"action {given[(given < 0) | (given >= len(names))][0]} does not exist; use {named}")
-        return given.astype(np.int64, copy=False)
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Which lives are (terminated, truncated) now."""
