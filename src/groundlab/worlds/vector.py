@@ -10,6 +10,7 @@ strings.
 
 import operator
 import string
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -134,7 +135,56 @@ def reset_mask(options: dict[str, Any] | None, count: int) -> np.ndarray:
     return mask
 
 
-class GridVectorEnv(gym.vector.VectorEnv):
+class BatchEnv(gym.vector.VectorEnv):
+    """What the batches of all games share: spaces, seeds and resets."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+
+    def _declare(self, num_envs: int, autoreset: str, observations: gym.spaces.Dict, actions: Any) -> None:
+        """Take over the number, the mode, and the spaces of one environment. Raises GroundlabError for less than one."""
+        if num_envs < 1:
+            raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
+        self.num_envs, self._mode = num_envs, check_autoreset(autoreset)
+        self.metadata = {**self.metadata, "autoreset_mode": self._mode}  # type: dict[str, Any]
+        self.single_observation_space = observations  # type: gym.spaces.Dict
+        self.single_action_space = actions  # type: gym.spaces.Discrete[np.int64]
+        self.observation_space = batch_space(observations, num_envs)  # type: gym.Space[Any]
+        self.action_space = batch_space(actions, num_envs)  # type: gym.Space[Any]
+        self._finished = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start new episodes; see `GridVectorEnv` for `seed` and `options`."""
+        mask = reset_mask(options, self.num_envs)
+        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
+            if mask[env] and each is not None:
+                self._seed(env, each)
+        self._restart(mask)
+        self._finished = self._finished & ~mask
+        return self._observations(), self._info()
+
+    def _restart_same_step(self, finished: np.ndarray) -> dict[str, Any]:
+        if not finished.any():
+            return {}
+        info = {"final_obs": self._observations(), "_final_obs": finished.copy()}
+        self._restart(finished)
+        return info
+
+    def _info(self) -> dict[str, Any]:
+        return {}
+
+    @abstractmethod
+    def _seed(self, env: int, seed: int) -> None: ...
+
+    @abstractmethod
+    def _restart(self, mask: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def _observations(self) -> dict[str, Any]: ...
+
+
+class GridVectorEnv(BatchEnv):
     """B copies of one world; see the module docstring for shapes.
 
     reset(seed=int) seeds environment i with seed + i, a list gives each its own seed (None: its stream goes on),
@@ -146,8 +196,6 @@ class GridVectorEnv(gym.vector.VectorEnv):
     one name an environment. `num_dists`: see `registry.with_distractors`.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
-
     def __init__(
         self,
         world: World,
@@ -157,15 +205,8 @@ class GridVectorEnv(gym.vector.VectorEnv):
         kinds: Kinds = "fixed-per-env",
         num_dists: int | None = None,
     ):
-        if num_envs < 1:
-            raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
-        self._mode = check_autoreset(autoreset)
-        self.world, self.num_envs = configure(world, kinds, num_dists), num_envs
-        self.metadata = {**self.metadata, "autoreset_mode": self._mode}  # type: dict[str, Any]
-        self.single_observation_space = observation_space(world.image_shape)  # type: gym.spaces.Dict
-        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))  # type: gym.spaces.Discrete[np.int64]
-        self.observation_space = batch_space(self.single_observation_space, num_envs)  # type: gym.Space[Any]
-        self.action_space = batch_space(self.single_action_space, num_envs)  # type: gym.Space[Any]
+        self.world = configure(world, kinds, num_dists)
+        self._declare(num_envs, autoreset, observation_space(world.image_shape), gym.spaces.Discrete(len(ACTIONS)))
         self._missions = [""] * num_envs
         self._allocate(spread_kinds(self.world, kinds, num_envs))
         for env, each in enumerate(spread_seeds(seed, num_envs)):
@@ -175,7 +216,7 @@ class GridVectorEnv(gym.vector.VectorEnv):
         count = self.num_envs
         self.grids = empty_grids(count, self.world.width, self.world.height, self.world.levels, kinds)
         self._images = np.zeros((count, *self.world.image_shape), np.uint8)
-        self._rewards, self._finished = np.zeros(count), np.zeros(count, np.bool_)
+        self._rewards = np.zeros(count)
         self._terminated, self._truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         self._everyone, self._nobody = np.ones(count, np.bool_), np.zeros(count, np.bool_)
 
@@ -185,17 +226,8 @@ class GridVectorEnv(gym.vector.VectorEnv):
         names = self.world.kinds
         return [names[kind] if names else "" for kind in self.grids.kind]
 
-    def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start new episodes; see the class docstring for `seed` and `options`."""
-        mask = reset_mask(options, self.num_envs)
-        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
-            if mask[env] and each is not None:
-                self.grids.random[env] = seed_row(each)
-        self._restart(mask)
-        self._finished = self._finished & ~mask
-        return self._observations(), {}
+    def _seed(self, env: int, seed: int) -> None:
+        self.grids.random[env] = seed_row(seed)
 
     def _restart(self, mask: np.ndarray) -> None:
         reset_envs(self.grids, mask, self._images)
@@ -221,13 +253,6 @@ class GridVectorEnv(gym.vector.VectorEnv):
         info = self._restart_same_step(finished) if self._mode == AutoresetMode.SAME_STEP else {}
         self._finished = finished
         return self._observations(), self._rewards.copy(), self._terminated.copy(), self._truncated.copy(), info
-
-    def _restart_same_step(self, finished: np.ndarray) -> dict[str, Any]:
-        if not finished.any():
-            return {}
-        info = {"final_obs": self._observations(), "_final_obs": finished.copy()}
-        self._restart(finished)
-        return info
 
     def _observations(self) -> dict[str, Any]:
         return {

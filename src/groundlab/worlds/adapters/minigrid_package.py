@@ -7,7 +7,6 @@ them. The interface is that of `worlds/vector.py`.
 """
 
 import io
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -15,10 +14,9 @@ import gymnasium as gym
 import minigrid  # noqa: F401 - registers its environments
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds.vector import check_actions, check_autoreset, observation_space, reset_mask, spread_seeds
+from groundlab.worlds.vector import BatchEnv, check_actions, observation_space, spread_seeds
 
 PREFIXES = ("BabyAI-", "MiniGrid-")
 
@@ -28,35 +26,19 @@ def package_ids() -> list[str]:
     return sorted(name for name in gym.registry if name.startswith(PREFIXES))
 
 
-class PackageVectorEnv(gym.vector.VectorEnv):
+class PackageVectorEnv(BatchEnv):
     """B environments of the minigrid package; observations, seeds, resets and modes as in `GridVectorEnv`."""
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
-
     def __init__(self, world: str, num_envs: int, seed: int | None = None, autoreset: str = "next-step"):
-        if num_envs < 1:
-            raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
-        self._mode = check_autoreset(autoreset)
-        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
-        self.num_envs, self.envs = num_envs, [gym.make(world).unwrapped for _ in range(num_envs)]
-        image = self.envs[0].observation_space["image"]  # type: ignore[index] - a Dict space
-        self.single_observation_space = observation_space(image.shape)
-        self.single_action_space = self.envs[0].action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        first: Any = gym.make(world).unwrapped
+        image = first.observation_space["image"]
+        self._declare(num_envs, autoreset, observation_space(image.shape), first.action_space)
+        self.envs = [first, *(gym.make(world).unwrapped for _ in range(num_envs - 1))]
         self._seeds: list[int | None] = spread_seeds(seed, num_envs)
         self._current: list[dict[str, Any]] = [{}] * num_envs
-        self._finished = np.zeros(num_envs, np.bool_)
 
-    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
-        """Start new episodes where `options["reset_mask"]` is true (everywhere by default)."""
-        mask = reset_mask(options, self.num_envs)
-        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
-            if mask[env] and each is not None:
-                self._seeds[env] = each
-        self._restart(mask)
-        self._finished = self._finished & ~mask
-        return self._observations(), {}
+    def _seed(self, env: int, seed: int) -> None:
+        self._seeds[env] = seed
 
     def _restart(self, mask: np.ndarray) -> None:
         with redirect_stdout(io.StringIO()):  # minigrid prints every level that it rejects
@@ -79,13 +61,6 @@ class PackageVectorEnv(gym.vector.VectorEnv):
         info = self._restart_same_step(finished) if self._mode == AutoresetMode.SAME_STEP else {}
         self._finished = finished if self._mode != AutoresetMode.SAME_STEP else np.zeros_like(finished)
         return self._observations(), rewards, terminated, truncated, info
-
-    def _restart_same_step(self, finished: np.ndarray) -> dict[str, Any]:
-        if not finished.any():
-            return {}
-        info = {"final_obs": self._observations(), "_final_obs": finished.copy()}
-        self._restart(finished)
-        return info
 
     def _observations(self) -> dict[str, Any]:
         return {

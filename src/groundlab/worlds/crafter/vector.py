@@ -8,13 +8,11 @@ words. info, of the episode that the step belongs to: "unlocked" bool [B, 22], w
 `rules.ACHIEVEMENTS`; "success" int64 [B], how much of it this world pays for; "done" bool [B], whether that is all.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 
 from groundlab.core.compiled import compiled, compiled_for, inlined
 from groundlab.core.errors import GroundlabError
@@ -24,7 +22,7 @@ from groundlab.worlds.crafter.rules import HEALTH, LENGTH, NOOP, VIEW_WIDTH, Cra
 from groundlab.worlds.crafter.state import OBJECTS_USED, PAID_HEALTH, REMOVED, X, Y, close_gaps, distance, empty_lives
 from groundlab.worlds.crafter.terrain import generate
 from groundlab.worlds.crafter.view import CODES, PIXELS, daylights, draw, draw_codes, drawings
-from groundlab.worlds.vector import check_autoreset, reset_mask, spread_seeds
+from groundlab.worlds.vector import BatchEnv, check_actions, spread_seeds
 
 _NEAR = 2 * VIEW_WIDTH  # steps from the player within which anything happens
 _BALANCED_EVERY = 10  # steps
@@ -143,7 +141,7 @@ def world_seed(seed: int, episode: int) -> int:
     return hash((seed, episode)) % _SEEDS  # the same in every process, and for a seed and its hash, which has 61 bits
 
 
-class CrafterVectorEnv(gym.vector.VectorEnv):
+class CrafterVectorEnv(BatchEnv):
     """B lives in one of the Crafter worlds; see the module docstring for shapes.
 
     A seed gives the worlds of `crafter.Env(seed=seed)`, one after another; `reset`, its options and autoreset are those
@@ -152,8 +150,6 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
     having done all that is paid for: that is the original's (docs/papers/knowledge-reference.md#q22);
     `success="terminated"` says what is meant.
     """
-
-    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(
         self,
@@ -164,36 +160,21 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
         success: str = "truncated",
         length: int = LENGTH,
     ):
-        if num_envs < 1:
-            raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
         if success not in _ENDINGS:
             raise GroundlabError(f"unknown success {success!r}; use one of {', '.join(_ENDINGS)}")
         if length < 2:
             raise GroundlabError(f"length is {length}; give at least 2 steps")
-        self._mode = check_autoreset(autoreset)
-        self.world, self.num_envs, self._success = world, num_envs, success
-        self.metadata = {**self.metadata, "autoreset_mode": self._mode}
-        self.single_observation_space = observation_space()
-        self.single_action_space = gym.spaces.Discrete(len(world.actions))
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.world, self._success = world, success
+        self._declare(num_envs, autoreset, observation_space(), gym.spaces.Discrete(len(world.actions)))
         self.lives, self._shown = empty_lives(num_envs), empty_shown(num_envs)
-        self._finished = np.zeros(num_envs, np.bool_)
         self._daylights, self._drawings = daylights(length), drawings()
         self._action_codes, self._paid = world.action_codes, world.paid
         fresh = np.random.default_rng().integers(0, _SEEDS, num_envs)  # for those that get no seed
         given = spread_seeds(seed, num_envs)
         self.lives.seeds[:] = [own if each is None else hash(each) for own, each in zip(fresh, given, strict=True)]
 
-    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None):
-        """Start new episodes; a seed starts an environment's sequence of worlds anew."""
-        mask = reset_mask(options, self.num_envs)
-        for env, each in enumerate(spread_seeds(seed, self.num_envs)):
-            if mask[env] and each is not None:
-                self.lives.seeds[env], self.lives.episodes[env] = hash(each), 0
-        self._restart(mask)
-        self._finished = self._finished & ~mask
-        return self._observations(), self._info()
+    def _seed(self, env: int, seed: int) -> None:
+        self.lives.seeds[env], self.lives.episodes[env] = hash(seed), 0
 
     def _restart(self, mask: np.ndarray) -> None:
         for env in np.flatnonzero(mask).tolist():
@@ -219,9 +200,8 @@ class CrafterVectorEnv(gym.vector.VectorEnv):
         rewards, info = self._shown.rewards.copy(), self._info()
         terminated, truncated = self._ends()
         self._finished = terminated | truncated
-        if self._mode == AutoresetMode.SAME_STEP and self._finished.any():
-            info |= {"final_obs": self._observations(), "_final_obs": self._finished.copy()}
-            self._restart(self._finished)
+        if self._mode == AutoresetMode.SAME_STEP:
+            info |= self._restart_same_step(self._finished)
             self._finished = np.zeros_like(self._finished)
         return self._observations(), rewards, terminated, truncated, info
 
