@@ -52,14 +52,14 @@ def empty_grids(num_envs: int, width: int, height: int, levels: Sequence[Rules],
     )
 
 
-def save_grids(grids: Grids) -> dict[str, np.ndarray]:
+def save_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A copy of every array, by name (for checkpoints)."""
-    return {name: array.copy() for name, array in grids._asdict().items()}
+    return {name: array.copy() for name, array in arrays.items()}
 
 
-def load_grids(grids: Grids, saved: dict[str, np.ndarray]) -> None:
+def load_arrays(arrays: dict[str, np.ndarray], saved: dict[str, np.ndarray]) -> None:
     """Write saved arrays back in place. Raises ValueError when a shape differs."""
-    for name, array in grids._asdict().items():
+    for name, array in arrays.items():
         if saved[name].shape != array.shape:
-            raise ValueError(f"saved {name} has shape {saved[name].shape}, these grids need {array.shape}")
+            raise ValueError(f"saved {name} has shape {saved[name].shape}, this needs {array.shape}")
         array[...] = saved[name]

@@ -27,7 +27,7 @@ from groundlab.worlds.levels import reset_envs, step_envs
 from groundlab.worlds.missions import mission_text
 from groundlab.worlds.pcg64 import seed_row
 from groundlab.worlds.registry import World, with_distractors
-from groundlab.worlds.state import empty_grids, load_grids, save_grids
+from groundlab.worlds.state import empty_grids, load_arrays, save_arrays
 
 _AUTORESET = {
     "next-step": AutoresetMode.NEXT_STEP,
@@ -141,7 +141,7 @@ class BatchEnv(gym.vector.VectorEnv):
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 
     def _declare(self, num_envs: int, autoreset: str, observations: gym.spaces.Dict, actions: Any) -> None:
-        """Take over the number, the mode, and the spaces of one environment. Raises GroundlabError for less than one."""
+        """Take over the number, the mode, and the spaces of one. Raises GroundlabError for less than one."""
         if num_envs < 1:
             raise GroundlabError(f"num_envs is {num_envs}; give at least 1")
         self.num_envs, self._mode = num_envs, check_autoreset(autoreset)
@@ -263,16 +263,13 @@ class GridVectorEnv(BatchEnv):
 
     def save(self) -> dict[str, np.ndarray]:
         """Everything needed to continue exactly here, as arrays by name."""
-        ends = {"finished": self._finished, "terminated": self._terminated, "truncated": self._truncated}
-        return {
-            **save_grids(self.grids),
-            "images": self._images.copy(),
-            **{name: flags.copy() for name, flags in ends.items()},
-        }
+        own = {"images": self._images, "finished": self._finished}
+        own |= {"terminated": self._terminated, "truncated": self._truncated}
+        return save_arrays(self.grids._asdict() | own)
 
     def load(self, saved: dict[str, np.ndarray]) -> None:
         """Continue from what `save` gave. Raises ValueError when the saved environments were others."""
-        load_grids(self.grids, saved)
+        load_arrays(self.grids._asdict(), saved)
         self._images[...] = saved["images"]
         self._finished = saved["finished"].copy()
         self._terminated[...], self._truncated[...] = saved["terminated"], saved["truncated"]

@@ -22,6 +22,7 @@ from groundlab.worlds.crafter.rules import HEALTH, LENGTH, NOOP, VIEW_WIDTH, Cra
 from groundlab.worlds.crafter.state import OBJECTS_USED, PAID_HEALTH, REMOVED, X, Y, close_gaps, distance, empty_lives
 from groundlab.worlds.crafter.terrain import generate
 from groundlab.worlds.crafter.view import CODES, PIXELS, daylights, draw, draw_codes, drawings
+from groundlab.worlds.state import load_arrays, save_arrays
 from groundlab.worlds.vector import BatchEnv, check_actions, spread_seeds
 
 _NEAR = 2 * VIEW_WIDTH  # steps from the player within which anything happens
@@ -221,13 +222,9 @@ class CrafterVectorEnv(BatchEnv):
 
     def save(self) -> dict[str, np.ndarray]:
         """Everything needed to continue exactly here, as arrays by name."""
-        arrays = {**self.lives._asdict(), **self._shown._asdict(), "finished": self._finished}
-        return {name: array.copy() for name, array in arrays.items()}
+        return save_arrays({**self.lives._asdict(), **self._shown._asdict(), "finished": self._finished})
 
     def load(self, saved: dict[str, np.ndarray]) -> None:
         """Continue from what `save` gave. Raises ValueError when the saved environments were others."""
-        for name, array in {**self.lives._asdict(), **self._shown._asdict()}.items():
-            if saved[name].shape != array.shape:
-                raise ValueError(f"saved {name} has shape {saved[name].shape}, this needs {array.shape}")
-            array[...] = saved[name]
+        load_arrays({**self.lives._asdict(), **self._shown._asdict()}, saved)
         self._finished = saved["finished"].copy()
