@@ -25,7 +25,7 @@ from groundlab.worlds.missions import (
     track,
 )
 from groundlab.worlds.pcg64 import integers, skip_double
-from groundlab.worlds.rooms import add_object, all_reachable, build_rooms, draw_object, place_agent
+from groundlab.worlds.rooms import add_object, all_reachable, build_rooms, draw_object, listed, place_agent
 from groundlab.worlds.rules import (
     ACCEPTED,
     AFTER,
@@ -87,21 +87,13 @@ def _single(mission, verb, kind, colour):
     describe_object(mission, 0, 0, kind, colour, ANYWHERE)
 
 
-@compiled_for("bool_(int64[:, ::1], int64, int64, int64)")
-def _is_drawn_already(things, count, kind, colour):
-    for k in range(count):  # noqa: SIM110 - compiled code has no generators
-        if things[k, 0] == kind and things[k, 1] == colour:
-            return True
-    return False
-
-
 @compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64[:, ::1], int64, int64)")
 def _add_drawn_objects(cells, agent, random, rules, room, things, count, number):
     """Add `number` random objects to a room, listed in `things` from `count` on; False when one finds no place."""
     end = count + number
     while count < end:
         kind, colour = draw_object(random)
-        if rules[UNIQUE] and _is_drawn_already(things, count, kind, colour):
+        if rules[UNIQUE] and listed(things, count, kind, colour):
             continue
         if not add_object(cells, agent, random, rules, room, kind, colour):
             return False

@@ -69,6 +69,15 @@ def draw_object(random):
     return _DRAWN_TYPES[integers(random, 0, len(_DRAWN_TYPES))], colour
 
 
+@inlined
+def listed(things, count, kind, colour):
+    """Whether an object is among the first `count` rows of a list, which begin with type and colour."""
+    for k in range(count):  # noqa: SIM110 - compiled code has no generators
+        if things[k, 0] == kind and things[k, 1] == colour:
+            return True
+    return False
+
+
 @compiled_for("bool_(uint8[:, :, ::1], int64[::1], uint64[::1], int64[::1], int64, int64)")
 def place_agent(cells, agent, random, rules, column, row):
     """Put the agent into a room, with nothing but wall or floor in front of it; False when it finds no place."""

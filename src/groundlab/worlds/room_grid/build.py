@@ -36,7 +36,7 @@ from groundlab.worlds.room_grid.doors import (
     remove_wall,
 )
 from groundlab.worlds.room_grid.instructions import NO_ROOM, draw_instruction, is_accepted
-from groundlab.worlds.rooms import NOWHERE, all_reachable, build_rooms, draw_object, place_agent, place_object
+from groundlab.worlds.rooms import NOWHERE, all_reachable, build_rooms, draw_object, listed, place_agent, place_object
 from groundlab.worlds.rules import (
     AFTER,
     ANY,
@@ -81,20 +81,12 @@ def _add_thing(cells, agent, random, rules, registers, things, column, row, kind
     return x != NOWHERE
 
 
-@inlined
-def _is_listed(things, count, kind, colour):
-    for k in range(count):  # noqa: SIM110 - compiled code has no generators
-        if things[k, _KIND] == kind and things[k, _COLOUR] == colour:
-            return True
-    return False
-
-
 @compiled_for(f"bool_({GRID}, {ROW}, {RANDOM}, {ROW}, {ROW}, {THINGS}, int64, int64, int64, int64)")
 def _add_distractors(cells, agent, random, rules, registers, things, number, column, row, unique):
     end = registers[_COUNT] + number
     while registers[_COUNT] < end:
         kind, colour = draw_object(random)
-        if unique and _is_listed(things, registers[_COUNT], kind, colour):
+        if unique and listed(things, registers[_COUNT], kind, colour):
             continue
         to_column, to_row = _room(random, column, rules[COLUMNS]), _room(random, row, rules[ROWS])
         if not _add_thing(cells, agent, random, rules, registers, things, to_column, to_row, kind, colour):
@@ -259,7 +251,7 @@ def _alter(cells, agent, random, rules, rooms, registers, things, step):
             things[k, _COLOUR] = cells[things[k, _X], things[k, _Y], 1] = b
     elif code == steps.ONE_BALL:
         count = registers[_COUNT]
-        return not (_is_listed(things, count, BALL, RED) or _is_listed(things, count, BALL, BLUE))
+        return not (listed(things, count, BALL, RED) or listed(things, count, BALL, BLUE))
     elif code == steps.OPEN_DOORS:
         open_all_doors(cells)
     elif code == steps.ANY_DOOR:
