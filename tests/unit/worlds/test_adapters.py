@@ -29,7 +29,7 @@ def test_adapters_are_imported_by_name_and_an_absent_package_is_one_line(monkeyp
     for name in ("openenv", "verifiers"):
         for module in {name, *(each for each in sys.modules if each.startswith(f"{name}."))}:
             monkeypatch.setitem(sys.modules, module, None)  # not installed, wherever this runs
-        monkeypatch.delitem(sys.modules, adapters.ADAPTERS[name], raising=False)
+        monkeypatch.delitem(sys.modules, f"{adapters.__name__}.{name}", raising=False)
         with pytest.raises(GroundlabError, match=f"needs the package {name}, which is not installed") as error:
             adapters.load(name)
         assert "\n" not in str(error.value)

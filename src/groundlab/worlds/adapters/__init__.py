@@ -14,12 +14,7 @@ from types import ModuleType
 
 from groundlab.core.errors import GroundlabError, unknown_name
 
-ADAPTERS = {
-    "openenv": "groundlab.worlds.adapters.openenv",
-    "openenv-client": "groundlab.worlds.adapters.openenv_client",
-    "trl": "groundlab.worlds.adapters.trl",
-    "verifiers": "groundlab.worlds.adapters.verifiers",
-}
+ADAPTERS = ("openenv", "openenv-client", "trl", "verifiers")
 
 
 def load(name: str) -> ModuleType:
@@ -27,7 +22,7 @@ def load(name: str) -> ModuleType:
     if name not in ADAPTERS:
         raise unknown_name("adapter", name, ADAPTERS)
     try:
-        return import_module(ADAPTERS[name])
+        return import_module(f"{__name__}.{name.replace('-', '_')}")
     except ImportError as error:
         package = (error.name or name).split(".")[0]
         raise GroundlabError(
