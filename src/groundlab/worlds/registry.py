@@ -83,17 +83,15 @@ def _limit(level: Rules) -> int:
     return walks * level.room_size**2 * level.columns
 
 
-def _door_key(name: str, variant: int, summary: str) -> World:
-    return World(name, (Rules(family=rules.DOOR_KEY, variant=variant),), "open the door", summary)
-
-
 def _door_key_worlds() -> Iterator[World]:
-    yield _door_key("SimpleDoorKey", rules.SIMPLE_DOOR_KEY, "the key lies in the room")
-    yield _door_key("KeyInBox", rules.KEY_IN_BOX, "the key lies in a box")
-    yield _door_key("RandomBoxKey", rules.RANDOM_BOX_KEY, "the key lies in a box, or beside an empty one")
-    yield _door_key("ColoredDoorKey", rules.COLORED_DOOR_KEY, "two keys, the one of the door's colour fits")
-    own = "SimpleDoorKey with two wandering balls (our own definition)"
-    yield _door_key("MovingObstacle", rules.MOVING_OBSTACLE, own)
+    for name, variant, summary in (
+        ("SimpleDoorKey", rules.SIMPLE_DOOR_KEY, "the key lies in the room"),
+        ("KeyInBox", rules.KEY_IN_BOX, "the key lies in a box"),
+        ("RandomBoxKey", rules.RANDOM_BOX_KEY, "the key lies in a box, or beside an empty one"),
+        ("ColoredDoorKey", rules.COLORED_DOOR_KEY, "two keys, the one of the door's colour fits"),
+        ("MovingObstacle", rules.MOVING_OBSTACLE, "SimpleDoorKey with two wandering balls (our own definition)"),
+    ):
+        yield World(name, (Rules(family=rules.DOOR_KEY, variant=variant),), "open the door", summary)
 
 
 _GO_TO, _PICK_UP, _PUT_NEXT = "go to a/the C T", "pick up a/the C T", "put a/the C T next to a/the C T"
