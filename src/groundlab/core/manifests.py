@@ -64,24 +64,20 @@ def is_clean(manifest: Manifest) -> bool:
     return all((each.get("git") or {}).get("dirty") is False for each in sessions(manifest))
 
 
-def names_of(version: Path) -> dict[str, dict[str, Any]]:
-    """Return `{name: {"name": today's name, "settings": those that differed from their defaults}}` of a version's runs.
-
-    From names.json of a version of 1.1, whose runs were named by their code; empty for any other.
-    """
-    file = version / NAMES
-    return _read_names(file, file.stat().st_mtime_ns) if file.is_file() else {}
-
-
 @lru_cache(maxsize=8)
 def _read_names(file: Path, changed_at: int) -> dict[str, dict[str, Any]]:
     return storage.read_json(file)
 
 
 def _entry(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """Return the entry of a run folder in its version's names.json; empty where it lies in no such version."""
-    above = [*folder.absolute().parents][2:3]  # a folder near the root of the file system has fewer
-    return names_of(above[0]).get(manifest["hash"], {}) if above else {}
+    """Return `{"name": today's name, "settings": those that differed from their defaults}` of a stored run.
+
+    From names.json of a version of 1.1, whose runs were named by their code; empty for any other run.
+    """
+    for version in [*folder.absolute().parents][2:3]:  # a folder near the root of the file system has fewer
+        if (file := version / NAMES).is_file():
+            return _read_names(file, file.stat().st_mtime_ns).get(manifest["hash"], {})
+    return {}
 
 
 def name_of(folder: Path, manifest: Manifest) -> str:
