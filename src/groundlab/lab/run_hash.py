@@ -14,7 +14,6 @@ is in the name instead.
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.sources import digest_of, package_folder
 from groundlab.core.storage import digest_bytes, digest_json
-from groundlab.lab.machine import COMPUTE
+from groundlab.lab.machine import COMPUTE, package_versions
 from groundlab.papers import registry
 from groundlab.worlds.family import package_of
 
@@ -66,14 +65,8 @@ def computing_versions() -> dict[str, str | None]:
 
     `2.13.0`, whether torch is built for a CPU or a GPU.
     """
-    return {name: _installed(name) or pinned_versions().get(name) for name in COMPUTE}
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name).partition("+")[0]
-    except metadata.PackageNotFoundError:
-        return None
+    here, pinned = package_versions(), pinned_versions()
+    return {name: here[name].partition("+")[0] if name in here else pinned.get(name) for name in COMPUTE}
 
 
 def pinned_versions() -> dict[str, str]:

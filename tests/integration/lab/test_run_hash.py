@@ -12,7 +12,7 @@ import groundlab
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Strict
-from groundlab.lab import run_hash
+from groundlab.lab import machine, run_hash
 from groundlab.papers import registry
 from groundlab.papers.mediator import settings as mediator_settings
 
@@ -109,6 +109,10 @@ def test_a_single_file_of_weights_and_every_other_file_count_by_their_content(tm
 def test_public_versions_count_of_what_is_installed_and_pinned_ones_where_nothing_is(monkeypatch):
     honest = metadata.version
 
+    def forget() -> None:
+        for read in (run_hash.computing_versions, machine.package_versions):
+            read.cache_clear()
+
     def pretend(**versions: str | None):
         def version(name: str) -> str:
             if name not in versions:
@@ -118,7 +122,7 @@ def test_public_versions_count_of_what_is_installed_and_pinned_ones_where_nothin
             return versions[name]
 
         monkeypatch.setattr(metadata, "version", version)
-        run_hash.computing_versions.cache_clear()
+        forget()
         return name_of()
 
     pinned = run_hash.pinned_versions()["torch"]
@@ -128,7 +132,7 @@ def test_public_versions_count_of_what_is_installed_and_pinned_ones_where_nothin
         assert pretend(jupyterlab="99") == pretend(torch=pinned)
     finally:
         monkeypatch.undo()
-        run_hash.computing_versions.cache_clear()
+        forget()
 
 
 def test_a_run_is_renamed_by_the_rows_of_the_worlds_that_it_plays_and_by_no_other_row(monkeypatch):
