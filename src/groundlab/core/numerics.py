@@ -32,13 +32,9 @@ def hold() -> None:
     """Hold what is loaded from now on to AVX2; nothing on a CPU without it, where some libraries would crash."""
     if _has_avx2():
         held = dict(AVX2)
-        if _numpy_version() < _NAMED_SO:
+        if tuple(map(int, version("numpy").split(".")[:2])) < _NAMED_SO:
             del held["NPY_DISABLE_CPU_FEATURES"]
         os.environ.update(held | os.environ)
-
-
-def _numpy_version() -> tuple[int, ...]:
-    return tuple(map(int, version("numpy").split(".")[:2]))
 
 
 def ask_for_portable(asked: bool) -> None:

@@ -90,15 +90,11 @@ def measured_costs(results: Path) -> dict[str, Estimate]:
         with suppress(GroundlabError):  # a broken manifest is reported when its own run is started
             manifest = read_manifest(file.parent)
             if manifest and manifest["status"] == "finished":
-                cost = Estimate(seconds=manifest["wall_seconds"], megabytes=folder_megabytes(file.parent))
+                size = sum(each.stat().st_size for each in file.parent.rglob("*") if each.is_file())
+                cost = Estimate(seconds=manifest["wall_seconds"], megabytes=size / 1e6)
                 key = cost_key(manifest)
                 costs[key] = max(cost, costs.get(key, cost), key=lambda each: each.seconds)
     return costs
-
-
-def folder_megabytes(folder: Path) -> float:
-    """The size of all files in a folder, in MB."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
 @contextmanager
