@@ -115,10 +115,6 @@ class Plan:
         """Where the store keeps a run."""
         return run_folder.path_of(self.results, run.hash)
 
-    def finished(self) -> list[tuple[RunSpec, Path]]:
-        """The runs that were finished when the plan was made, and their folders."""
-        return [(run.spec, self.folder_of(run)) for run in self.runs if run.status == "finished"]
-
     def forget_others(self) -> None:
         """Remove the runs that other sources finished, if they are to be made again."""
         for run in self.runs:
