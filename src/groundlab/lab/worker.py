@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -151,16 +151,13 @@ def _execute(run: Run, record: run_folder.ManifestWriter) -> None:
         raise GroundlabError(f"{line} (traceback: {run.folder / 'log.txt'})") from error
 
 
-@contextmanager
-def _as_asked(spec: RunSpec) -> Iterator[None]:
+def _as_asked(spec: RunSpec) -> AbstractContextManager[None]:
     """Inside, products are those of the run's device and settings.
 
     Without a GPU there is nothing to choose but `--deterministic`; torch loads its compiler (2 s) to hear of either.
     """
     tf32, deterministic = bool(spec.settings.get("tf32")), machine.deterministic()
-    chosen = devices.arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
-    with chosen:
-        yield
+    return devices.arithmetic(tf32, deterministic) if deterministic or devices.count_gpus() else nullcontext()
 
 
 def _close_failed(run: Run, record: run_folder.ManifestWriter, line: str) -> None:
