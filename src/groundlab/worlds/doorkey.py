@@ -17,7 +17,7 @@ from groundlab.core.compiled import compiled, compiled_for
 from groundlab.worlds.codes import BALL, BOX, DOOR, DRAWN_COLOURS, EAST, EMPTY, GREY, KEY, LOCKED, SOUTH, WALL, WEST
 from groundlab.worlds.dynamics import put
 from groundlab.worlds.missions import ANYWHERE, describe_object, start_part, track
-from groundlab.worlds.pcg64 import integers
+from groundlab.worlds.pcg64 import draw_other, integers
 from groundlab.worlds.rules import (
     ANY,
     COLORED_DOOR_KEY,
@@ -90,19 +90,6 @@ def _place_box_with_key(cells, contents, agent, random, width, height, colour, r
     contents[x, y, 0], contents[x, y, 1] = KEY, colour
 
 
-@compiled_for("int64(uint64[::1], int64)")
-def _other_colour(random, colour):
-    """Draw one of the five other colours, in alphabetical order."""
-    drawn = integers(random, 0, 5)
-    for candidate in DRAWN_COLOURS:
-        if candidate == colour:
-            continue
-        if drawn == 0:
-            return candidate
-        drawn -= 1
-    return colour
-
-
 @compiled_for(
     "void(uint8[:, :, ::1], uint8[:, :, ::1], int64[::1], uint64[::1], int64, int64, int64, int64, int64, int64)"
 )
@@ -117,7 +104,7 @@ def _place_objects(cells, contents, agent, random, level, width, height, colour,
             _place_box_with_key(cells, contents, agent, random, width, height, colour, front_x, front_y)
     elif level == COLORED_DOOR_KEY:
         _place(cells, agent, random, width, height, KEY, colour, front_x, front_y)
-        _place(cells, agent, random, width, height, KEY, _other_colour(random, colour), front_x, front_y)
+        _place(cells, agent, random, width, height, KEY, draw_other(random, DRAWN_COLOURS, colour), front_x, front_y)
     else:
         _place(cells, agent, random, width, height, KEY, colour, NOWHERE, NOWHERE)
     if level == MOVING_OBSTACLE:

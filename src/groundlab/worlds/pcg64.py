@@ -86,3 +86,16 @@ def integers(row, low, high):
             product = _next32(row) * size
             left_over = product & _LOW32
     return low + np.int64(product >> _32)
+
+
+@inlined
+def draw_other(row, values, unwanted):
+    """One of some different values but this one of them, in their order."""
+    number = integers(row, 0, len(values) - 1)
+    for value in values:
+        if value == unwanted:
+            continue
+        if number == 0:
+            return value
+        number -= 1
+    return unwanted

@@ -10,7 +10,7 @@ from groundlab.core.compiled import compiled_for, inlined
 from groundlab.worlds.codes import CLOSED, DRAWN_COLOURS, EMPTY, LOCKED, OPEN, STEP_X, STEP_Y
 from groundlab.worlds.codes import DOOR as DOOR_CODE
 from groundlab.worlds.dynamics import put
-from groundlab.worlds.pcg64 import integers
+from groundlab.worlds.pcg64 import draw_other, integers
 from groundlab.worlds.rules import COLUMNS, ROOM_SIZE, ROWS
 
 NOTHING, PASSAGE, DOOR = range(3)
@@ -112,14 +112,7 @@ def _draw_colour(random, avoid):
     """A colour, or one of the five that are not to be avoided."""
     if avoid == DRAWN:
         return DRAWN_COLOURS[integers(random, 0, 6)]
-    number = integers(random, 0, 5)
-    for colour in DRAWN_COLOURS:
-        if colour == avoid:
-            continue
-        if number == 0:
-            return colour
-        number -= 1
-    return avoid
+    return draw_other(random, DRAWN_COLOURS, avoid)
 
 
 @compiled_for(f"bool_({GRID}, {ROW}, {RANDOM}, {ROW}, {ROOMS}, int64)")
