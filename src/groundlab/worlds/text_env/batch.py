@@ -125,7 +125,10 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self._next_step = autoreset == "next-step"
         mode = AutoresetMode.NEXT_STEP if self._next_step else AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": mode}  # type: dict[str, Any]
-        self._declare_spaces()
+        self.single_observation_space = Texts(LONGEST, min_length=0, charset=_LETTERS)  # type: Texts
+        self.single_action_space = Words(self.actions)  # type: Words
+        self.observation_space = gym.spaces.Tuple([self.single_observation_space] * num_envs)  # type: gym.spaces.Tuple[str]
+        self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(num_envs)])  # type: gym.spaces.Tuple[str]
         self._known: dict[bytes, _View] = {}
         self._episodes = [_Episode("", deque(maxlen=history), deque(maxlen=history - 1)) for _ in range(num_envs)]
         self._heads: list[str] = [""] * num_envs
@@ -133,12 +136,6 @@ class TextVectorEnv(gym.vector.VectorEnv):
         self._layouts: list[int | None] = [None] * num_envs
         self._finished = np.zeros(num_envs, np.bool_)
         self._history = history
-
-    def _declare_spaces(self) -> None:
-        self.single_observation_space = Texts(LONGEST, min_length=0, charset=_LETTERS)  # type: Texts
-        self.single_action_space = Words(self.actions)  # type: Words
-        self.observation_space = gym.spaces.Tuple([self.single_observation_space] * self.num_envs)  # type: gym.spaces.Tuple[str]
-        self.action_space = gym.spaces.Tuple([Words(self.actions) for _ in range(self.num_envs)])  # type: gym.spaces.Tuple[str]
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None

@@ -93,13 +93,5 @@ class TextEnv(gym.Env[str, str]):
 
 def _only(info: dict[str, Any]) -> dict[str, Any]:
     """`info` of a batch of one, as that of its one environment."""
-    return {
-        "mission": info["mission"][0],
-        "descriptions": info["descriptions"][0],
-        "actions": info["actions"],
-        "layout": info["layout"][0],
-        "success": bool(info["success"][0]),
-        "action_is_valid": bool(info["action_is_valid"][0]),
-        "action_is_effective": bool(info["action_is_effective"][0]),
-        "state": info["state"][0],
-    }
+    own = {name: values if name == "actions" else values[0] for name, values in info.items()}
+    return own | {name: bool(own[name]) for name in ("success", "action_is_valid", "action_is_effective")}
