@@ -16,7 +16,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
 from groundlab.core.errors import GroundlabError
-from groundlab.worlds import TextEnv, find
+from groundlab.worlds import TextEnv
 from groundlab.worlds.adapters.replies import find_action
 
 WORLD, SESSIONS = "BabyAI-GoToLocal-v0", 64
@@ -79,7 +79,6 @@ def _observation(text: str, info: dict[str, Any], reward: float | None, done: bo
 
 def make_app(world: str = WORLD, **options: Any) -> Any:
     """The FastAPI application: a world of its own for each session. Raises GroundlabError for an unknown world."""
-    find(world)
     TextEnv(world, **options)  # compiled before the first session
     return create_app(
         lambda: GridEnvironment(world, **options),

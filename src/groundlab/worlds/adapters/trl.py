@@ -8,7 +8,7 @@ The rows have a column `seed`, which TRL hands to `reset`: the members of a grou
 from collections.abc import Callable
 from typing import Any
 
-from groundlab.worlds import TextEnv, find
+from groundlab.worlds import TextEnv
 
 PROMPT = "Reach the goal by calling the tools, one action a call. Say DONE when the game is over.\n\n"
 
@@ -65,7 +65,6 @@ class GridTools:
 
 def factory(world: str, **options: Any) -> Callable[[], GridTools]:
     """What to give as `environment_factory`. Raises GroundlabError for an unknown world, before any model is loaded."""
-    find(world)
     GridTools(world, **options)
     return lambda: GridTools(world, **options)
 
