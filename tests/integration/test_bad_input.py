@@ -76,7 +76,6 @@ HOLES = f"""
     pretrain smoke-t5 --out OUT --seed HOLE
     ledger HOLE
     model HOLE
-    model push HOLE a/b
     model export HOLE
     model fetch --dry-run --scale HOLE
     model import-glam HOLE --out OUT

@@ -25,7 +25,7 @@ from groundlab.core.errors import GroundlabError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Language models: downloads, uploads, released weights.",
+    help="Language models: downloads, released weights.",
     callback=lambda: laboratory.require("groundlab model"),
 )
 
@@ -88,25 +88,6 @@ def fetch(
             print_text(f"{digest}  {file.size or 0:>14,}  {file.rfilename}")
         if not dry_run:
             print_text(f"in {hub.fetch(each)}")
-
-
-@app.command()
-def push(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished run of `glam`, `reasoning` or `direct`.")],
-    repo: Annotated[str, typer.Argument(help="Its name on the Hugging Face hub, ACCOUNT/NAME.")],
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Upload without asking.")] = False,
-) -> None:
-    """Upload a trained agent to the Hugging Face hub, with a card that says how it was made and what it does."""
-    from groundlab.lab import hub
-
-    files, card = hub.model_files(folder), hub.card(folder)
-    print_text(card)
-    for file in files:
-        print_text(f"{file.name}  {file.stat().st_size:,} bytes")
-    print_text(f"These files and the card above (README.md) go to {repo}, {'private' if private else 'public'}.")
-    if yes or typer.confirm("Upload them?"):
-        print_text(f"uploaded: {hub.push(folder, repo, private)}")
 
 
 @app.command()
