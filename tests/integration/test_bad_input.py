@@ -35,7 +35,6 @@ HOLES = f"""
     play HOLE
     play SimpleDoorKey --seed HOLE
     play --agent HOLE
-    play --replay HOLE
     evaluate HOLE --world {GRID} --layouts 0-0
     evaluate random --world HOLE
     evaluate random --world {GRID} --layouts HOLE

@@ -280,7 +280,6 @@ MISTAKES = [
     (("evaluate", "always", "--world", "KeyInBox", "--set", "chat=2", "--set", "chat.model=x"), "a plain value"),
     (("play", "MiniGrid-LockedRoom-v0"), "runs through the minigrid package; play one of those"),
     (("play",), "no world is named"),
-    (("play", "SimpleDoorKey", "--replay", "x.json"), "leave out the world"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Playing, watching and replaying in a terminal, and what `evaluate --record` leaves."""
+"""Playing and watching in a terminal, and what `evaluate --record` leaves."""
 
 import json
 import os
@@ -71,18 +71,14 @@ def test_a_recording_of_a_trained_agent_says_how_likely_its_choices_were(trained
         assert all(abs(sum(shares) - 1000) <= 1 for shares in each["shares"])
 
 
-def test_a_recording_is_stepped_through_forth_and_back(recorded, groundlab):
+def test_a_recording_is_played_again_from_its_file(recorded):
     folder, _, rows = recorded
-    file = folder / f"{rows[0]['layout']}-random.json"
-    names = recording.read(file).actions
-    code, out, _ = groundlab("play", "--replay", file, keys="..a.>")
-    steps = [line for line in out.splitlines() if line.startswith("step ")]
-    assert code == 0 and [line.split()[1] for line in steps[:5]] == ["0", "1", "2", "1", "2"]
-    assert len(steps) == rows[0]["steps"] + 3 and f"next: {names[1]}" in out
-    assert f"after {rows[0]['steps']} steps" in out.splitlines()[-1]
+    episode = recording.read(folder / f"{rows[0]['layout']}-random.json")
+    played = [(stage.steps, stage.over, action) for stage, action, _ in recording.replay(episode)]
+    assert played == [*((step, False, name) for step, name in enumerate(episode.actions)), (rows[0]["steps"], True, "")]
 
 
-def test_a_recording_that_was_changed_is_refused(recorded, groundlab):
+def test_a_recording_that_was_changed_is_refused(recorded):
     file = recorded[0] / "4-random.json"
     content = json.loads(file.read_text())
     for change, said in (
@@ -92,8 +88,8 @@ def test_a_recording_that_was_changed_is_refused(recorded, groundlab):
         ({"world": "BabyAI-GoToLocl-v0"}, "did you mean"),
     ):
         file.write_text(json.dumps(content | change))
-        code, _, error = groundlab("play", "--replay", file, keys=">")
-        assert code == 2 and said in error and "Traceback" not in error
+        with pytest.raises(GroundlabError, match=said):
+            list(recording.replay(recording.read(file)))
 
 
 def test_an_agent_left_alone_plays_as_its_evaluation_says(groundlab, trained):

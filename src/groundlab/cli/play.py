@@ -1,10 +1,9 @@
-"""The worlds in a terminal: the list of all, the page of one, and an episode played by hand, by an agent, or once more.
+"""The worlds in a terminal: the list of all, the page of one, and an episode played by hand or by an agent.
 
     groundlab worlds --all
     groundlab worlds BabyAI-GoToLocal-v0
     groundlab play BabyAI-MixedTrainLocal-v0 --seed 3
     groundlab play --agent out/glam --seed 3              # its probabilities; act in its place where you like
-    groundlab play --replay out/recordings/0-sampled.json
 
 Left is the whole level, with floor dotted where the agent sees it; right is what a language model would read of it.
 The loop and the screen are in session.py; each family of worlds draws its own map (worlds/family.py).
@@ -91,21 +90,12 @@ def play(
     agent: Annotated[
         Path | None, typer.Option("--agent", help="Run folder of a trained agent: watch it, or act in its place.")
     ] = None,
-    replay: Annotated[
-        Path | None, typer.Option("--replay", help="An episode that `evaluate --record` left (.json).")
-    ] = None,
 ) -> None:
     """Play one episode in the terminal, beside what an agent would read of it, or watch one."""
     from groundlab.cli import session
     from groundlab.cli.keys import Keys
-    from groundlab.papers import recording
     from groundlab.papers.stage import Stage
 
-    if replay is not None:
-        if world is not None or agent is not None:
-            raise GroundlabError("--replay plays what was recorded; leave out the world and --agent")
-        with Keys() as keys:  # a new console looks at the terminal as it is now
-            return session.replay(recording.read(replay), keys, PlainConsole())
     spec = watched = None
     if agent is not None:
         laboratory.require("groundlab play --agent")
@@ -114,12 +104,12 @@ def play(
         spec, watched = registry.watched(agent, seed)
     name = world or (spec.world if spec else None)
     if name is None:
-        raise GroundlabError("no world is named; give one (groundlab worlds lists all), --agent or --replay")
+        raise GroundlabError("no world is named; give one (groundlab worlds lists all), or --agent")
     _check_world(name)
     if spec and name not in registry.worlds_of(registry.get(spec.method, spec.world)):
         raise GroundlabError(f"{spec.method} does not play {name}; leave out the world to see it in {spec.world}")
     stage = Stage(name, seed, spec.settings.get("num_dists") if spec and name == spec.world else None)
-    with Keys() as keys:
+    with Keys() as keys:  # a new console looks at the terminal as it is now
         session.play(stage, keys, PlainConsole(), watched)
 
 

@@ -156,9 +156,7 @@ def evaluate(
     ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(
-            "--record", help="Folder for GIFs, transcripts and episodes (`play --replay`, the site's player)."
-        ),
+        typer.Option("--record", help="Folder for GIFs, transcripts and episodes (for the site's player)."),
     ] = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
@@ -201,12 +199,9 @@ def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | N
     episodes = recording.by_policy(kept, results, request.method)
     if show:
         print_text("\n".join(recording.transcript(episodes)))
-    gifs = recording.write(record, episodes) if record else []
-    for gif in gifs:
-        print_text(f"recorded {gif}")
-    if gifs:
-        print_text(f"step through one: groundlab play --replay {gifs[0].with_suffix('.json')}")
     if record:
+        for gif in recording.write(record, episodes):
+            print_text(f"recorded {gif}")
         file = checkpoint / "manifest.json" if checkpoint else None
         run = storage.read_json(file) if file and storage.stored(file).is_file() else {}
         made = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}

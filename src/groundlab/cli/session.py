@@ -1,4 +1,4 @@
-"""One episode at a terminal: by a person's keys, by a trained agent, by both in turns, or as it was recorded.
+"""One episode at a terminal: by a person's keys, by a trained agent, or by both in turns.
 
 with Keys() as keys:
     play(Stage("BabyAI-GoToLocal-v0", 3), keys, Console())
@@ -16,8 +16,6 @@ from rich.console import Console
 from rich.text import Text
 
 from groundlab.cli.keys import Keys
-from groundlab.papers import recording
-from groundlab.papers.recording import Episode
 from groundlab.papers.stage import Stage
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 _AGENT_HELP = "space: as the agent chose (marked), another key: instead of it, >: on to the end"
 _PLANNED_HELP = "space: as the agent chose (marked), 1 or 2: go on or ask instead, >: on to the end, q quit"
-_REPLAY_HELP = "space or right: on, left: back, >: on to the end, q quit"
 _FRAME_SECONDS = 0.33
 _STYLES = {
     **{"R": "bold red", "G": "bold green", "B": "bold bright_blue", "P": "bold magenta", "Y": "bold yellow"},
@@ -164,28 +161,3 @@ def _action(key: str, numbers: dict[str, int], agent: "Watched | None", choice: 
     else:
         other = None
     return None if other is None else agent.act(other)
-
-
-def replay(episode: Episode, keys: Keys, console: Console) -> None:
-    """Step through a recorded episode, forth and back. Raises GroundlabError as `recording.replay`."""
-    stage, last = recording.begin(episode), len(episode.actions)
-    by = " ".join(part for part in (episode.method, episode.policy) if part)
-    head = f"{episode.world}, layout {episode.layout}: {stage.mission}{f' ({by})' if by else ''}\n{_REPLAY_HELP}"
-    screen, runs = Screen(console, head, stage), False
-    while True:
-        if stage.steps == last:
-            said = _ending(stage)
-        else:
-            replies = [reply.rstrip() for reply in episode.replies[stage.steps : stage.steps + 1]]
-            said = "\n".join([*replies, f"next: {episode.actions[stage.steps]}"])
-        screen.draw(stage, end=said)
-        key = ("." if stage.steps < last else "") if runs else keys.read()
-        if key in ("q", ""):
-            return
-        runs = runs or key == ">"
-        if runs and keys.typed:
-            time.sleep(_FRAME_SECONDS)
-        if key in (".", "right", "d", ">") and stage.steps < last:
-            recording.go_on(stage, episode)
-        elif key in ("left", "a") and stage.steps:
-            stage = recording.begin(episode, stage.steps - 1)

@@ -159,7 +159,7 @@ def write_episode(folder: Path, episode: Episode) -> Path:
 
 
 def save(file: Path, episode: Episode) -> None:
-    """Write an episode for `groundlab play --replay`."""
+    """Write an episode for `read`."""
     storage.write_json(file, episode.model_dump(mode="json"))
 
 
@@ -179,30 +179,16 @@ def replay(episode: Episode) -> Iterator[tuple[Stage, str, str]]:
     The stage is one and the same, moved on when the next item is asked for. Raises GroundlabError for an action that
     is none, for an episode that goes on after its end, and for one that ends otherwise than it says.
     """
-    stage, replies = begin(episode), iter(episode.replies)
-    for action in episode.actions:
-        yield stage, action, next(replies, "")
-        go_on(stage, episode)
-    yield stage, "", ""
-
-
-def begin(episode: Episode, steps: int = 0) -> Stage:
-    """The stage after the first `steps` actions of an episode. Raises GroundlabError as `replay`."""
-    stage = Stage(episode.world, episode.layout, episode.num_dists)
+    stage, replies = Stage(episode.world, episode.layout, episode.num_dists), iter(episode.replies)
     for action in set(episode.actions) - set(stage.actions):
         raise GroundlabError(f"action {action[:60]!r} is none of {episode.world}; use {', '.join(stage.actions)}")
-    for _ in range(steps):
-        go_on(stage, episode)
-    return stage
-
-
-def go_on(stage: Stage, episode: Episode) -> None:
-    """The stage takes the episode's next action. Raises GroundlabError as `replay`."""
-    stage.step(stage.actions.index(episode.actions[stage.steps]))
-    recorded = (episode.steps, episode.success)
-    if stage.steps == len(episode.actions) and episode.method and (stage.steps, stage.success) != recorded:
+    for action in episode.actions:
+        yield stage, action, next(replies, "")
+        stage.step(stage.actions.index(action))
+    if episode.actions and episode.method and (stage.steps, stage.success) != (episode.steps, episode.success):
         said = f"{episode.steps} steps, success {episode.success}"
         raise GroundlabError(f"the episode ends otherwise than recorded ({said}); it is of another version, or changed")
+    yield stage, "", ""
 
 
 def transcript_head(episode: Episode) -> list[str]:
