@@ -8,7 +8,6 @@ among distractors that all share its colour or its noun, so a model that matches
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import torch
 from numpy.random import Generator
@@ -18,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from groundlab.core.seeding import generator
 from groundlab.language import corpus
 from groundlab.language.corpus import Breadth, Sample, scenes
-from groundlab.language.corpus.scenes import ACTIONS, CORE_COLOURS, CORE_THINGS, one_of
+from groundlab.language.corpus.scenes import ACTIONS
 from groundlab.language.scoring import score_actions
 
 IGNORED = -100  # a label that does not count
@@ -94,20 +93,19 @@ def examine(
 
 
 def _drawn(seed: int, name: str, topic: str, breadth: Breadth, count: int) -> list[Sample]:
+    """Facts as they are taught, and held-out scenes, as often as the topic draws either."""
     rng = generator(seed, "probe", name)
-    return [_asked(rng, topic, breadth) for _ in range(count)]
-
-
-def _asked(rng: Generator, topic: str, breadth: Breadth) -> Sample:
-    """A fact as it is taught, or a held-out scene, as often as the topic draws either."""
-    sample = corpus.sample(rng, [topic], breadth, held_out=None)
-    return sample if len(sample.input) < corpus.FACT else corpus.sample(rng, [topic], breadth, held_out=True)
+    drawn = (corpus.sample(rng, [topic], breadth, held_out=None) for _ in range(count))
+    return [
+        fact if len(fact.input) < corpus.FACT else corpus.sample(rng, [topic], breadth, held_out=True) for fact in drawn
+    ]
 
 
 LEAST_SHARE = 0.5  # of what a uniform policy gives to an action
 _TEMPERATURE_STEP, _TEMPERATURE_STEPS = 1.1, 60
 
 
+@torch.no_grad()
 def score_temperature(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -120,7 +118,8 @@ def score_temperature(
     probability of every action, over `prompts`, is at least half of the uniform share. Scenes and goals are random
     ones of the corpus: no world and no success is looked at, and the rule serves any model, also an untrained one.
     """
-    scores = _scores(model, tokenizer, prompts or random_prompts(generator(0, "score temperature"), 256), actions)
+    prompts = prompts or random_prompts(generator(0, "score temperature"), 256)
+    scores = score_actions(model, tokenizer, prompts, actions)
     for step in range(_TEMPERATURE_STEPS):
         temperature = _TEMPERATURE_STEP**step
         if float((scores / temperature).softmax(1).mean(0).min()) >= LEAST_SHARE / len(actions):
@@ -128,19 +127,12 @@ def score_temperature(
     return round(temperature, 4)
 
 
-@torch.no_grad()
-def _scores(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], actions: Sequence[str]
-) -> Tensor:
-    return score_actions(model, cast(Any, tokenizer), prompts, actions)
-
-
 def random_prompts(rng: Generator, count: int) -> list[str]:
     """Prompts as agents read them, about random scenes of up to four things; half of the goals are in sight."""
     prompts = []
     for _ in range(count):
         scene, thing = scenes.draw(rng, 4, scenes.Vocabulary(), 0.0)
-        anything = f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
+        anything = scenes.any_name(rng)
         goal = thing.name if rng.random() < 0.5 else anything
         told = "".join(f"{sentence}, " for sentence in scenes.captions(scene))
         prompts.append(f"Goal of the agent: go to the {goal} \n Observation 0: {told}\n Action 0: ")

@@ -61,12 +61,8 @@ def _view(rng: Generator, breadth: Breadth) -> tuple[Scene, Thing, bool]:
 
 def _told(rng: Generator, scene: Scene) -> str:
     """The sentences of a view, one a line, as agents read them."""
-    hand = [f"You carry a {_anything(rng)}"] if rng.random() < _CARRYING else []
+    hand = [f"You carry a {scenes.any_name(rng)}"] if rng.random() < _CARRYING else []
     return "\n".join([*hand, *scenes.captions(scene)])
-
-
-def _anything(rng: Generator) -> str:
-    return f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
 
 
 _INTENTIONS = {"pick up": "i take the {}.", "drop": "i put down the {}.", "toggle": "i open the {}."}

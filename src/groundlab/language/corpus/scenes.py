@@ -93,6 +93,11 @@ def one_of(rng: Generator, options):
     return options[int(rng.random() * len(options))]
 
 
+def any_name(rng: Generator) -> str:
+    """The name of a thing, of any core colour and kind."""
+    return f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
+
+
 def invented(rng: Generator) -> str:
     """A word of one to three syllables that means nothing; never a reserved one."""
     syllables = 1 + int(rng.random() * 3)

@@ -13,11 +13,12 @@ docs/papers/glam-method.md#env-2-3, the sentences those of #env-1-3 to #env-1-6,
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from numpy.random import Generator
 
 from groundlab.language.corpus import scenes
-from groundlab.language.corpus.scenes import CORE_COLOURS, CORE_THINGS, SYNONYMS, Room, Scene, Thing, one_of, steps
+from groundlab.language.corpus.scenes import CORE_COLOURS, SYNONYMS, Room, Scene, Thing, any_name, one_of, steps
 from groundlab.language.corpus.topics import UNSEEN, Breadth
 
 Cell = tuple[int, int]
@@ -78,7 +79,7 @@ _TWO = (
 
 def draw_situation(rng: Generator, breadth: Breadth) -> Situation:
     """A mission of any kind, in a random view."""
-    kind, first, room = rng.random(), _name(rng), Room.draw(rng)
+    kind, first, room = rng.random(), any_name(rng), Room.draw(rng)
     second, wrong = _another(rng, first), _another(rng, first)
     if kind < 0.3:
         mission, purpose = one_of(rng, _ONE)
@@ -157,12 +158,8 @@ def _thing(name: str, cell: Cell) -> Thing:
     return Thing(colour, noun, *cell)
 
 
-def _name(rng: Generator) -> str:
-    return f"{one_of(rng, CORE_COLOURS)} {one_of(rng, CORE_THINGS)}"
-
-
 def _another(rng: Generator, name: str) -> str:
-    while (other := _name(rng)) == name:
+    while (other := any_name(rng)) == name:
         pass
     return other
 
@@ -170,7 +167,7 @@ def _another(rng: Generator, name: str) -> str:
 def _distractor(rng: Generator, subject: str, similar: float) -> str:
     """Another thing than the subject, in `similar` of all cases with its colour or its noun."""
     while True:
-        colour, noun = _name(rng).split()
+        colour, noun = any_name(rng).split()
         if rng.random() < similar and not subject.endswith("door"):
             own_colour, own_noun = subject.split()
             colour, noun = (own_colour, noun) if rng.random() < 0.5 else (colour, own_noun)
@@ -178,45 +175,23 @@ def _distractor(rng: Generator, subject: str, similar: float) -> str:
             return f"{colour} {noun}"
 
 
-def _about(rng: Generator, situation: Situation, questions: tuple[str, ...]) -> str:
+_QUESTIONS = {
+    "targets": ("subject", ("what comes next?", "which thing now?", "what matters now?")),
+    "task_places": ("place", ("where?", "place:", "how far is it?")),
+    "task_sides": ("side", ("which side?", "direction:", "left, right or forward?")),
+    "reach": ("reach", ("now or not yet?", "can it be done now?")),
+    "hands": ("hands", ("the hands are:", "how are the hands?")),
+    "purposes": ("purpose", ("what for?", "why that?")),
+}
+"""Topic -> what of a situation answers it, and the questions for that."""
+
+
+def _ask(topic: str, rng: Generator, breadth: Breadth) -> tuple[str, str]:
+    """A mission, a view and a question about them; the answer."""
+    situation, (answer, questions) = draw_situation(rng, breadth), _QUESTIONS[topic]
     pause = one_of(rng, (" \n ", ". ", ": "))
-    return f"{situation.mission}{pause}{situation.captions}, \n {one_of(rng, questions)}"
-
-
-def targets(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """The thing that comes next."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("what comes next?", "which thing now?", "what matters now?")), situation.subject
-
-
-def task_places(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """Where that is."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("where?", "place:", "how far is it?")), situation.place
-
-
-def task_sides(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """Which way it is, in one word."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("which side?", "direction:", "left, right or forward?")), situation.side
-
-
-def reach(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """Whether its purpose can be served now."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("now or not yet?", "can it be done now?")), situation.reach
-
-
-def hands(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """Whether the hands are free, or full of what the mission takes, or of something else."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("the hands are:", "how are the hands?")), situation.hands
-
-
-def purposes(rng: Generator, breadth: Breadth) -> tuple[str, str]:
-    """What it is for: to be there, to have it, to see it open, to leave something beside it."""
-    situation = draw_situation(rng, breadth)
-    return _about(rng, situation, ("what for?", "why that?")), situation.purpose
+    text = f"{situation.mission}{pause}{situation.captions}, \n {one_of(rng, questions)}"
+    return text, getattr(situation, answer)
 
 
 _TURNS = {"left": "turn left", "right": "turn right", "forward": "go forward"}
@@ -250,7 +225,7 @@ def _verb(rng: Generator, action: str) -> str:
 
 def effects(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     """What comes of a verb beside one thing: what is carried then, or how a door is."""
-    draw, thing, distance = rng.random(), _name(rng), 1 if rng.random() < 0.6 else 2 + int(rng.random() * 3)
+    draw, thing, distance = rng.random(), any_name(rng), 1 if rng.random() < 0.6 else 2 + int(rng.random() * 3)
     question = one_of(rng, ("what then?", "then:", "what comes of it?"))
     before = f"a {thing} is {steps(distance)} forward"
     if draw < 0.35:
@@ -278,12 +253,7 @@ def effects(rng: Generator, breadth: Breadth) -> tuple[str, str]:
 
 
 TASKS: dict[str, Callable[[Generator, Breadth], tuple[str, str]]] = {
-    "targets": targets,
-    "task_places": task_places,
-    "task_sides": task_sides,
-    "reach": reach,
-    "hands": hands,
-    "purposes": purposes,
+    **{topic: partial(_ask, topic) for topic in _QUESTIONS},
     "uses": uses,
     "effects": effects,
 }

@@ -89,7 +89,7 @@ def _asked(rng: Generator, wish: str, told: str, question: str) -> str:
 def _kind_in_question(rng: Generator, scene: Scene, thing: Thing) -> tuple[str, bool]:
     """The name of the thing asked for, or, one time in eight, of a kind that is not in the scene."""
     if rng.random() < 0.125:
-        absent = f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
+        absent = scenes.any_name(rng)
         if all(other.name != absent for other in scene.things):
             return absent, False
     return thing.name, True
@@ -173,7 +173,7 @@ def verbs(rng: Generator, breadth: Breadth) -> tuple[str, str]:
     ahead = int(rng.random() * 7) if right else 1 + int(rng.random() * 6)
     after = _moved(action, right, ahead)
     seen = after[1] >= 0 and after != (0, 0)
-    name = f"{one_of(rng, scenes.CORE_COLOURS)} {one_of(rng, scenes.CORE_THINGS)}"
+    name = scenes.any_name(rng)
     told = f"a {name} is {scenes.place(right, ahead)}"
     if draw < 0.8 or not seen:
         asked = one_of(rng, ("where is it now?", "now it is:", "place:"))
