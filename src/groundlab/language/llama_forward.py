@@ -11,7 +11,7 @@ only where a state is asked for. The gradient is written by hand, since autograd
 Sums are taken in another order than transformers', so results differ as rounding does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from groundlab.language import cpu_inference
-from groundlab.language.prefix_batching import batches, best_cut, may_share
+from groundlab.language.cpu_inference import product
+from groundlab.language.prefix_batching import Run, batches, best_cut, may_share, packed
 
 _RUN = 10.0  # tokens that attention over one more run is worth
 _CUT = 40.0  # tokens that must be spared before a common beginning is read by itself
@@ -43,20 +44,6 @@ def serves(model: Any) -> bool:
     return plain and whole and may_share(model, 2)
 
 
-class Run(NamedTuple):
-    """Rows of one length that lie behind one another; after beginnings `owners` [count], or from their start on."""
-
-    start: int
-    count: int
-    length: int
-    owners: Tensor | None
-
-    def of(self, stream: Tensor) -> Tensor:
-        """This run's part of a stream [T, ...], as [count, length, ...]."""
-        tokens = stream[self.start : self.start + self.count * self.length]
-        return tokens.unflatten(0, (self.count, self.length))
-
-
 class Layout(NamedTuple):
     """Where the tokens of rows lie in a stream of T."""
 
@@ -74,7 +61,7 @@ def lay_out(rows: Sequence[Sequence[int]], firsts: Sequence[int]) -> Layout:
     ids, positions, runs, places = list[int](), list[int](), list[Run](), [0] * len(rows)
     if cut:
         ids, positions = [token for beginning in number for token in beginning], [*range(cut)] * len(number)
-        runs = [Run(0, len(number), cut, None)]
+        runs = [Run(0, len(number), cut)]
     for part in batches([len(row) - cut for row in rows], 1 << 40, _RUN):
         length = len(rows[part[0]]) - cut
         owners = torch.tensor([number[tuple(rows[row][:cut])] for row in part]) if cut else None
@@ -106,22 +93,12 @@ def row_states(model: Any, rows: Sequence[Sequence[int]], firsts: Sequence[int])
         return _read(model, weights, lay_out(rows, firsts))
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))  # neighbours begin alike
     states: list[Tensor] = [torch.empty(0)] * len(rows)
-    for part in _chunks(rows, order):
+    for places in packed([len(rows[row]) for row in order], _CHUNK):
+        part = [order[place] for place in places]
         own = _read(model, weights, lay_out([rows[row] for row in part], [firsts[row] for row in part]))
         for row, values in zip(part, own.split([len(rows[row]) - firsts[row] for row in part]), strict=True):
             states[row] = values
     return torch.cat(states)
-
-
-def _chunks(rows: Sequence[Sequence[int]], order: Sequence[int]) -> Iterator[list[int]]:
-    part, size = list[int](), 0
-    for row in order:
-        if part and size + len(rows[row]) > _CHUNK:
-            yield part
-            part, size = [], 0
-        part.append(row)
-        size += len(rows[row])
-    yield part
 
 
 def _weights(model: Any) -> list[Tensor | None]:
@@ -185,7 +162,7 @@ class _Stack(torch.autograd.Function):
     """Embedding, and eight tensors a layer -> normed states [M, d], without the last norm's weight."""
 
     @staticmethod
-    def forward(ctx: Any, fixed: _Fixed, embedding: Tensor, *weights: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, fixed: _Fixed, embedding: Tensor, *weights: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         layout, layers = fixed.layout, list[_Layer]()
         different, inverse = layout.ids.unique(return_inverse=True)
         different = nn.functional.pad(different, (0, -len(different) % _STEP))
@@ -196,20 +173,20 @@ class _Stack(torch.autograd.Function):
             first, last = number == 0, number + 1 == count
             into, into_bias, out, out_bias, gate, gate_bias, down, down_bias = weights[8 * number : 8 * number + 8]
             normed, norms = _normed(embedding[different] if first else x, fixed.eps)
-            made = _product(normed, into, into_bias)
+            made = product(normed, into, into_bias)
             made = (made[inverse] if first else made).view(len(x), 3, fixed.heads, -1)
             made[:, :2] = _turned(made[:, :2], fixed.cosines, fixed.sines)
             attended, sums = _attend(fixed, made)
             read = attended.flatten(1)
             if last:
                 x, read = (_at(part, layout.wanted) for part in (x, read))
-            x = _product(read, out, out_bias).add_(x)
+            x = product(read, out, out_bias).add_(x)
             normed_later, norms_later = _normed(x, fixed.eps)
-            gates = _product(normed_later, gate, gate_bias)
-            product = nn.functional.silu(gates[:, : gates.shape[1] // 2]).mul_(gates[:, gates.shape[1] // 2 :])
-            x = _product(product, down, down_bias).add_(x)
+            gates = product(normed_later, gate, gate_bias)
+            gated = nn.functional.silu(gates[:, : gates.shape[1] // 2]).mul_(gates[:, gates.shape[1] // 2 :])
+            x = product(gated, down, down_bias).add_(x)
             if learns:
-                later = (read, normed_later, norms_later, gates, product)
+                later = (read, normed_later, norms_later, gates, gated)
                 layers.append(_Layer(normed, norms, made, attended, sums, *later))
         x, norms = _normed(x, fixed.eps)
         if learns:
@@ -229,11 +206,11 @@ class _Stack(torch.autograd.Function):
             first, last = number == 0, 8 * number + 8 == len(weights)
             into, into_bias, out, out_bias, gate, gate_bias, down, down_bias = weights[8 * number : 8 * number + 8]
             own = [_weight_change(dx, layer.product), _bias_change(dx, down_bias)]
-            dgates = _gate_change(layer.gates, _product(dx, down.t()))
+            dgates = _gate_change(layer.gates, product(dx, down.t()))
             own = [_weight_change(dgates, layer.normed_later), _bias_change(dgates, gate_bias), *own]
-            dx = dx + _norm_change(_product(dgates, gate.t()), layer.normed_later, layer.norms_later)
+            dx = dx + _norm_change(product(dgates, gate.t()), layer.normed_later, layer.norms_later)
             own = [_weight_change(dx, layer.read), _bias_change(dx, out_bias), *own]
-            dread = _product(dx, out.t())
+            dread = product(dx, out.t())
             if last:
                 dx, dread = (_spread(part, layout.wanted, len(layout.ids)) for part in (dx, dread))
             dmade = torch.zeros_like(layer.turned)
@@ -244,19 +221,15 @@ class _Stack(torch.autograd.Function):
             if first:
                 dmade = dmade.new_zeros(len(layer.normed), dmade.shape[1]).index_add_(0, ctx.inverse, dmade)
             own = [_weight_change(dmade, layer.normed), _bias_change(dmade, into_bias), *own]
-            dnormed = _norm_change(_product(dmade, into.t()), layer.normed, layer.norms)
+            dnormed = _norm_change(product(dmade, into.t()), layer.normed, layer.norms)
             found = own + found
             dx = dx if first else dx.add_(dnormed)
         dembedding = dx.new_zeros(ctx.size).index_add_(0, layout.ids, dx).index_add_(0, ctx.different, dnormed)
         return None, dembedding, *found
 
 
-def _product(x: Tensor, weight: Any, bias: Tensor | None = None) -> Tensor:
-    return cpu_inference.product(x, weight, bias)
-
-
 def _weight_change(change: Tensor, x: Tensor) -> Tensor:
-    return cpu_inference.product(change.t(), x.t())
+    return product(change.t(), x.t())
 
 
 def _bias_change(change: Tensor, bias: Tensor | None) -> Tensor | None:

@@ -18,7 +18,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -127,19 +127,39 @@ def batches(lengths: Sequence[int], token_budget: int, overhead: float = 0.0) ->
     return found
 
 
+class Run(NamedTuple):
+    """Rows of one length that lie behind one another in a stream of tokens."""
+
+    start: int  # the first one's first token
+    count: int
+    length: int
+    owners: Tensor | None = None  # [count], the beginnings that they continue; None: rows from their start on
+
+    def of(self, stream: Tensor) -> Tensor:
+        """This run's part of a stream [T, ...], as [count, length, ...]."""
+        tokens = stream[self.start : self.start + self.count * self.length]
+        return tokens.unflatten(0, (self.count, self.length))
+
+
+def packed(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Rows as they come, cut into batches of at most `token_budget` tokens (or one row)."""
+    found, size = [[]], 0
+    for row, length in enumerate(lengths):
+        if size and size + length > token_budget:
+            found.append([])
+            size = 0
+        found[-1].append(row)
+        size += length
+    return found
+
+
 def packed_batches(rows: Sequence[Tokens], token_budget: int) -> list[list[int]]:
-    """Rows cut into batches of at most `token_budget` tokens (or one row); equal rows are together and counted once."""
+    """The same of rows among which equal ones are together and counted once."""
     places: dict[Tokens, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row, []).append(place)
-    found, size = [[]], 0
-    for row, own in places.items():
-        if size and size + len(row) > token_budget:
-            found.append([])
-            size = 0
-        found[-1] += own
-        size += len(row)
-    return found
+    own = list(places.values())
+    return [[place for row in part for place in own[row]] for part in packed(list(map(len, places)), token_budget)]
 
 
 def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:

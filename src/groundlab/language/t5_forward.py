@@ -12,9 +12,9 @@ are few, by the key weights and reads the encoder's states as they are; keys and
 Softmax is the plain one: no row is empty here. Sums are taken in another order, so results differ as rounding does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from transformers import T5ForConditionalGeneration
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5 import modeling_t5 as t5
 
-from groundlab.language.prefix_batching import ActionTree
+from groundlab.language.prefix_batching import ActionTree, Run, packed
 
 _CHUNK = 1_500  # tokens that the encoder reads at once: 400 and 8,000 were slower
 _PLAIN = (
@@ -59,19 +59,6 @@ def _is_plain(module: nn.Module) -> bool:
     return type(module) in _PLAIN or next(module.parameters(), None) is None  # activations have no weights
 
 
-class Run(NamedTuple):
-    """Prompts of one length that lie behind one another."""
-
-    start: int  # the first one's first token
-    count: int
-    length: int
-
-    @property
-    def tokens(self) -> slice:
-        """Where they lie among the tokens."""
-        return slice(self.start, self.start + self.count * self.length)
-
-
 def _runs(lengths: Sequence[int], most: int) -> list[Run]:
     """The runs of sorted prompts, each of at most `most` tokens (or one prompt)."""
     runs, start = [], 0
@@ -105,19 +92,9 @@ def _encoded(stack: Any, ids: Tensor, lengths: Sequence[int]) -> Tensor:
     """States [T, d] of the token ids [T] of prompts that are sorted by length."""
     bias = _encoder_bias(stack.block[0].layer[0].SelfAttention, lengths[-1])
     joined = [_joined_weights(block.layer[0].SelfAttention) for block in stack.block]
-    chunks = _chunks(lengths)
-    return torch.cat([_encoded_chunk(stack, ids[start:end], runs, bias, joined) for start, end, runs in chunks])
-
-
-def _chunks(lengths: Sequence[int]) -> Iterator[tuple[int, int, list[Run]]]:
-    """Where chunks of about `_CHUNK` tokens begin and end, and their runs."""
-    start = first = 0
-    while first < len(lengths):
-        last, size = first, 0
-        while last < len(lengths) and (last == first or size + lengths[last] <= _CHUNK):
-            size, last = size + lengths[last], last + 1
-        yield start, start + size, _runs(lengths[first:last], _CHUNK)
-        start, first = start + size, last
+    chunks = [[lengths[prompt] for prompt in part] for part in packed(lengths, _CHUNK)]
+    parts = zip(ids.split(list(map(sum, chunks))), chunks, strict=True)
+    return torch.cat([_encoded_chunk(stack, part, _runs(chunk, _CHUNK), bias, joined) for part, chunk in parts])
 
 
 def _encoded_chunk(stack: Any, ids: Tensor, runs: list[Run], bias: Tensor, joined: list[Tensor]) -> Tensor:
@@ -191,8 +168,8 @@ class _SelfAttention(torch.autograd.Function):
 def _place(states: Tensor, run: Run, part: int, parts: int, heads: int) -> Tensor:
     """Where part number `part` of a run lies in states [T, parts x H x D]: [prompts, H, length, D]."""
     width = states.shape[1] // parts
-    own = states[run.tokens, part * width : (part + 1) * width]
-    return own.view(run.count, run.length, heads, -1).transpose(1, 2)
+    own = run.of(states[:, part * width : (part + 1) * width])
+    return own.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def _by_head(states: Tensor, run: Run, parts: int, heads: int) -> tuple[Tensor, ...]:
@@ -253,7 +230,7 @@ class _Reading(torch.autograd.Function):
     def forward(ctx: Any, queries: Tensor, states: Tensor, runs: list[Run]) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         read, kept, first = torch.empty_like(queries, memory_format=torch.contiguous_format), [], 0
         for run in runs:
-            own, keys = queries[first : first + run.count], _by_prompt(states, run)
+            own, keys = queries[first : first + run.count], run.of(states)
             shares = torch.bmm(own, keys.transpose(1, 2)).softmax(-1)
             torch.bmm(shares, keys, out=read[first : first + run.count])
             kept.append(shares)
@@ -269,19 +246,14 @@ class _Reading(torch.autograd.Function):
         of_queries, of_states, first = torch.empty_like(change), torch.empty_like(states), 0
         for run, shares in zip(ctx.runs, kept, strict=True):
             mine = slice(first, first + run.count)
-            keys = _by_prompt(states, run)
+            keys = run.of(states)
             of_shares = torch.bmm(change[mine], keys.transpose(1, 2))
             of_scores = torch._softmax_backward_data(of_shares, shares, -1, shares.dtype)  # pyright: ignore[reportPrivateImportUsage]
             torch.bmm(of_scores, keys, out=of_queries[mine])
-            of_keys = torch.bmm(shares.transpose(1, 2), change[mine], out=_by_prompt(of_states, run))
+            of_keys = torch.bmm(shares.transpose(1, 2), change[mine], out=run.of(of_states))
             of_keys.baddbmm_(of_scores.transpose(1, 2), queries[mine])
             first += run.count
         return of_queries, of_states, None
-
-
-def _by_prompt(states: Tensor, run: Run) -> Tensor:
-    """A run's states [prompts, length, d]."""
-    return states[run.tokens].view(run.count, run.length, -1)
 
 
 # What both have.
