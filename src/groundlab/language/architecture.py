@@ -16,17 +16,15 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, T5Config, T5ForConditionalGeneration
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language.t5_forward import buckets_of
 from groundlab.learning.checkpoints import seeded_construction
 
 _NEIGHBOURS = ((-1,), (-3,), (-4, -5, -6, -7))  # key minus query: what T5's heads 0, 1 and 2 begin by looking at
 _ROTARY_NEIGHBOURS = (-1, -3, -5)  # the same for Llama, which has no table of distances
 _NEIGHBOUR_BIAS = 6.0  # logits; near e^6 = 400 times the weight of any other token
 _COMPARING_LOGIT = 8.0  # of a token with its like, the mean being 0
-_FIRST_GAIN, _READING_GAIN, _OTHER_GAIN = (
-    2.0,
-    4.0,
-    0.5,
-)  # on heads' output weights: of head 0 in layer 0, of heads in use
+# on heads' output weights: of head 0 in layer 0, of heads in use, of the others
+_FIRST_GAIN, _READING_GAIN, _OTHER_GAIN = 2.0, 4.0, 0.5
 _FEED_FORWARD_GAIN = 0.3  # on the output weights of feed-forward blocks
 _LLAMA_SCALE = 0.1  # of the residual stream: tied embeddings make the logits, unscaled
 _FAST = 4  # how many of a head's fastest rotations tell near distances apart
@@ -124,19 +122,8 @@ def _look_at_neighbours(attention: Any) -> None:
     lower = table.shape[1] - table.shape[1] // 2
     for head, offsets in enumerate(_NEIGHBOURS[:lower]):
         for offset in offsets:
-            table[_bucket(attention, offset), head] += _NEIGHBOUR_BIAS
-    table[_bucket(attention, 0), lower:] -= _NEIGHBOUR_BIAS
-
-
-def _bucket(attention: Any, offset: int) -> int:
-    """The row of T5's table of relative biases that serves a distance, key minus query."""
-    bucket = attention._relative_position_bucket(
-        torch.tensor(offset),
-        bidirectional=True,
-        num_buckets=attention.relative_attention_num_buckets,
-        max_distance=attention.relative_attention_max_distance,
-    )
-    return int(bucket)
+            table[buckets_of(attention, torch.tensor(offset), bidirectional=True), head] += _NEIGHBOUR_BIAS
+    table[buckets_of(attention, torch.tensor(0), bidirectional=True), lower:] -= _NEIGHBOUR_BIAS
 
 
 @torch.no_grad()

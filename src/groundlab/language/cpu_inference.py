@@ -12,7 +12,7 @@ a CPU, in other precisions, or where PyTorch comes without oneDNN, are left as t
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -129,14 +129,24 @@ def serves(model: Any) -> bool:
     return plain and placed and not watched
 
 
-class _Layer(NamedTuple):
-    """The products of one layer, and what it does to gates."""
+def layer_weights(layer: Any, scale: float = 1.0) -> list[Any]:
+    """Weight and bias of a Llama layer's four products, the norms before them multiplied in; scale: of queries.
 
-    into: PackedLinear  # normed states to queries, keys and values
-    out: PackedLinear
-    gates: PackedLinear  # normed states to gates and what they let through
-    down: PackedLinear
-    activation: Any
+    Normed states to queries, keys and values; what was read; normed states to gates and what they let through; down.
+    """
+    heads, mlp = layer.self_attn, layer.mlp
+    return [
+        *_joined([heads.q_proj, heads.k_proj, heads.v_proj], layer.input_layernorm.weight, scale),
+        *(heads.o_proj.weight, heads.o_proj.bias),
+        *_joined([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm.weight),
+        *(mlp.down_proj.weight, mlp.down_proj.bias),
+    ]
+
+
+def _joined(parts: Sequence[nn.Linear], norm: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor | None]:
+    weights, biases = ([getattr(part, name) for part in parts] for name in ("weight", "bias"))
+    weight = torch.cat([weights[0] * scale, *weights[1:]]) * norm
+    return weight, None if biases[0] is None else torch.cat([biases[0] * scale, *biases[1:]])
 
 
 class FastLlama:
@@ -152,7 +162,9 @@ class FastLlama:
         self._eps: float = config.rms_norm_eps
         self._keys = config.num_key_value_heads or config.num_attention_heads
         self._embedding, self._rotary = body.embed_tokens, body.rotary_emb
-        self._layers = [_joined(layer) for layer in body.layers]
+        self._activation = body.layers[0].mlp.act_fn
+        weights = [layer_weights(layer, layer.self_attn.scaling) for layer in body.layers]
+        self._layers = [list(map(PackedLinear, each[::2], each[1::2])) for each in weights]
         self._head = PackedLinear(model.lm_head.weight * body.norm.weight, model.lm_head.bias)
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor, cache: Sequence[Any]) -> Tensor:
@@ -161,38 +173,19 @@ class FastLlama:
         cosines, sines = (part[:, :, None] for part in self._rotary(states, positions))  # [B, N, 1, D]
         half = sines.shape[-1] // 2
         sines = torch.cat([-sines[..., :half], sines[..., half:]], -1)
-        for layer, held in zip(self._layers, cache, strict=True):
-            made = layer.into(self._normed(states)).unflatten(-1, (-1, 2 * half))  # [B, N, heads of all three, D]
+        for (into, out, gate, down), held in zip(self._layers, cache, strict=True):
+            made = into(self._normed(states)).unflatten(-1, (-1, 2 * half))  # [B, N, heads of all three, D]
             turning, values = made[:, :, : -self._keys], made[:, :, -self._keys :]
             turned = torch.addcmul(turning * cosines, turning.roll(half, -1), sines)
             queries, keys = turned[:, :, : -self._keys], turned[:, :, -self._keys :]
             keys, values = held.update(keys.transpose(1, 2), values.transpose(1, 2))
-            states = states + layer.out(_attention(queries, keys, values, mask))
-            gates, through = layer.gates(self._normed(states)).chunk(2, -1)
-            states = states + layer.down(layer.activation(gates) * through)
+            states = states + out(_attention(queries, keys, values, mask))
+            gates, through = gate(self._normed(states)).chunk(2, -1)
+            states = states + down(self._activation(gates) * through)
         return self._head(self._normed(states[:, -1]))
 
     def _normed(self, states: Tensor) -> Tensor:
         return nn.functional.rms_norm(states, states.shape[-1:], None, self._eps)
-
-
-def _joined(layer: Any) -> _Layer:
-    heads, mlp = layer.self_attn, layer.mlp
-    parts, scales = (heads.q_proj, heads.k_proj, heads.v_proj), (heads.scaling, 1, 1)
-    weight = torch.cat([part.weight * scale for part, scale in zip(parts, scales, strict=True)])
-    biased = parts[0].bias is not None
-    bias = torch.cat([part.bias * scale for part, scale in zip(parts, scales, strict=True)]) if biased else None
-    halves = (mlp.gate_proj, mlp.up_proj)
-    return _Layer(
-        PackedLinear(weight * layer.input_layernorm.weight, bias),
-        PackedLinear(heads.o_proj.weight, heads.o_proj.bias),
-        PackedLinear(
-            torch.cat([part.weight for part in halves]) * layer.post_attention_layernorm.weight,
-            torch.cat([part.bias for part in halves]) if mlp.up_proj.bias is not None else None,
-        ),
-        PackedLinear(mlp.down_proj.weight, mlp.down_proj.bias),
-        mlp.act_fn,
-    )
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

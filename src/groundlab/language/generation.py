@@ -27,7 +27,7 @@ from groundlab.language.cpu_inference import FastLlama, Packed, onednn_linears, 
 from groundlab.language.decoding import Decoding
 from groundlab.language.models import base_of
 from groundlab.language.plain_passes import Pairs, Plainness, kept_modes, plain_pass
-from groundlab.language.prefix_batching import batches, pass_cost
+from groundlab.language.prefix_batching import Rows, batches, padded, pass_cost
 from groundlab.learning.devices import send
 
 
@@ -58,8 +58,6 @@ def draw(logits: Tensor, numbers: Tensor, decoding: Decoding) -> tuple[Tensor, T
     drawn = shares.gather(1, place)[:, 0].log().float()
     return tokens, plain.gather(1, tokens[:, None])[:, 0], drawn
 
-
-Rows = Sequence[Sequence[int]]
 
 _ROUND, _LESS = 64, 8  # capacities grow to multiples of 64, less 8: what lies powers of two apart shares cache lines
 _LEAST = 32.0  # of `pass_cost` on a CPU
@@ -206,7 +204,7 @@ class ReplyGenerator:
         self.tokens_read = 0  # of prompts, by forward passes, padding not counted
 
     @torch.no_grad()
-    def __call__(self, prompts: Sequence[Sequence[int]], numbers: Tensor) -> Replies:
+    def __call__(self, prompts: Rows, numbers: Tensor) -> Replies:
         """Return a reply to each prompt.
 
         prompts: lists of token ids, none empty. numbers: uniform in [0, 1), one a token that may be drawn,
@@ -234,7 +232,7 @@ class ReplyGenerator:
             self._quick = FastLlama(self.model) if quick else None
             self._packed = Packed() if self._quick else pack(self.model)
 
-    def _check(self, prompts: Sequence[Sequence[int]], numbers: Tensor) -> None:
+    def _check(self, prompts: Rows, numbers: Tensor) -> None:
         if numbers.shape != (shape := (len(prompts), self.decoding.max_new_tokens)):
             raise GroundlabError(f"random numbers of shape {tuple(numbers.shape)}, but {shape} are needed")
         if min(map(len, prompts)) == 0:
@@ -243,7 +241,7 @@ class ReplyGenerator:
             self._held = []  # nothing of it is in the cache
         self._by_passes = self._plainness.needed(max(map(len, prompts)) + self.decoding.max_new_tokens)
 
-    def _read(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+    def _read(self, prompts: Rows) -> Tensor:
         """Read prompts as far as they are not known; returns the logits after each, [B, V]."""
         if self._by_passes:
             self._held = list(map(list, prompts))
@@ -278,7 +276,7 @@ class ReplyGenerator:
         for layer in self._layers:
             layer.take(to, source, reach)
 
-    def _forward(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+    def _forward(self, rows: Sequence[int], tokens: Rows, starts: Sequence[int]) -> Tensor:
         """Read tokens, left-padded, at positions from `starts` on; returns the logits after the last ones, [B, V]."""
         longest, device = max(map(len, tokens)), self.model.device
         ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in tokens])
@@ -370,16 +368,9 @@ def _longest_beginnings(prompts: Rows, known: Rows) -> tuple[np.ndarray, np.ndar
     """
     if not known:
         return np.full(len(prompts), -1), np.zeros(len(prompts), dtype=np.int64)
-    width = max(map(len, prompts))
-    ours, theirs = _table(prompts, width, -1), _table(known, width, -2)
-    lengths = np.cumprod(ours[:, None] == theirs[None], axis=2, dtype=np.int32).sum(2)  # [B, K]
+    ours, theirs = padded(prompts, -1).numpy(), padded(known, -2).numpy()
+    width = min(ours.shape[1], theirs.shape[1])
+    lengths = np.cumprod(ours[:, None, :width] == theirs[None, :, :width], axis=2, dtype=np.int32).sum(2)  # [B, K]
     rows = lengths.argmax(1)
     kept = np.minimum(lengths.max(1), np.array([len(prompt) - 1 for prompt in prompts])).astype(np.int64)
     return np.where(kept > 0, rows, -1), kept
-
-
-def _table(rows: Sequence[Sequence[int]], width: int, filler: int) -> np.ndarray:
-    table = np.full((len(rows), width), filler)
-    for row, tokens in zip(table, rows, strict=True):
-        row[: min(len(tokens), width)] = tokens[:width]
-    return table

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from groundlab.language import cpu_inference
-from groundlab.language.cpu_inference import product
+from groundlab.language.cpu_inference import layer_weights, product
 from groundlab.language.prefix_batching import Run, batches, best_cut, may_share, packed
 
 _RUN = 10.0  # tokens that attention over one more run is worth
@@ -88,7 +88,7 @@ def row_states(model: Any, rows: Sequence[Sequence[int]], firsts: Sequence[int])
 
     They come row by row. Differentiable where gradients are on; then all rows are read at once.
     """
-    weights = _weights(model)
+    weights = [each for layer in model.model.layers for each in layer_weights(layer)]
     if torch.is_grad_enabled():
         return _read(model, weights, lay_out(rows, firsts))
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))  # neighbours begin alike
@@ -101,26 +101,7 @@ def row_states(model: Any, rows: Sequence[Sequence[int]], firsts: Sequence[int])
     return torch.cat(states)
 
 
-def _weights(model: Any) -> list[Tensor | None]:
-    """Weight and bias of each layer's four products, the norms before them multiplied in."""
-    weights: list[Tensor | None] = []
-    for layer in model.model.layers:
-        heads, mlp = layer.self_attn, layer.mlp
-        weights += [*_joined([heads.q_proj, heads.k_proj, heads.v_proj], layer.input_layernorm.weight)]
-        weights += [heads.o_proj.weight, heads.o_proj.bias]
-        weights += [*_joined([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm.weight)]
-        weights += [mlp.down_proj.weight, mlp.down_proj.bias]
-    return weights
-
-
-def _joined(parts: Sequence[nn.Linear], norm: Tensor) -> tuple[Tensor, Tensor | None]:
-    biased = parts[0].bias is not None
-    return torch.cat([part.weight for part in parts]) * norm, torch.cat(
-        [part.bias for part in parts]
-    ) if biased else None
-
-
-def _read(model: Any, weights: list[Tensor | None], layout: Layout) -> Tensor:
+def _read(model: Any, weights: list[Any], layout: Layout) -> Tensor:
     body, config = model.model, model.config
     embedding = body.embed_tokens.weight
     with torch.no_grad():

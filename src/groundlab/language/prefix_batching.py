@@ -162,7 +162,7 @@ def packed_batches(rows: Sequence[Tokens], token_budget: int) -> list[list[int]]
     return [[place for row in part for place in own[row]] for part in packed(list(map(len, places)), token_budget)]
 
 
-def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
+def prefix_states(model: PreTrainedModel, rows: Rows, branches: ActionTree) -> Tensor:
     """The final hidden state at each distinct prefix after each prompt, as the vocabulary head reads it: [P, U, d].
 
     rows: token ids of P prompts, none empty; prefix 0 is the empty one, i.e. the state that predicts the first token.
@@ -171,9 +171,9 @@ def prefix_states(model: PreTrainedModel, rows: Sequence[Sequence[int]], branche
     return read(model, rows, branches)[:, branches.columns]
 
 
-def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
+def _read_encoder_decoder(model: PreTrainedModel, rows: Rows, branches: ActionTree) -> Tensor:
     device = branches.tokens.device
-    ids, mask = (send(part, device) for part in _padded(rows))
+    ids, mask = (send(part, device) for part in _with_mask(rows))
     mask = _additive(mask.bool()[:, None, None], model.dtype)  # of a plain one transformers asks whether all are 1
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
     decoded = model.get_decoder()(
@@ -186,7 +186,7 @@ def _read_encoder_decoder(model: PreTrainedModel, rows: Sequence[Sequence[int]],
     return decoded.last_hidden_state
 
 
-def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches: ActionTree) -> Tensor:
+def _read_causal(model: PreTrainedModel, rows: Rows, branches: ActionTree) -> Tensor:
     device, body = branches.tokens.device, model.get_decoder()
     shared = _common_beginning(rows) if may_share(model, len(rows)) else 0
     cache = None
@@ -194,7 +194,7 @@ def _read_causal(model: PreTrainedModel, rows: Sequence[Sequence[int]], branches
         beginning = send(torch.tensor([rows[0][:shared]]), device)
         cache = body(input_ids=beginning, use_cache=True).past_key_values
         cache.batch_repeat_interleave(len(rows))
-    ids, mask = (send(part, device).flip(1) for part in _padded([row[shared:][::-1] for row in rows]))
+    ids, mask = (send(part, device).flip(1) for part in _with_mask([row[shared:][::-1] for row in rows]))
     lengths = shared + mask.sum(1)
     positions = shared + (mask.cumsum(1) - 1).clamp(min=0)
     nodes = branches.tokens[1:].expand(len(rows), -1)
@@ -213,7 +213,7 @@ def may_share(model: Any, count: int) -> bool:
     return count > 1 and not any(map(is_checkpointed, model.modules()))
 
 
-def _common_beginning(rows: Sequence[Sequence[int]]) -> int:
+def _common_beginning(rows: Rows) -> int:
     """How many tokens all rows begin with, leaving each row at least one of its own; 0 where it is not worth it."""
     shared = 0
     for column in zip(*[row[:-1] for row in rows], strict=False):
@@ -223,28 +223,30 @@ def _common_beginning(rows: Sequence[Sequence[int]]) -> int:
     return shared if shared >= _SHARED_FROM else 0
 
 
-def row_states(model: Any, rows: Rows, most: int, overhead: float = 0.0) -> tuple[Tensor, list[int]]:
-    """The final hidden states [X, d] of a causal model's rows, and for each row where in X its token 0 would stand.
+def row_states(model: Any, rows: Rows, firsts: Sequence[int], overhead: float = 0.0) -> Tensor:
+    """The final hidden states of a causal model at token `firsts[i]` of row i and all after, row by row: [M, d].
 
-    Beginnings that rows have in common, of at most `most` tokens, are read once: their states are not returned. What
-    is left of the rows is read in batches of like length, padded on the right, where nobody reads padding; attention
-    is plainly causal and needs no mask. overhead: tokens that a forward pass is worth.
+    Beginnings that rows have in common, before all of these tokens, are read once. What is left of the rows is read in
+    batches of like length, padded on the right, where nobody reads padding; attention is plainly causal and needs no
+    mask. overhead: tokens that a forward pass is worth.
     """
     body, device = model.get_decoder(), model.device
     plain = set(getattr(model.config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
-    cut = best_cut(rows, most, overhead) if plain and may_share(model, len(rows)) else 0
+    cut = best_cut(rows, min(firsts), overhead) if plain and may_share(model, len(rows)) else 0
     beginnings = list(dict.fromkeys(tuple(row[:cut]) for row in rows))
     cache = body(input_ids=send(torch.tensor(beginnings), device), use_cache=True).past_key_values if cut else None
     states, places, read = [], [0] * len(rows), 0
     for part in batches([len(row) - cut for row in rows], sys.maxsize, overhead):
-        ids = send(_padded([rows[row][cut:] for row in part])[0], device)
+        ids = send(padded([rows[row][cut:] for row in part]), device)
         owners = send(torch.tensor([beginnings.index(tuple(rows[row][:cut])) for row in part]), device)
         own = _selected(cache, owners) if cache else None
         states.append(body(input_ids=ids, past_key_values=own, use_cache=bool(cut)).last_hidden_state.flatten(0, 1))
         for number, row in enumerate(part):
             places[row] = read + number * ids.shape[1] - cut
         read += ids.numel()
-    return torch.cat(states), places
+    spans = zip(places, firsts, rows, strict=True)
+    wanted = [place + token for place, first, row in spans for token in range(first, len(row))]
+    return torch.cat(states)[send(torch.tensor(wanted), device)]
 
 
 def best_cut(rows: Rows, most: int, overhead: float) -> int:
@@ -270,12 +272,14 @@ def _selected(cache: Any, rows: Tensor) -> Any:
     return own
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Right-padded ids and mask, both int64 [P, L]."""
-    longest = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[PAD_ID] * (longest - len(row))] for row in rows])
-    lengths = torch.tensor([len(row) for row in rows])
-    return ids, (torch.arange(longest) < lengths[:, None]).long()
+def padded(rows: Rows, filler: int = PAD_ID) -> Tensor:
+    """Rows filled up on the right, int64 [P, L]."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[filler] * (longest - len(row))] for row in rows])
+
+
+def _with_mask(rows: Rows) -> tuple[Tensor, Tensor]:
+    return padded(rows), padded([[1] * len(row) for row in rows], 0)
 
 
 def _tree_mask(mask: Tensor, sees: Tensor, shared: int) -> Tensor:

@@ -18,6 +18,7 @@ from groundlab.core.seeding import generator
 from groundlab.language import corpus
 from groundlab.language.corpus import Breadth, Sample, scenes
 from groundlab.language.corpus.scenes import ACTIONS
+from groundlab.language.prefix_batching import padded
 from groundlab.language.scoring import score_actions
 
 IGNORED = -100  # a label that does not count
@@ -48,15 +49,10 @@ def collate(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, samples:
         pairs = list(zip(inputs, targets, strict=True))  # type: ignore[arg-type]
         rows = [[*text, *target] for text, target in pairs]
         labels = [[IGNORED] * len(text) + target for text, target in pairs]
-    ids = _padded(rows, tokenizer.pad_token_id)  # type: ignore[arg-type]
-    mask = _padded([[1] * len(row) for row in rows], 0)  # type: ignore[arg-type]
-    batch = {"input_ids": ids, "attention_mask": mask, "labels": _padded(labels, IGNORED)}
+    ids = padded(rows, tokenizer.pad_token_id)  # type: ignore[arg-type]
+    mask = padded([[1] * len(row) for row in rows], 0)  # type: ignore[arg-type]
+    batch = {"input_ids": ids, "attention_mask": mask, "labels": padded(labels, IGNORED)}
     return {name: tensor.to(model.device) for name, tensor in batch.items()}
-
-
-def _padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[filler] * (longest - len(row))] for row in rows])
 
 
 @torch.no_grad()

@@ -120,11 +120,12 @@ def _joined_weights(attention: Any) -> Tensor:
 def _encoder_bias(attention: Any, longest: int) -> Tensor:
     """What is added to scores [H, L, L], by the distance of key and query."""
     distances = torch.arange(1 - longest, longest)
-    by_distance = attention.relative_attention_bias(_buckets(attention, distances, bidirectional=True))  # [2L-1, H]
+    by_distance = attention.relative_attention_bias(buckets_of(attention, distances, bidirectional=True))  # [2L-1, H]
     return by_distance.T.unfold(1, longest, 1).flip(1)  # row i begins at distance -i
 
 
-def _buckets(attention: Any, distances: Tensor, bidirectional: bool) -> Tensor:
+def buckets_of(attention: Any, distances: Tensor, bidirectional: bool) -> Tensor:
+    """The rows of T5's table of relative biases that serve distances, key minus query."""
     buckets, farthest = attention.relative_attention_num_buckets, attention.relative_attention_max_distance
     return attention._relative_position_bucket(distances, bidirectional, buckets, farthest)
 
@@ -197,7 +198,7 @@ def _decoded(stack: Any, tree: ActionTree, encoded: Tensor, runs: list[Run]) -> 
 def _tree_bias(attention: Any, tree: ActionTree) -> Tensor:
     """What is added to scores [H, U, U]: T5's bias by distance where a prefix begins another, elsewhere -inf."""
     depths = tree.depths[tree.columns]
-    buckets = _buckets(attention, depths[None] - depths[:, None], bidirectional=False)
+    buckets = buckets_of(attention, depths[None] - depths[:, None], bidirectional=False)
     bias = attention.relative_attention_bias(buckets).permute(2, 0, 1)
     return bias.masked_fill(~tree.begins, -torch.inf)
 

@@ -13,7 +13,7 @@ first PPO ratios are 1 (docs/papers/reasoning-method.md#s3-6).
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -26,12 +26,11 @@ from groundlab.language import llama_forward
 from groundlab.language.cpu_inference import onednn_linears
 from groundlab.language.models import base_of
 from groundlab.language.plain_passes import Pairs, Plainness, checkpointing, plain_pass
-from groundlab.language.prefix_batching import batches, pass_cost, row_states
+from groundlab.language.prefix_batching import Rows, batches, pass_cost, row_states
 from groundlab.language.scoring import TOKEN_BUDGET, fill_untrained, keep_trained_once
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import send
 
-Rows = Sequence[Sequence[int]]
 VALUE_HEADS = ("linear", "mlp", "none")
 _LEAST, _BY_WEIGHTS = 32.0, 2e8  # of `pass_cost` on a CPU
 
@@ -102,18 +101,14 @@ def _read_rows(
         read = [plain_pass(model, *pair) for pair in zip(prompts, responses, strict=True)]
         before, logits = (torch.cat([passed[part][:-1] for passed in read]) for part in (0, 1))
         return before, torch.stack([states[-1] for states, _ in read]), logits
+    firsts = [len(prompt) - 1 for prompt in prompts]
     if llama_forward.serves(model):
-        firsts = [len(prompt) - 1 for prompt in prompts]
         states = llama_forward.row_states(base, rows, firsts)
-        ends = list(accumulate(len(response) + 1 for response in responses))
-        spans = [(end - len(response), end) for end, response in zip(ends, responses, strict=True)]
     else:
-        states, places = row_states(base, rows, min(map(len, prompts)) - 1, overhead)
-        spans = [
-            (place + len(prompt), place + len(row)) for place, prompt, row in zip(places, prompts, rows, strict=True)
-        ]
-    before = states[_index([place - 1 for first, last in spans for place in range(first, last)], states)]
-    after = states[_index([last - 1 for _, last in spans], states)]
+        states = row_states(base, rows, firsts, overhead)
+    lasts = [end - 1 for end in accumulate(len(response) + 1 for response in responses)]
+    before = states[_index(sorted({*range(len(states))}.difference(lasts)), states)]
+    after = states[_index(lasts, states)]
     return before, after, base.get_output_embeddings()(before).float()
 
 
