@@ -314,13 +314,10 @@ def keep_trained_once(module: nn.Module, state: dict[str, Tensor], prefix: str, 
     """
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     left_out = {prefix + name for name, _ in module.named_parameters(remove_duplicate=False) if name not in trained}
-    for name in [name for name in state if name in left_out or _owner(name) in left_out]:
-        del state[name]
-
-
-def _owner(name: str) -> str:
-    """The weight that a stored scale belongs to, if it is one: what stands before `.absmax` and its like."""
-    return name.partition(".weight.")[0] + ".weight"
+    owners = {name: name.partition(".weight.")[0] + ".weight" for name in state}  # of scales
+    for name, owner in owners.items():
+        if name in left_out or owner in left_out:
+            del state[name]
 
 
 def fill_untrained(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
