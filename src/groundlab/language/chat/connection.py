@@ -82,7 +82,16 @@ def connection(environment: Mapping[str, str] = os.environ) -> Connection:
 
 def prices(environment: Mapping[str, str] = os.environ) -> Prices:
     """The prices that the environment sets. Raises GroundlabError for broken ones."""
-    return _prices(environment.get(PRICES, ""))
+    text = environment.get(PRICES, "")
+    if not text.strip():
+        return Prices()
+    try:
+        given = Prices(*map(float, text.split(",")))
+    except (TypeError, ValueError):
+        given = Prices(-1.0)
+    if not (0 <= given.prompt <= _DEAREST and 0 <= given.completion <= _DEAREST):
+        raise GroundlabError(f"{text!r} are no prices; give PROMPT,COMPLETION per million tokens, as in 0.15,0.60")
+    return given
 
 
 def budget(environment: Mapping[str, str] = os.environ) -> Budget:
@@ -112,18 +121,6 @@ def _number(text: str, kind: Callable[[str], Number], where: str) -> Number:
     if not 0 < value < float("inf"):
         raise GroundlabError(f"{where} is no number above 0")
     return value
-
-
-def _prices(text: str) -> Prices:
-    if not text.strip():
-        return Prices()
-    try:
-        given = Prices(*(float(part) for part in text.split(",")))
-    except (TypeError, ValueError):
-        given = Prices(-1.0)
-    if not (0 <= given.prompt <= _DEAREST and 0 <= given.completion <= _DEAREST):
-        raise GroundlabError(f"{text!r} are no prices; give PROMPT,COMPLETION per million tokens, as in 0.15,0.60")
-    return given
 
 
 def _check_address(address: str) -> None:

@@ -62,6 +62,9 @@ class Local:
         room = getattr(model.config, "max_position_embeddings", None)
         if room is not None and prompt + length > room:
             raise GroundlabError(f"{prompt} tokens of prompt and {length} of reply do not fit {self.name} ({room})")
+        drawing: dict[str, Any] = {"do_sample": False}
+        if sampling.temperature:
+            drawing = {"do_sample": True, "temperature": sampling.temperature, "top_p": 1.0, "top_k": 0}
         cannot = _clear_errors(
             f"{clip(self.name)} cannot reply at temperature {sampling.temperature:g}", "take another"
         )
@@ -70,7 +73,7 @@ class Local:
             output = model.generate(
                 input_ids=inputs["input_ids"],
                 attention_mask=inputs["attention_mask"],
-                **_drawing(sampling.temperature),
+                **drawing,
                 num_beams=1,
                 repetition_penalty=1.0,
                 max_new_tokens=length,
@@ -106,12 +109,6 @@ def _content(folder: Path) -> str:
             with path.open("rb") as file:
                 digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return digest_json(digests)[:_DIGITS]
-
-
-def _drawing(temperature: float) -> dict[str, Any]:
-    if temperature == 0:
-        return {"do_sample": False}
-    return {"do_sample": True, "temperature": temperature, "top_p": 1.0, "top_k": 0}
 
 
 def _encode(tokenizer: Any, messages: Messages) -> Any:
