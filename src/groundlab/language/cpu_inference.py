@@ -159,11 +159,12 @@ class FastLlama:
     @torch.no_grad()
     def __init__(self, model: LlamaForCausalLM):
         config, body = model.config, model.model
+        layers: Any = body.layers
         self._eps: float = config.rms_norm_eps
         self._keys = config.num_key_value_heads or config.num_attention_heads
         self._embedding, self._rotary = body.embed_tokens, body.rotary_emb
-        self._activation = body.layers[0].mlp.act_fn
-        weights = [layer_weights(layer, layer.self_attn.scaling) for layer in body.layers]
+        self._activation: Any = layers[0].mlp.act_fn
+        weights = [layer_weights(layer, layer.self_attn.scaling) for layer in layers]
         self._layers = [list(map(PackedLinear, each[::2], each[1::2])) for each in weights]
         self._head = PackedLinear(model.lm_head.weight * body.norm.weight, model.lm_head.bias)
 
