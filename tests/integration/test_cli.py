@@ -167,10 +167,10 @@ def test_claims_are_listed_with_their_published_verdicts_and_one_is_told_whole(g
         for claim in version.claims if version.paper == "mediator" else ():
             start = next(number for number, line in enumerate(lines) if line.split()[:1] == [claim["id"]])
             row = " ".join(lines[start : start + 8])
-            assert claim["verdict"] == "not run at this scale" or f"{version.scale}: " in row
+            assert claim["verdict"] == "not tested" or f"{version.scale}: " in row
     told = groundlab("claims", "mediator-beats-on-change-SimpleDoorKey")[1]
-    assert "at scale full: ✗ not reproduced" in told and "  why: " in told and "--scale full" in told
-    assert "not run: " in groundlab("claims", "glam-fig2-drrn-end")[1]
+    assert "at scale full: our check: ✗ contradicted (" in told and "  why: " in told and "--scale full" in told
+    assert "not tested (needs 9 CPU hours): " in groundlab("claims", "glam-fig2-drrn-end")[1]
 
 
 LOADED = """

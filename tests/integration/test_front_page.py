@@ -11,7 +11,7 @@ from groundlab import report
 from groundlab.core import storage
 from groundlab.report.claims import load_claims
 from groundlab.report.front_page import best_scale, between_markers, claims_page, papers_table, published, results_block
-from groundlab.report.verdicts import MISSED
+from groundlab.report.verdicts import Word, count_sentence
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -86,7 +86,10 @@ def test_no_page_of_ours_names_a_path_of_the_machine_it_was_made_on():
 def test_each_miss_in_the_published_results_says_why_and_names_a_section_that_is_there():
     claims = {claim.id: claim for claim in load_claims()}
     missed = {
-        claim["id"] for each in published(ROOT / "results") for claim in each.claims if claim["verdict"] == MISSED
+        claim["id"]
+        for each in published(ROOT / "results")
+        for claim in each.claims
+        if claim["verdict"] == Word.CONTRADICTED
     }
     assert missed and [name for name in missed if not (claims[name].why and claims[name].page)] == []
     for claim in claims.values():

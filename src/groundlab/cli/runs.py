@@ -291,9 +291,10 @@ def compare(
     """Compare two results folders, runs byte for byte and verdicts; exit code 1 when a run differs."""
     from groundlab.lab.comparison import compare as compare_runs
     from groundlab.report.verdict_changes import verdict_lines
+    from groundlab.report.verdicts import read_stored
 
     found = compare_runs(fresh, reference)
-    claims = [storage.read_json(file) for side in (fresh, reference) if (file := side / "claims.json").is_file()]
+    claims = [read_stored(side) for side in (fresh, reference) if (side / "claims.json").is_file()]
     for line in [*found.lines(), *(verdict_lines(*claims) if len(claims) == 2 else [])]:
         print_text(line)
     raise typer.Exit(1 if found.differing else 0)

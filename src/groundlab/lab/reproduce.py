@@ -174,7 +174,7 @@ def reproduce_claims(
     from groundlab.report import verdict_changes  # loads pandas
     from groundlab.report.claims import load_claims
     from groundlab.report.judging import judge
-    from groundlab.report.verdicts import FEW_SEEDS
+    from groundlab.report.verdicts import UNDECIDED
 
     known = {claim.id: claim for claim in load_claims()}
     for name in ids:
@@ -219,7 +219,7 @@ def reproduce_claims(
     }
     for each in verdicts:
         lines = verdict_changes.story(each, there.get(each.claim.id))
-        if each.verdict in FEW_SEEDS and scale in ("smoke", "quick") and "full" in each.claim.scales:
+        if each.verdict in UNDECIDED and scale in ("smoke", "quick") and "full" in each.claim.scales:
             again = f"groundlab reproduce --claim {each.claim.id} --scale full"
             lines.append(f"  for a verdict: {again} (--dry-run tells the time)")
         for line in lines:
@@ -401,8 +401,8 @@ def _verdict(heading: str, version: Path, verdicts: "Verdicts", compared: compar
 
     _console.print(f"{heading}: {version}", soft_wrap=True)
     _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
-    counts = Counter(each.verdict for each in verdicts)
-    _console.print("claims: " + (", ".join(f"{count} {word}" for word, count in counts.most_common()) or "none"))
+    for line in verdicts.summary():
+        _console.print(line, soft_wrap=True)
     code = 1 if verdicts.exact_failed else 0
     if compared is None:
         return code

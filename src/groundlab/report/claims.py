@@ -38,6 +38,13 @@ from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
 Kind = Literal["paper", "baseline", "own", "later work"]
+KINDS: dict[str, str] = {
+    "paper": "paper",
+    "baseline": "baseline of the paper",
+    "own": "our check",
+    "later work": "later work",
+}
+"""What pages call the kinds, which are counted apart."""
 Direction = Literal["lower", "higher", "not lower", "not higher", "not significantly higher"]
 
 
@@ -188,6 +195,14 @@ class Claim(Strict):
     margin: Margin | None = None
     not_run: str | None = None
     """Why no scale runs this."""
+    needs: str = ""
+    """What it would take to test this, where no published version does: a model, code, hours."""
+    repeats: str = ""
+    """The claim with the same statement, judged in the setting that is nearest to the paper's."""
+    no_support: str = ""
+    """Why it is inconclusive if it holds, such as that it holds for random actions, too."""
+    formerly: str = ""
+    """What it was counted as before a rule for counting changed, which is told with its verdict."""
     why: str = ""
     """Of a miss: why, in a sentence."""
     page: str = ""
@@ -325,6 +340,10 @@ def _consistent(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     for family in {claim.family for claim in claims} - {""}:
         if primaries.count(family) != 1:
             raise GroundlabError(f"{primaries.count(family)} claims of family {family!r} are primary; mark one")
+    mains = {(claim.id, claim.paper, claim.kind) for claim in claims if not claim.repeats}
+    for claim in claims:
+        if claim.repeats and (claim.repeats, claim.paper, claim.kind) not in mains:
+            raise GroundlabError(f"{claim.id} repeats {claim.repeats!r}; name a claim of its kind that repeats none")
     return tuple(claims)
 
 

@@ -20,32 +20,28 @@ import pandas as pd
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import published_versions, read_reference, read_run, read_version, values_of
-from groundlab.report.claims import headline
+from groundlab.report.claims import KINDS, headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.judging import judge
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import FEW_SEEDS, MISSED, NOT_RUN, counted, filled
+from groundlab.report.verdicts import UNDECIDED, Word, count_sentence, counted, filled, read_stored
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
 
-What was not reproduced, and why; then how many claims of each paper came out how. Made by
+What the papers claim and what came of it, what is contradicted and why, then the counts of each paper. Made by
 `groundlab figures --publish` from the [published results](../results/reference.json); nothing here is typed by hand.
 Every claim, with its numbers and its verdict, has a row in the review page of a version, which is linked below. The
 rule of each verdict is in `configs/<paper>/claims.yaml`; how intervals are made is told in
 [artifact.md](artifact.md#intervals). `groundlab reproduce --claim ID --scale SCALE` measures one again.
+
+A statement of a paper about its method counts once, though several rows may test it in other rooms or by other
+protocols: by the row that is nearest to the paper's setting, or, where that is not tested, the first that is. Baselines
+of the papers, our own checks and what later work claims are counted apart.
 """
-_WHOSE = {"paper": "the paper's:", "own": "ours:", "later work": "of later work:"}
-"""The kinds that README counts, and what it calls them."""
+_ITS = "the paper makes about its method"
 _judged = cache(lambda version: [each.as_json() for each in judge(version)])  # what claims.json should hold
-_KINDS = {
-    "paper": "of the paper about its method",
-    "baseline": "its rows of random and untuned agents, rules and ceilings",
-    "own": "our own bars, controls and findings",
-    "later work": "what later work published of these worlds",
-}
-"""The kinds of claims, each counted by itself, and what docs/claims.md calls them."""
 
 
 def publish(root: Path) -> list[Path]:
@@ -111,19 +107,17 @@ class Published:
         return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
 
     def counts(self, kind: str) -> str:
-        """`17 reproduced, 3 within interval`; a dash for none."""
-        numbers = counted(claim["verdict"] for claim in self.of_kind(kind))
-        return ", ".join(f"{count} {word}" for word, count in numbers.items()) or "–"
+        """`17 supported, 3 inconclusive`; a dash for none."""
+        return counted(self.of_kind(kind))
 
 
 def published(results: Path, judged: bool = False) -> Iterator[Published]:
     """What `<results>/reference.json` names, paper by paper, with its stored claims; judged: by its runs, now."""
     for paper, scales in read_reference(results).items():
         for scale, version in scales.items():
-            folder = results / version
-            stored = _judged(folder) if judged else storage.read_json(folder / "claims.json")
+            stored = _judged(results / version) if judged else read_stored(results / version)
             claims = tuple(claim for claim in stored if claim["paper"] == paper)
-            yield Published(paper, scale, folder, claims)
+            yield Published(paper, scale, results / version, claims)
 
 
 def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
@@ -132,29 +126,35 @@ def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """One row a paper: what came out, its claims at the scale that decides most of them, and where more is."""
-    rows = ["| paper | what came out | claims | more |", "|---|---|---|---|"]
+    """The count of all papers, then a row for each: what came out, its claims at its best scale, and where more is."""
+    count = f"**{count_sentence(latest(every))}**"
+    rows = [count, "", "| paper | what came out | claims | more |", "|---|---|---|---|"]
     offered = plugins.load(plugins.PAPERS)
     for paper, mine in by_paper(every).items():
         best = best_scale(mine)
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
-        judged = [f"{whose} {counts}" for kind, whose in _WHOSE.items() if (counts := best.counts(kind)) != "–"]
-        rows.append(f"| {title} | {finding(mine)} | at `{best.scale}`, {'; '.join(judged)} | {links} |")
+        others = [f"{KINDS[kind]}: {found}" for kind in ("own", "later work") if (found := best.counts(kind)) != "–"]
+        judged = " ".join(part for part in (count_sentence(latest(mine), _ITS), "; ".join(others)) if part)
+        rows.append(f"| {title} | {finding(mine)} | {judged} | {links} |")
     return "\n".join(rows)
 
 
 def finding(mine: Sequence[Published]) -> str:
     """What came out of one paper in a sentence or two, with the numbers of its published results."""
-    latest = {name: judged[-1][1] for name, judged in _by_claim(mine).items()}
-    return filled(headline(mine[0].paper), latest) or "–"
+    return filled(headline(mine[0].paper), {claim["id"]: claim for claim in latest(mine)}) or "–"
+
+
+def latest(every: Sequence[Published]) -> list[dict[str, Any]]:
+    """Each claim once, by the last of the published scales that tested it."""
+    return [judged[-1][1] for judged in _by_claim(every).values()]
 
 
 def best_scale(every: Sequence[Published]) -> Published:
     """Of a paper's published results those that decide most of its claims, by kinds; the last of equals."""
-    undecided = (NOT_RUN, *FEW_SEEDS)
+    undecided = (Word.NOT_TESTED, *UNDECIDED)
     told = [
-        [sum(claim["verdict"] not in undecided for claim in each.of_kind(kind)) for kind in _WHOSE] for each in every
+        [sum(claim["verdict"] not in undecided for claim in each.of_kind(kind)) for kind in KINDS] for each in every
     ]
     return every[max(range(len(every)), key=lambda number: (told[number], number))]
 
@@ -187,33 +187,34 @@ def _machines(version: Path, runs: Sequence[Mapping[str, Any]]) -> str:
 
 def claims_page(every: Sequence[Published]) -> str:
     """docs/claims.md: a heading, the misses of all papers, and the counts of each paper with links to its rows."""
+    count = f"**{count_sentence(latest(every))}**"
     parts = [f'## <a id="{paper}"></a>{paper}\n\n{counts_block(mine)}' for paper, mine in by_paper(every).items()]
-    return "\n\n".join([_CLAIMS_HEAD.rstrip(), *misses_block(every), *parts]) + "\n"
+    return "\n\n".join([_CLAIMS_HEAD.rstrip(), count, *misses_block(every), *parts]) + "\n"
 
 
 def misses_block(every: Sequence[Published]) -> list[str]:
     """Every claim that failed at some scale, of all papers, under the reason that it shares; empty for none."""
-    reasons = dict[str, list[dict[str, str]]]()
+    reasons, kinds = dict[str, list[dict[str, str]]](), Counter[str]()
     versions = {(each.paper, each.scale): each.folder.name for each in every}
     for judged in _by_claim(every).values():
-        if missed := [(scale, claim) for scale, claim in judged if claim["verdict"] == MISSED]:
+        if missed := [(scale, claim) for scale, claim in judged if claim["verdict"] == Word.CONTRADICTED]:
             scale, claim = missed[-1]
+            kinds[KINDS[claim["kind"]]] += 1
             why = f"{claim['why']} ([more](papers/{claim['page']}))" if claim["page"] else claim["why"]
             row = _miss(missed, f"../results/{versions[claim['paper'], scale]}/review.html#{claim['id']}")
             reasons.setdefault(why, []).append(row)
     if not reasons:
         return []
-    count = f"{sum(map(len, reasons.values()))} claims, each with the scales that it missed at."
+    count = ", ".join(f"{kinds[name]} of kind *{name}*" for name in KINDS.values() if kinds[name])
     parts = [part for why, rows in reasons.items() for part in (f"**Why**: {why}", markdown(pd.DataFrame(rows)))]
-    return ["## Not reproduced", count, *parts]
+    return ["## Contradicted", f"Rows by kind: {count}; each with the scales that contradict it.", *parts]
 
 
 def _miss(missed: "_Judged", link: str) -> dict[str, str]:
     _, claim = missed[-1]
-    kind = "" if claim["kind"] == "paper" else f", {claim['kind']}"
     sentence = claim["statement"].partition(". ")[0].rstrip(".")
     return {
-        "claim": f"{claim['readable']['claim']}: {sentence} ([`{claim['id']}`]({link})){kind}",
+        "claim": f"{KINDS[claim['kind']]}: {claim['readable']['claim']}: {sentence} ([`{claim['id']}`]({link}))",
         "paper": claim["readable"]["paper"],
         "measured": _measured(missed),
     }
@@ -222,12 +223,13 @@ def _miss(missed: "_Judged", link: str) -> dict[str, str]:
 def counts_block(mine: Sequence[Published]) -> str:
     """How many claims of one paper came out how: a row for each kind of claims, a column for each published scale."""
     rows = [
-        {"claims": heading} | {f"`{each.scale}`": each.counts(kind) for each in mine}
-        for kind, heading in _KINDS.items()
+        {"kind of claims": name} | {f"`{each.scale}`": each.counts(kind) for each in mine}
+        for kind, name in KINDS.items()
         if any(each.of_kind(kind) for each in mine)
     ]
     pages = [f"[`{each.scale}`](../results/{each.folder.name}/review.html#{each.paper}-claims)" for each in mine]
-    return f"{markdown(pd.DataFrame(rows))}\n\nEvery row, with its numbers: {', '.join(pages)}."
+    sentence = count_sentence(latest(mine), _ITS)
+    return f"{sentence}\n\n{markdown(pd.DataFrame(rows))}\n\nEvery row, with its numbers: {', '.join(pages)}.".lstrip()
 
 
 _Judged = list[tuple[str, dict[str, Any]]]
@@ -240,7 +242,7 @@ def _by_claim(every: Sequence[Published]) -> dict[str, _Judged]:
     for each in every:
         for claim in each.claims:
             found.setdefault(claim["id"], []).append((each.scale, claim))
-    judged = {name: [(scale, each) for scale, each in one if each["verdict"] != NOT_RUN] for name, one in found.items()}
+    judged = {name: [each for each in one if each[1]["verdict"] != Word.NOT_TESTED] for name, one in found.items()}
     return {name: judged[name] or found[name][:1] for name in found}
 
 

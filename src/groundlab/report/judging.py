@@ -1,7 +1,7 @@
 """Verdicts: each claim held against stored results. Nothing is trained, and no width is chosen by hand.
 
     verdicts = judge("results/0.1.0-quick-20261121-ab12cd3", paper="mediator")
-    verdicts[0].verdict        # one of VERDICTS: "reproduced", "within interval", "ordering holds", ...
+    verdicts[0].verdict        # a Word: "matches", "supported", "contradicted", ...
 
 `_judge_values` judges the classes exact, numeric and interval, `_judge_order` orderings and equivalences; claims.py is
 the schema of what is judged, verdicts.py what comes of it, statistics.py says how wide intervals are. Agents that were
@@ -45,28 +45,15 @@ from groundlab.report.statistics import (
     permutation_p,
 )
 from groundlab.report.verdicts import (
-    CANNOT_TELL,
-    EQUIVALENT,
-    FAILED,
-    HOLDS,
-    MISSED,
-    NONE_FOUND,
-    NOT_RUN,
-    NOT_TOLD,
-    OPPOSITE,
-    REPRODUCED,
-    SEEN,
-    SIGNS,
-    WITHIN,
-    WORST_FIRST,
+    RUNS_FAILED,
+    Outcome,
     Verdict,
     Verdicts,
+    Word,
     level_text,
     metric_name,
     short_names,
 )
-
-_WORD = {"exact": REPRODUCED, "numeric": REPRODUCED, "interval": WITHIN, "ordering": HOLDS, "equivalence": EQUIVALENT}
 
 
 def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
@@ -93,11 +80,15 @@ def judge_claim(claim: Claim, records: Records, comparisons: int = 1) -> Verdict
         lost = _lost(claim, records)
         failed = [run["error"] for run in lost if run["status"] == "failed"]
         if failed and claim.not_run is None and records.scale in claim.scales:
-            return Verdict(claim, FAILED, f"{missing}: {len(failed)} failed ({failed[0]})", missing=len(lost))
-        return Verdict(claim, NOT_RUN, missing)
-    if claim.compare:
-        return _judge_order(claim, records, 1 - (1 - CONFIDENCE) / comparisons)
-    return _judge_values(claim, records)
+            missing += f": {len(failed)} failed ({failed[0]})"
+            found = Verdict(claim, Word.NOT_TESTED, missing, RUNS_FAILED, missing=len(lost))
+        else:
+            found = Verdict(claim, Word.NOT_TESTED, missing, _not_tested(claim, records.scale))
+    elif claim.compare:
+        found = _judge_order(claim, records, 1 - (1 - CONFIDENCE) / comparisons)
+    else:
+        found = _judge_values(claim, records)
+    return replace(found, reason="; ".join(filter(None, (found.reason, claim.formerly))))
 
 
 def why_not_judged(claim: Claim, records: Records) -> str:
@@ -108,6 +99,20 @@ def why_not_judged(claim: Claim, records: Records) -> str:
         return f"judged at scale {', '.join(claim.scales)}; this is {records.scale}"
     absent = [str(each) for each in claim.selectors if select_rows(records, each).empty]
     return f"no finished run of {absent[0]}" if absent else ""
+
+
+def _not_tested(claim: Claim, scale: str) -> str:
+    """What a claim that is not tested needs, in a few words."""
+    if claim.needs:
+        return f"needs {claim.needs}"
+    return f"judged at scale {', '.join(claim.scales)}" if scale not in claim.scales else "no finished run"
+
+
+def _agreement(claim: Claim) -> Outcome:
+    """What it means that a value is found again: only a printed one can be matched."""
+    if claim.against == "original":
+        return Outcome.RERUN
+    return Outcome.BAR if claim.kind == "own" else Outcome.INSIDE if claim.tolerance == "interval" else Outcome.EQUAL
 
 
 def select_rows(records: Records, selector: Selector) -> pd.DataFrame:
@@ -153,11 +158,12 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
         holds, reason = compare_value(claim, metric, fresh[metric])
         doubt = f"{_seeds_say(few)} nothing of a value" if few else _too_wide(claim, metric, fresh[metric])
         untold = bool(few or (doubt and (holds or not fresh[metric].known)))
-        parts[metric] = CANNOT_TELL if untold else _WORD[claim.tolerance] if holds else MISSED
-        reasons.append(f"{SIGNS[parts[metric]]} {reason}" + (f", but {doubt}" if untold else ""))
+        told = _agreement(claim) if holds else Outcome.DIFFERS
+        parts[metric] = told if not untold else Outcome.FEW if few else Outcome.WIDE
+        reasons.append(f"{parts[metric].word.sign} {reason}" + (f", but {doubt}" if untold else ""))
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
-        parts["failed layouts"] = REPRODUCED if holds else MISSED
+        parts["failed layouts"] = _agreement(claim) if holds else Outcome.DIFFERS
         reasons.append(reason)
     return _conclude(claim, records, fresh, parts, reasons)
 
@@ -274,9 +280,10 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
         sides = zip(each.sides, (ours, theirs, *_beside(each, records)), strict=True)
         levels[name] = {side.short(names): float(values.mean()) for side, values in sides}
         few = _few_seeds(records, each.of, each.than)
-        verdict = _WORD[claim.tolerance] if word == EQUIVALENT else word
-        parts[name] = _by_few_seeds(each, word, ours, theirs) if few else verdict
-        doubt = f"; {_seeds_say(few)} nothing here" if parts[name] == CANNOT_TELL else ""
+        within = word == Outcome.EQUIVALENT and claim.tolerance == "ordering"  # such as "not lower"
+        found = Outcome.HOLDS if within else word
+        parts[name] = _by_few_seeds(each, word, ours, theirs) if few else found
+        doubt = f"; {_seeds_say(few)} nothing here" if parts[name] == Outcome.FEW else ""
         reasons.append(f"{name} must {_requirement(each, claim.margin_of(each))}{doubt}")
     if confidence > CONFIDENCE:
         reasons.append(f"{level_text(confidence).removeprefix('; ')}, one of several comparisons ({claim.family})")
@@ -284,22 +291,24 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
     return replace(found, confidence=confidence, levels=levels)
 
 
-def _by_few_seeds(comparison: Comparison, word: str, ours: np.ndarray, theirs: np.ndarray) -> str:
+def _by_few_seeds(comparison: Comparison, found: Outcome, ours: np.ndarray, theirs: np.ndarray) -> Outcome:
     """What trainings of few seeds show: an ordering, where every seed of one side is beyond every seed of the other."""
     if comparison.direction not in ("lower", "higher"):
-        return CANNOT_TELL
+        return Outcome.FEW
     above, below = sorted((ours.mean(axis=1), theirs.mean(axis=1)), key=np.mean, reverse=True)
     apart = above.min() > below.max()
-    return {HOLDS: SEEN, MISSED: OPPOSITE}.get(word, CANNOT_TELL) if apart else CANNOT_TELL
+    against = dict.fromkeys((Outcome.REVERSED, Outcome.SMALLER, Outcome.BEYOND), Outcome.AGAINST)
+    return {Outcome.HOLDS: Outcome.FOR, **against}.get(found, Outcome.FEW) if apart else Outcome.FEW
 
 
-def _permuted(comparison: Comparison, ours: np.ndarray, theirs: np.ndarray, level: float) -> tuple[Estimate, str]:
+def _permuted(comparison: Comparison, ours: np.ndarray, theirs: np.ndarray, level: float) -> tuple[Estimate, Outcome]:
     """The p of a permutation of seeds, and what it says; the opposite has a p of its own."""
     first, second = ours.mean(axis=1), theirs.mean(axis=1)
     if comparison.direction == "lower":
         first, second = second, first
     p, opposite = permutation_p(first, second), permutation_p(second, first)
-    return Estimate(p, np.nan, np.nan), HOLDS if p <= level else MISSED if opposite <= level else NOT_TOLD
+    found = Outcome.HOLDS if p <= level else Outcome.REVERSED if opposite <= level else Outcome.EITHER
+    return Estimate(p, np.nan, np.nan), found
 
 
 def _sides(comparison: Comparison, records: Records) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -323,7 +332,7 @@ def _requirement(comparison: Comparison, margin: Margin | None) -> str:
     return f"be {comparison.direction}" + (f" by {comparison.by} at least" if comparison.by else "")
 
 
-def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None) -> str:
+def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None) -> Outcome:
     """What a difference with its interval says about a comparison.
 
     `lower` and `higher` need all of the interval on their side, beyond `by` where it is set. With a margin it must lie
@@ -331,22 +340,22 @@ def outcome(comparison: Comparison, gap: Estimate, margin: Margin | None = None)
     no difference is shown, and holds as an ordering where the opposite is.
     """
     if not gap.known:
-        return NOT_TOLD
+        return Outcome.EITHER
     # Nine decimals: an end that is 0 in the data may lie 1e-14 beside it in binary numbers.
     low, high = round(gap.low, 9), round(gap.high, 9)
     if comparison.direction == "not significantly higher":
-        return HOLDS if high < 0 else MISSED if low > 0 else NONE_FOUND
+        return Outcome.OPPOSED if high < 0 else Outcome.REVERSED if low > 0 else Outcome.NONE_SEEN
     if comparison.direction not in ("higher", "not lower"):
         low, high = -high, -low
     if margin is not None:
         points, both = float(margin.of(comparison.metric) or 0), not comparison.direction.startswith("not")
         if low > -points and (high < points or not both):
-            return EQUIVALENT
-        return MISSED if high < -points or (both and low > points) else NOT_TOLD
+            return Outcome.EQUIVALENT
+        return Outcome.BEYOND if high < -points or (both and low > points) else Outcome.ACROSS
     by = float(comparison.by)
     if high < 0 or high < by:
-        return MISSED
-    return HOLDS if low > 0 and low >= by else NOT_TOLD
+        return Outcome.REVERSED if high < 0 else Outcome.SMALLER
+    return Outcome.HOLDS if low > 0 and low >= by else Outcome.EITHER
 
 
 @dataclass(frozen=True)
@@ -393,10 +402,13 @@ def _mean_of(records: Records, selector: Selector, values: np.ndarray, metric: s
 
 
 def _conclude(
-    claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, str], reasons: list[str]
+    claim: Claim, records: Records, fresh: dict[str, Estimate], parts: dict[str, Outcome], reasons: list[str]
 ) -> Verdict:
-    best = NONE_FOUND if NONE_FOUND in parts.values() else _WORD[claim.tolerance]
-    verdict = next((word for word in WORST_FIRST if word in parts.values()), best)
+    found = min(parts.values(), key=list(Outcome).index)
+    judged = [side for each in claim.compare for side in (each.of, each.than)] or claim.selectors
+    word, because = found.word, found.because(_few_seeds(records, *judged), _points(claim))
+    if claim.no_support and word in (Word.MATCHES, Word.SUPPORTED):
+        word, because = Word.INCONCLUSIVE, claim.no_support
     if split := [each.short(short_names(claim.paper)) for each in claim.selectors if _splits(claim, records, each)]:
         reasons.append(
             f"seeds of {', '.join(dict.fromkeys(split))} fall into two groups, far apart: intervals are too narrow"
@@ -406,10 +418,11 @@ def _conclude(
     runs = runs_behind(claim, records)
     return Verdict(
         claim,
-        verdict,
+        word,
         "; ".join(reasons),
+        because,
         fresh,
-        parts,
+        {name: each.word for name, each in parts.items()},
         seeds=len(set(select_rows(records, claim.selectors[0])["seed"])),
         runs=len(runs),
         missing=len(_lost(claim, records)),
@@ -426,6 +439,12 @@ def _lost(claim: Claim, records: Records) -> list[dict[str, Any]]:
         and run["status"] != "finished"
         and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)
     ]
+
+
+def _points(claim: Claim) -> str:
+    """`5 points`, where a claim has one margin of success; else `the margin`."""
+    margins = {margin.of(each.metric) for each in claim.compare if (margin := claim.margin_of(each))}
+    return f"{margins.pop()} points" if len(margins) == 1 and claim.compare[0].metric == "success" else "the margin"
 
 
 def _splits(claim: Claim, records: Records, selector: Selector) -> bool:

@@ -23,15 +23,19 @@ from groundlab.core import git, plugins, storage
 from groundlab.core.manifests import find_published, is_clean, values_of
 from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
+from groundlab.report.claims import KINDS
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
 from groundlab.report.judging import judge, runs_behind
 from groundlab.report.records import Records, load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
 from groundlab.report.style import data_uri
-from groundlab.report.verdicts import MEANINGS, MISSED, SIGNS, Verdict, Verdicts
+from groundlab.report.verdicts import Verdict, Verdicts, Word
 
-CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(sign, "open") for word, sign in SIGNS.items()}
+CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(word.sign, "open") for word in Word}
 """How a verdict is coloured: good, bad, open or none."""
+WORDING = {"signs": {word: word.sign for word in Word}, "classes": CLASSES, "kind_names": KINDS}
+WORDING["meanings"] = {word: word.meaning for word in Word}
+"""What layouts say of verdicts and kinds of claims."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,8 +54,7 @@ class Review:
         return self.verdicts.exact_failed
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{count} {word}" for word, count in self.verdicts.counts().items())
-        return "\n".join([str(self.page), f"claims: {counts}", *left_out_lines(self.left_out)])
+        return "\n".join([str(self.page), *self.verdicts.summary(), *left_out_lines(self.left_out)])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>{self.verdicts._repr_html_()}"
@@ -90,7 +93,7 @@ def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
         "claims not run": sum(not each.judged for each in verdicts),
         "judged claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
     }
-    return declared | {"rules": {**rules, "verdicts": MEANINGS}, "drops": declared["drops"] | drops}
+    return declared | {"rules": {**rules, "verdicts": WORDING["meanings"]}, "drops": declared["drops"] | drops}
 
 
 def left_out_lines(papers: dict[str, int]) -> list[str]:
@@ -101,12 +104,12 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
 def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
     home.filters |= {"linked": linked, "duration": duration}
-    home.globals |= {"signs": SIGNS, "classes": CLASSES, "meanings": MEANINGS}
+    home.globals |= WORDING
     template = home.get_template("review.html.j2")
     return template.render(
         version=records.version,
         scale=records.scale,
-        counts=verdicts.counts(),
+        summary=verdicts.summary(),
         missed=_missed(verdicts, records),
         exact_failed=verdicts.exact_failed,
         exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
@@ -123,7 +126,7 @@ def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str],
     """The claims that missed, by why and where the page explains it; what holds of several is said once."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in verdicts:
-        if each.verdict == MISSED:
+        if each.verdict == Word.CONTRADICTED:
             claim = _claim(each, records, set())
             found.setdefault((claim["why"], claim["section"]), []).append(claim)
     return list(found.items())
@@ -153,7 +156,7 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
         "title": offered.title,
         "url": offered.url,
         "pages": [(file.relative_to(records.folder).as_posix(), file.name) for file in notebooks],
-        "counts": ours.counts(),
+        "summary": ours.summary(),
         "claims": [_claim(each, own, drawn) for each in sorted(ours, key=lambda each: not each.judged)],
         "reference_note": note,
         "figures": [_figure(each, image, reference) for each in mine if (image := each.path("png"))],
@@ -173,7 +176,7 @@ def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any
         "figure": verdict.claim.exhibit if verdict.claim.exhibit in drawn else None,
         "runs": [(f"{verdict.claim.paper}/runs/{name}/", name) for name in runs],
         "command": verdict.claim.redo(records.scale),
-        "why": verdict.claim.why if verdict.verdict == MISSED else "",
+        "why": verdict.claim.why if verdict.verdict == Word.CONTRADICTED else "",
         "section": f"../../docs/papers/{verdict.claim.page}" if verdict.claim.page else "",
     }
 

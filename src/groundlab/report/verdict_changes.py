@@ -2,13 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from groundlab.core import manifests, storage
-from groundlab.report.verdicts import MISSED, UNJUDGED, Verdict, readable_row
-
-Stored = dict[str, Any]
-"""A claim as claims.json holds it."""
+from groundlab.core import manifests
+from groundlab.report.verdicts import Stored, Verdict, Word, read_stored, readable_row
 
 
 def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[Stored]:
@@ -17,7 +13,7 @@ def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[St
     for paper in papers:
         reference = manifests.find_published(paper, scale, folder.parent)
         if reference and reference != folder and (reference / "claims.json").is_file():
-            found += [claim for claim in storage.read_json(reference / "claims.json") if claim["paper"] == paper]
+            found += [claim for claim in read_stored(reference) if claim["paper"] == paper]
     return found
 
 
@@ -27,8 +23,8 @@ def changed_verdicts(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[t
 
 
 def _judged_on_both(fresh: Iterable[Stored], there: Iterable[Stored]) -> list[tuple[Stored, Stored]]:
-    others = {claim["id"]: claim for claim in there if claim["verdict"] not in UNJUDGED}
-    return [(each, others[each["id"]]) for each in fresh if each["verdict"] not in UNJUDGED and each["id"] in others]
+    others = {claim["id"]: claim for claim in there if claim["verdict"] != Word.NOT_TESTED}
+    return [(each, others[each["id"]]) for each in fresh if each["verdict"] != Word.NOT_TESTED and each["id"] in others]
 
 
 def verdict_lines(fresh: Sequence[Stored], there: Sequence[Stored]) -> list[str]:
@@ -57,4 +53,4 @@ def claim_lines(claim: Stored) -> list[str]:
     row = claim["readable"]
     seeds = f"{row['seeds']} seed{'s' * (row['seeds'] != '1')}"
     lines = [f"  paper: {row['paper']}", f"  here: {row['here']}, {seeds}", f"  rule: {claim['reason']}"]
-    return lines + [f"  why: {claim['why']}"] * (claim["verdict"] == MISSED and bool(claim["why"]))
+    return lines + [f"  why: {claim['why']}"] * (claim["verdict"] == Word.CONTRADICTED and bool(claim["why"]))

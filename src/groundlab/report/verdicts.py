@@ -9,41 +9,81 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import Enum, StrEnum
+from pathlib import Path
 from typing import Any
 
-from groundlab.core import plugins
+from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.report.claims import Claim, Comparison
+from groundlab.report.claims import KINDS, Claim, Comparison
 from groundlab.report.statistics import CONFIDENCE, Estimate
 from groundlab.report.tables import DECIMALS, PERCENT, number, written
 
-REPRODUCED, WITHIN, HOLDS, EQUIVALENT = "reproduced", "within interval", "ordering holds", "equivalent"
-NONE_FOUND = "no difference found"
-SEEN, OPPOSITE = "seen with few seeds", "opposite seen with few seeds"
-CANNOT_TELL, NOT_TOLD, MISSED = "cannot tell", "not told apart", "not reproduced"
-NOT_RUN, FAILED = "not run at this scale", "runs failed"
-UNJUDGED = (NOT_RUN, FAILED)
-FEW_SEEDS = (SEEN, OPPOSITE, CANNOT_TELL)
-"""What more seeds, or layouts, may turn into a verdict."""
-MEANINGS: dict[str, str] = {
-    REPRODUCED: "equal after rounding to the published decimals, or within the stated tolerance or range",
-    WITHIN: "the published value, as it was rounded, lies inside our 95 % interval, which is narrow enough to say so",
-    HOLDS: "the 95 % interval of the difference lies on the stated side of 0, or p of a permutation is at most 0.05",
-    EQUIVALENT: "the 95 % interval of the difference lies within the stated margin",
-    NONE_FOUND: "no significant difference was claimed, and none is found here; that proves no equality",
-    SEEN: "agents of fewer than five seeds, all on the stated side of each other, interval beyond 0: no verdict",
-    OPPOSITE: "the same on the other side: no verdict either",
-    CANNOT_TELL: "too few seeds for a value, or an interval too wide for the stated margin",
-    NOT_TOLD: "the interval of the difference holds the stated and the opposite, or p is above 0.05 for both",
-    MISSED: "what was measured contradicts the claim, by the rule stated for it before",
-    NOT_RUN: "the runs that it needs are not in this version",
-    FAILED: "the runs that it needs were started and failed",
+
+class Word(StrEnum):
+    """The six verdicts: each has a sign and says what it means. Where there is colour, it only helps."""
+
+    sign: str
+    meaning: str
+
+    def __new__(cls, word: str, sign: str = "", meaning: str = "") -> "Word":
+        """A verdict from its word, sign and meaning."""
+        self = str.__new__(cls, word)
+        self._value_, self.sign, self.meaning = word, sign, meaning
+        return self
+
+    MATCHES = "matches", "✓", "a printed number was found again, by the rule stated for it before"
+    SUPPORTED = "supported", "✓", "what was measured agrees with the claim, by the rule stated for it before"
+    INCONCLUSIVE = "inconclusive", "?", "what was measured does not decide the claim"
+    CONTRADICTED = "contradicted", "✗", "what was measured contradicts the claim, by the rule stated for it before"
+    PRELIMINARY = "preliminary", "~", "agents of fewer than five seeds, all on one side of each other: no verdict yet"
+    NOT_TESTED = "not tested", "–", "this version has no runs that could decide it"
+
+
+class Outcome(Enum):
+    """What comes of a part of a claim, the worst first: a verdict with its reason, which stands in brackets."""
+
+    REVERSED = Word.CONTRADICTED, "opposite order"
+    SMALLER = Word.CONTRADICTED, "smaller than claimed"
+    BEYOND = Word.CONTRADICTED, "beyond {points}"
+    DIFFERS = Word.CONTRADICTED, "another value"
+    AGAINST = Word.PRELIMINARY, "against, {seeds}"
+    EITHER = Word.INCONCLUSIVE, "both signs possible"
+    ACROSS = Word.INCONCLUSIVE, "within and beyond {points} possible"
+    WIDE = Word.INCONCLUSIVE, "interval too wide"
+    FEW = Word.INCONCLUSIVE, "only {seeds}"
+    FOR = Word.PRELIMINARY, "for, {seeds}"
+    NONE_SEEN = Word.INCONCLUSIVE, "no effect claimed, none seen"
+    OPPOSED = Word.SUPPORTED, "no effect claimed, the opposite seen"
+    HOLDS = Word.SUPPORTED, "ordering"
+    EQUIVALENT = Word.SUPPORTED, "within {points}"
+    BAR = Word.SUPPORTED, "our bar"
+    RERUN = Word.SUPPORTED, "the original's re-run"
+    EQUAL = Word.MATCHES, "printed value"
+    INSIDE = Word.MATCHES, "in our interval"
+
+    @property
+    def word(self) -> Word:
+        """The verdict."""
+        return self.value[0]
+
+    def because(self, seeds: int, points: str) -> str:
+        """The reason with the least number of seeds, and the margin."""
+        return self.value[1].format(seeds=f"{seeds} seed{'s' * (seeds != 1)}", points=points)
+
+
+RUNS_FAILED = "runs failed"
+"""Why a claim is not tested whose runs were started."""
+UNDECIDED = (Word.PRELIMINARY, Word.INCONCLUSIVE)
+"""What more seeds, or layouts, may turn into another verdict."""
+_FORMER = {
+    **dict.fromkeys(("reproduced", "within interval"), Word.MATCHES),
+    **dict.fromkeys(("ordering holds", "equivalent"), Word.SUPPORTED),
+    **dict.fromkeys(("not told apart", "cannot tell", "no difference found"), Word.INCONCLUSIVE),
+    **dict.fromkeys(("seen with few seeds", "opposite seen with few seeds"), Word.PRELIMINARY),
+    **{"not reproduced": Word.CONTRADICTED, "not run at this scale": Word.NOT_TESTED, RUNS_FAILED: Word.NOT_TESTED},
 }
-"""What each verdict means."""
-VERDICTS: tuple[str, ...] = tuple(MEANINGS)
-# A verdict is a sign and a word; where there is colour, it only helps.
-SIGNS: dict[str, str] = dict(zip(VERDICTS, "✓✓✓✓?~~??✗–!", strict=True))
-WORST_FIRST = (MISSED, OPPOSITE, NOT_TOLD, CANNOT_TELL, SEEN)
+"""The words of versions that were judged before there were six."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +91,13 @@ class Verdict:
     """A claim with what was measured for it; `by_metric` holds the verdict of each part."""
 
     claim: Claim
-    verdict: str
+    verdict: Word
     reason: str
+    """What was compared, and by which rule."""
+    because: str = ""
+    """The reason that stands behind the verdict in brackets."""
     fresh: dict[str, Estimate] = field(default_factory=dict)
-    by_metric: dict[str, str] = field(default_factory=dict)
+    by_metric: dict[str, Word] = field(default_factory=dict)
     levels: dict[str, dict[str, float]] = field(default_factory=dict)
     """Of each comparison: the mean of its sides and of what is shown beside them, by what they are called."""
     seeds: int = 0
@@ -68,19 +111,20 @@ class Verdict:
     @property
     def judged(self) -> bool:
         """Whether there was anything to judge by."""
-        return self.verdict not in UNJUDGED
+        return self.verdict != Word.NOT_TESTED
 
     def as_json(self) -> dict[str, Any]:
         """The record that claims.json holds."""
         claim = self.claim.model_dump(mode="json", include=_COPIED)
         fresh = {key: each.as_json() for key, each in self.fresh.items()}
         own = {"fresh": fresh, "levels": self.levels, "seeds": self.seeds, "runs": self.runs, "missing": self.missing}
-        own |= {"verdicts": self.by_metric, "verdict": self.verdict, "reason": self.reason, "seconds": self.seconds}
+        own |= {"verdicts": self.by_metric, "verdict": self.verdict, "because": self.because}
+        own |= {"reason": self.reason, "seconds": self.seconds}
         return {**claim, **own, "readable": readable_row(self)}
 
 
 _COPIED = {"id", "paper", "kind", "locus", "statement", "tolerance", "source", "scales", "published", "original"} | {
-    *("exhibit", "why", "page")
+    *("exhibit", "why", "page", "repeats")
 }
 
 
@@ -90,18 +134,22 @@ class Verdicts(list[Verdict]):
     @property
     def exact_failed(self) -> list[Verdict]:
         """The claims of class `exact` that do not hold, or whose runs failed."""
-        return [each for each in self if each.claim.tolerance == "exact" and each.verdict in (MISSED, FAILED)]
-
-    def counts(self) -> dict[str, int]:
-        """How many claims got each verdict, the absent ones left out."""
-        return counted(each.verdict for each in self)
+        exact = [each for each in self if each.claim.tolerance == "exact"]
+        return [each for each in exact if each.verdict == Word.CONTRADICTED or each.because == RUNS_FAILED]
 
     def of_kind(self, kind: str) -> "Verdicts":
         """Those on the paper's claims (`paper`), its `baseline` rows, our `own` bars, or `later work`."""
         return Verdicts(each for each in self if each.claim.kind == kind)
 
+    def summary(self) -> list[str]:
+        """The papers' claims in a sentence, then a line for each other kind: kinds are not added together."""
+        claims = [each.as_json() for each in self]
+        others = {kind: [each for each in claims if each["kind"] == kind] for kind in KINDS if kind != "paper"}
+        lines = [f"{KINDS[kind]}: {counted(found)}" for kind, found in others.items() if found]
+        return [line for line in (count_sentence(claims), *lines) if line]
+
     def __repr__(self) -> str:
-        return f"<{len(self)} verdicts: {', '.join(f'{count} {word}' for word, count in self.counts().items())}>"
+        return f"<{len(self)} verdicts: {' '.join(self.summary())}>"
 
     def _repr_html_(self) -> str:
         rows = [(readable_row(each), each.reason) for each in self]
@@ -113,10 +161,53 @@ class Verdicts(list[Verdict]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def counted(words: Iterable[str]) -> dict[str, int]:
-    """How often each verdict stands among `words`, in the order of `VERDICTS`, the absent ones left out."""
-    numbers = Counter(words)
-    return {word: numbers[word] for word in VERDICTS if numbers[word]}
+Stored = dict[str, Any]
+"""A claim as claims.json holds it."""
+
+
+def read_stored(version: Path) -> list[Stored]:
+    """What claims.json of a version holds, in today's words where it was judged with others."""
+    claims = storage.read_json(version / "claims.json")
+    for each in claims:
+        if word := _FORMER.get(each["verdict"]):
+            own = word == Word.MATCHES and not each.get("published")
+            each |= {"verdict": Word.SUPPORTED if own else word, "because": each["verdict"]}
+    return claims
+
+
+def counted(claims: Iterable[Stored]) -> str:
+    """`11 supported, 7 inconclusive`: how many of some claims have which verdict; a dash for none."""
+    numbers = Counter(each["verdict"] for each in claims)
+    return ", ".join(f"{numbers[word]} {word}" for word in Word if numbers[word]) or "–"
+
+
+def statements(claims: Iterable[Stored]) -> list[Stored]:
+    """What papers state about their methods, each statement once, though several rows may test it.
+
+    It is judged by its main row or, where that is not tested, by the first of the rows that repeat it (`repeats`).
+    """
+    rows = dict[str, list[Stored]]()
+    for each in claims:
+        if each["kind"] == "paper":
+            rows.setdefault(each.get("repeats") or each["id"], []).append(each)
+
+    def place(row: Stored) -> tuple[bool, bool]:
+        return row["verdict"] == Word.NOT_TESTED, bool(row.get("repeats"))
+
+    return [min(group, key=place) for group in rows.values()]
+
+
+def count_sentence(claims: Iterable[Stored], whose: str = "the papers make about their methods") -> str:
+    """`Of the 46 claims the paper makes about its method, 19 could be tested: ...`; empty where it makes none."""
+    found = statements(claims)
+    numbers = Counter(each["verdict"] for each in found)
+    if not found:
+        return ""
+    tested, few = len(found) - numbers[Word.NOT_TESTED], numbers[Word.PRELIMINARY]
+    parts = [f"{numbers[word]} {word}" for word in (Word.SUPPORTED, Word.INCONCLUSIVE, Word.CONTRADICTED)]
+    parts = [f"{numbers[Word.MATCHES]} matching a printed number", *parts, *[f"{few} {Word.PRELIMINARY}"] * bool(few)]
+    results = f": {', '.join(parts)}" if tested else ""
+    return f"Of the {len(found)} claim{'s' * (len(found) != 1)} {whose}, {tested or 'none'} could be tested{results}."
 
 
 def _cell(tag: str, text: str) -> str:
@@ -136,7 +227,7 @@ def readable_row(verdict: Verdict) -> dict[str, str]:
         "original re-run": failed or _numbers(claim.original) or "–",
         "here": _fresh(verdict),
         "seeds": str(verdict.seeds) if verdict.judged else "–",
-        "verdict": f"{SIGNS[verdict.verdict]} {verdict.verdict} ({claim.tolerance})",
+        "verdict": f"{KINDS[claim.kind]}: {verdict.verdict.sign} {verdict.verdict} ({verdict.because})",
     }
 
 
@@ -151,7 +242,7 @@ def filled(text: str, claims: Mapping[str, Mapping[str, Any]]) -> str:
         claim, side = claims.get(match[1]), match[2]
         if claim is None:
             raise GroundlabError(f"{match[0]} names no claim; configs/<paper>/claims.yaml lists all")
-        if claim["verdict"] in UNJUDGED:
+        if claim["verdict"] == Word.NOT_TESTED:
             return "–"
         name = next(iter(claim["fresh"]), "")
         metric, levels = name.partition(" ")[0].rstrip(":"), list(claim["levels"].get(name, {}).values())

@@ -13,22 +13,14 @@ from groundlab.core import plugins
 from groundlab.papers import registry
 from groundlab.report.judging import Level
 from groundlab.report.tables import PERCENT
-from groundlab.report.verdicts import MISSED, VERDICTS, WORST_FIRST
+from groundlab.report.verdicts import UNDECIDED, Word
 from groundlab.site import pages
 from groundlab.site.evidence import Evidence, Judged, StoredRun
-
-KINDS = {
-    "paper": "claim of the paper",
-    "baseline": "baseline of the paper",
-    "own": "our own bar, control or finding",
-    "later work": "claim of later work",
-}
-"""What pages call the kinds of claims."""
 
 
 def write(source: Path, evidence: Evidence) -> None:
     """Write the pages of all claims, and their list: of each paper those that missed at some scale first."""
-    order = [*WORST_FIRST, *VERDICTS]
+    order = [Word.CONTRADICTED, *UNDECIDED, *Word]
     by_paper: dict[str, list[list[Judged]]] = {paper: [] for paper in sorted(registry.papers())}
     for judged in sorted(
         evidence.claims.values(), key=lambda judged: min(order.index(each.verdict) for each in judged)
@@ -40,14 +32,13 @@ def write(source: Path, evidence: Evidence) -> None:
 
 def _claim(judged: list[Judged], evidence: Evidence, source: Path) -> dict[str, Any]:
     """Return the verdicts on the page of a claim, the largest scale first."""
-    claim, missed = judged[0].claim, next((each for each in judged if each.verdict == MISSED), None)
+    claim, missed = judged[0].claim, next((each for each in judged if each.verdict == Word.CONTRADICTED), None)
     first = next((each for each in judged if each.runs), judged[0])
     methods = {(run["method"], run["world"]) for run in (evidence.runs[name].facts for name in first.runs)}
     table = first.folder / claim.paper / "tables" / f"{claim.exhibit}.md"
     return {
         "claim": claim,
         "paper": plugins.load(plugins.PAPERS)[claim.paper],
-        "kind": KINDS[claim.kind],
         "first": first,
         "why": missed.stored["why"] if missed else "",
         "section": missed.stored["page"].replace(".md", ".html") if missed and missed.stored["page"] else "",

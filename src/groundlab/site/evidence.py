@@ -22,7 +22,7 @@ from groundlab.report.claims import Claim, load_claims
 from groundlab.report.front_page import Published, published
 from groundlab.report.judging import Level, levels_of, runs_behind
 from groundlab.report.records import load, running_success
-from groundlab.report.verdicts import NOT_RUN
+from groundlab.report.verdicts import Word
 from groundlab.site import sample
 
 POINTS = 200  # of a curve at most
@@ -45,9 +45,9 @@ class Judged:
     runs: list[str]
 
     @property
-    def verdict(self) -> str:
-        """One of VERDICTS."""
-        return self.stored["verdict"]
+    def verdict(self) -> Word:
+        """What it came to."""
+        return Word(self.stored["verdict"])
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Evidence:
 def collect(results: Path, limit: int | None = None) -> Evidence:
     """Read what is published below a results folder: everything, or some claims that were judged and their runs."""
     offered, found = list(published(results, judged=True)), Evidence()
-    judged = dict.fromkeys(row["id"] for each in offered for row in each.claims if row["verdict"] != NOT_RUN)
+    judged = dict.fromkeys(row["id"] for each in offered for row in each.claims if row["verdict"] != Word.NOT_TESTED)
     only = None if limit is None else set(sample(judged, limit))
     for each in offered:
         rows = [row for row in each.claims if only is None or row["id"] in only]
@@ -117,7 +117,7 @@ def _add(found: Evidence, each: Published, rows: list[dict[str, Any]], all_runs:
     for row in rows:
         if (claim := known.get(row["id"])) is None:
             continue
-        judged = row["verdict"] != NOT_RUN
+        judged = row["verdict"] != Word.NOT_TESTED
         runs = list(runs_behind(claim, records)) if judged else []
         entry = Judged(claim, each.scale, each.folder, row, levels_of(claim, records) if judged else {}, runs)
         found.claims.setdefault(claim.id, []).append(entry)

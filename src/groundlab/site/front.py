@@ -10,7 +10,7 @@ from groundlab.core import plugins
 from groundlab.core.paths import repository_root
 from groundlab.report import front_page
 from groundlab.report.front_page import Published
-from groundlab.report.verdicts import NOT_RUN, SIGNS
+from groundlab.report.verdicts import Word, count_sentence, statements
 from groundlab.site import pages
 from groundlab.worlds import facts
 
@@ -35,13 +35,15 @@ def write(source: Path) -> None:
         picture=picture[0] if picture else "",
         papers=[_paper(mine) for mine in front_page.by_paper(every).values()],
         claims=len({claim["id"] for each in every for claim in each.claims}),
+        count=count_sentence(front_page.latest(every)),
         worlds=len(facts.every()),
     )
 
 
 def _paper(mine: Sequence[Published]) -> dict[str, Any]:
-    """Return the findings of a paper, and the number of its claims per sign at its best scale."""
-    best = front_page.best_scale(mine)
-    signs = Counter(SIGNS[claim["verdict"]] for claim in best.claims if claim["verdict"] != NOT_RUN)
-    paper = plugins.load(plugins.PAPERS)[best.paper]
-    return {"name": best.paper, "paper": paper, "found": front_page.finding(mine), "scale": best.scale, "signs": signs}
+    """Return the findings of a paper, the count of its claims about its method, and that count by signs."""
+    name, claims = mine[0].paper, front_page.latest(mine)
+    signs = Counter(Word(each["verdict"]).sign for each in statements(claims) if each["verdict"] != Word.NOT_TESTED)
+    paper = plugins.load(plugins.PAPERS)[name]
+    count = count_sentence(claims, "the paper makes about its method")
+    return {"name": name, "paper": paper, "found": front_page.finding(mine), "count": count, "signs": signs}

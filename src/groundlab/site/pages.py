@@ -8,9 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from groundlab import assets
 from groundlab.core import storage
-from groundlab.report.review import CLASSES, duration, linked
+from groundlab.report.review import WORDING, duration, linked
 from groundlab.report.tables import number, written
-from groundlab.report.verdicts import MEANINGS, SIGNS
 
 LAYOUTS = Path(assets.__file__).parent / "site"
 PAPERS = "../docs/papers"
@@ -23,7 +22,7 @@ def _home() -> Environment:
     home = Environment(loader=FileSystemLoader(LAYOUTS), **options)
     home.filters |= {"duration": duration, "number": number, "written": written}
     home.filters["linked"] = lambda text: linked(text, PAPERS, "html")
-    home.globals |= {"papers_at": PAPERS, "signs": SIGNS, "classes": CLASSES, "meanings": MEANINGS}
+    home.globals |= {"papers_at": PAPERS, **WORDING}
     return home
 
 

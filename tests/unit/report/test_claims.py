@@ -1,5 +1,6 @@
 """Verdicts: each class of claim holds and misses when it should; the published claims are well formed."""
 
+import json
 import shutil
 from decimal import Decimal
 
@@ -23,7 +24,7 @@ from groundlab.report.judging import (
 )
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups, mean_interval
-from groundlab.report.verdicts import Verdicts
+from groundlab.report.verdicts import Outcome, Verdicts, count_sentence, read_stored, readable_row, statements
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -69,43 +70,116 @@ def order(metric: str, direction: str, points: str = "") -> dict:
 @pytest.mark.parametrize(
     ("tolerance", "given", "expected"),
     [
-        ("exact", {"published": {"steps": "30.00"}, "select": ALWAYS}, "reproduced"),
-        ("exact", {"published": {"steps": "30.01"}, "select": ALWAYS}, "not reproduced"),
-        ("exact", {"failed_layouts": (3, 61, 63, 76, 84, 95), "select": FAILING}, "reproduced"),
-        ("exact", {"failed_layouts": (3, 61, 63, 76, 84), "select": FAILING}, "not reproduced"),
-        ("numeric", {"published": {"steps": "30.1"}, "within": {"steps": "0.1"}, "select": ALWAYS}, "reproduced"),
-        ("numeric", {"published": {"steps": "29.9"}, "within": {"steps": "0.1"}, "select": ALWAYS}, "reproduced"),
-        ("numeric", {"published": {"steps": "30.11"}, "within": {"steps": "0.1"}, "select": ALWAYS}, "not reproduced"),
-        ("numeric", {"range": {INTERACTIONS: ("0", "5")}, "select": OURS}, "reproduced"),
-        ("numeric", {"range": {INTERACTIONS: ("0", "3.2")}, "select": OURS}, "not reproduced"),
-        ("numeric", {"range": {"steps": ("30", "30")}, "select": ALWAYS}, "reproduced"),
-        ("interval", {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": WIDE}, "within interval"),
-        ("interval", {"published": {INTERACTIONS: "4.2"}, "select": OURS, "margin": WIDE}, "not reproduced"),
-        ("interval", {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": NARROW}, "cannot tell"),
-        ("interval", {"published": {INTERACTIONS: "9"}, "select": OURS, "margin": NARROW}, "not reproduced"),
-        ("ordering", order(INTERACTIONS, "lower"), "ordering holds"),
-        ("ordering", order(INTERACTIONS, "higher"), "not reproduced"),
-        ("ordering", order(SUCCESS, "higher"), "not told apart"),  # nothing is shown, so nothing holds
-        ("ordering", order(INTERACTIONS, "not significantly higher"), "ordering holds"),
-        ("ordering", order(SUCCESS, "not significantly higher"), "no difference found"),
-        ("ordering", order(INTERACTIONS, "not higher", "1"), "ordering holds"),
-        ("ordering", order(INTERACTIONS, "not lower", "30"), "ordering holds"),
-        ("ordering", order(INTERACTIONS, "not lower", "20"), "not reproduced"),
-        ("ordering", order(SUCCESS, "not lower", "3"), "ordering holds"),
-        ("ordering", order(SUCCESS, "not lower", "0.5"), "not told apart"),
-        ("equivalence", order(INTERACTIONS, "lower", "30"), "equivalent"),
-        ("equivalence", order(INTERACTIONS, "lower", "20"), "not reproduced"),
-        ("equivalence", order(INTERACTIONS, "lower", "26.47"), "not told apart"),
+        ("exact", {"published": {"steps": "30.00"}, "select": ALWAYS}, "matches (printed value)"),
+        ("exact", {"published": {"steps": "30.01"}, "select": ALWAYS}, "contradicted (another value)"),
+        ("exact", {"failed_layouts": (3, 61, 63, 76, 84, 95), "select": FAILING}, "matches (printed value)"),
+        ("exact", {"failed_layouts": (3, 61, 63, 76, 84), "select": FAILING}, "contradicted (another value)"),
+        (
+            "numeric",
+            {"published": {"steps": "30.1"}, "within": {"steps": "0.1"}, "select": ALWAYS},
+            "matches (printed value)",
+        ),
+        (
+            "numeric",
+            {"published": {"steps": "29.9"}, "within": {"steps": "0.1"}, "select": ALWAYS},
+            "matches (printed value)",
+        ),
+        (
+            "numeric",
+            {"published": {"steps": "30.11"}, "within": {"steps": "0.1"}, "select": ALWAYS},
+            "contradicted (another value)",
+        ),
+        ("numeric", {"range": {INTERACTIONS: ("0", "5")}, "select": OURS}, "matches (printed value)"),
+        ("numeric", {"range": {INTERACTIONS: ("0", "3.2")}, "select": OURS}, "contradicted (another value)"),
+        ("numeric", {"range": {"steps": ("30", "30")}, "select": ALWAYS}, "matches (printed value)"),
+        ("interval", {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": WIDE}, "matches (in our interval)"),
+        (
+            "interval",
+            {"published": {INTERACTIONS: "4.2"}, "select": OURS, "margin": WIDE},
+            "contradicted (another value)",
+        ),
+        (
+            "interval",
+            {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": NARROW},
+            "inconclusive (interval too wide)",
+        ),
+        (
+            "interval",
+            {"published": {INTERACTIONS: "9"}, "select": OURS, "margin": NARROW},
+            "contradicted (another value)",
+        ),
+        ("ordering", order(INTERACTIONS, "lower"), "supported (ordering)"),
+        ("ordering", order(INTERACTIONS, "higher"), "contradicted (opposite order)"),
+        (
+            "ordering",
+            order(SUCCESS, "higher"),
+            "inconclusive (both signs possible)",
+        ),  # nothing is shown, so nothing holds
+        (
+            "ordering",
+            order(INTERACTIONS, "not significantly higher"),
+            "supported (no effect claimed, the opposite seen)",
+        ),
+        ("ordering", order(SUCCESS, "not significantly higher"), "inconclusive (no effect claimed, none seen)"),
+        ("ordering", order(INTERACTIONS, "not higher", "1"), "supported (ordering)"),
+        ("ordering", order(INTERACTIONS, "not lower", "30"), "supported (ordering)"),
+        ("ordering", order(INTERACTIONS, "not lower", "20"), "contradicted (beyond the margin)"),
+        ("ordering", order(SUCCESS, "not lower", "3"), "supported (ordering)"),
+        ("ordering", order(SUCCESS, "not lower", "0.5"), "inconclusive (within and beyond 0.5 points possible)"),
+        ("equivalence", order(INTERACTIONS, "lower", "30"), "supported (within the margin)"),
+        ("equivalence", order(INTERACTIONS, "lower", "20"), "contradicted (beyond the margin)"),
+        ("equivalence", order(INTERACTIONS, "lower", "26.47"), "inconclusive (within and beyond the margin possible)"),
     ],
 )
 def test_what_a_claim_comes_to(stored, tolerance, given, expected):
-    assert verdict(stored, tolerance, **given).verdict == expected
+    found = verdict(stored, tolerance, **given)
+    assert f"{found.verdict} ({found.because})" == expected
+
+
+def test_only_a_printed_number_can_be_matched(stored):
+    """Our own bars and the original's re-run support; what random actions do as well supports nothing."""
+    ours = verdict(stored, "numeric", kind="own", range={"steps": ("30", "30")}, select=ALWAYS)
+    rerun = verdict(stored, "exact", against="original", original={"steps": "30.00"}, select=ALWAYS)
+    void = verdict(stored, "ordering", **order(INTERACTIONS, "lower"), no_support="chance as well", formerly="was held")
+    assert [(each.verdict, each.because) for each in (ours, rerun, void)] == [
+        ("supported", "our bar"),
+        ("supported", "the original's re-run"),
+        ("inconclusive", "chance as well"),
+    ]
+    assert void.reason.endswith("; was held") and void.by_metric.popitem()[1] == "supported"
+
+
+def test_a_statement_counts_once_by_its_main_row_or_the_first_that_is_tested():
+    rows = [
+        {"id": "b", "kind": "paper", "repeats": "a", "verdict": "contradicted"},
+        {"id": "a", "kind": "paper", "repeats": "", "verdict": "not tested"},
+        {"id": "c", "kind": "paper", "repeats": "", "verdict": "supported"},
+        {"id": "d", "kind": "paper", "repeats": "c", "verdict": "contradicted"},
+        {"id": "e", "kind": "paper", "verdict": "not tested"},
+        {"id": "f", "kind": "own", "verdict": "matches"},
+    ]
+    assert [each["id"] for each in statements(rows)] == ["b", "c", "e"]
+    counted = "2 could be tested: 0 matching a printed number, 1 supported, 0 inconclusive, 1 contradicted."
+    assert count_sentence(rows, "of theirs") == f"Of the 3 claims of theirs, {counted}"
+    assert count_sentence(rows[4:5], "of theirs") == "Of the 1 claim of theirs, none could be tested."
+    assert count_sentence(rows[5:]) == ""
+
+
+def test_versions_that_were_judged_with_other_words_are_read_with_todays(tmp_path):
+    words = {"ordering holds": "supported", "cannot tell": "inconclusive", "not reproduced": "contradicted"}
+    words |= {"opposite seen with few seeds": "preliminary", "not run at this scale": "not tested"}
+    old = [{"verdict": each, "published": {}} for each in words]
+    old += [{"verdict": "reproduced", "published": number} for number in ({}, {"steps": "1"})]
+    (tmp_path / "claims.json").write_text(json.dumps(old))
+    read = read_stored(tmp_path)
+    assert [each["verdict"] for each in read] == [*words.values(), "supported", "matches"]
+    assert [each["because"] for each in read] == [each["verdict"] for each in old]
 
 
 def test_a_claim_of_two_metrics_misses_with_either_and_says_which(stored):
     missed = verdict(stored, "exact", published={"steps": "30.01", "success": "100"}, select=ALWAYS)
-    assert missed.verdict == "not reproduced"
-    assert missed.by_metric == {"steps": "not reproduced", "success": "reproduced"}
+    assert missed.verdict == "contradicted"
+    assert missed.by_metric == {"steps": "contradicted", "success": "matches"}
 
 
 @pytest.mark.parametrize(
@@ -165,27 +239,32 @@ def few(stored, tmp_path_factory):
 @pytest.mark.parametrize(
     ("tolerance", "given", "expected"),
     [
-        ("ordering", order(INTERACTIONS, "lower"), "seen with few seeds"),
-        ("ordering", order(INTERACTIONS, "higher"), "opposite seen with few seeds"),
-        ("ordering", order(INTERACTIONS, "not higher", "5"), "cannot tell"),
-        ("ordering", order(INTERACTIONS, "not significantly higher"), "cannot tell"),
-        ("ordering", {"compare": [order(INTERACTIONS, "lower")["compare"][0] | {"of": RULE}]}, "ordering holds"),
-        ("interval", {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": WIDE}, "cannot tell"),
-        ("numeric", {"range": {INTERACTIONS: ("0", "5")}, "select": OURS}, "cannot tell"),
-        ("numeric", {"range": {INTERACTIONS: ("0", "3.2")}, "select": OURS}, "cannot tell"),
+        ("ordering", order(INTERACTIONS, "lower"), "preliminary (for, 3 seeds)"),
+        ("ordering", order(INTERACTIONS, "higher"), "preliminary (against, 3 seeds)"),
+        ("ordering", order(INTERACTIONS, "not higher", "5"), "inconclusive (only 3 seeds)"),
+        ("ordering", order(INTERACTIONS, "not significantly higher"), "inconclusive (only 3 seeds)"),
+        ("ordering", {"compare": [order(INTERACTIONS, "lower")["compare"][0] | {"of": RULE}]}, "supported (ordering)"),
+        (
+            "interval",
+            {"published": {INTERACTIONS: "3.5"}, "select": OURS, "margin": WIDE},
+            "inconclusive (only 3 seeds)",
+        ),
+        ("numeric", {"range": {INTERACTIONS: ("0", "5")}, "select": OURS}, "inconclusive (only 3 seeds)"),
+        ("numeric", {"range": {INTERACTIONS: ("0", "3.2")}, "select": OURS}, "inconclusive (only 3 seeds)"),
     ],
 )
 def test_fewer_than_five_trainings_show_an_ordering_at_best_and_rules_have_no_seeds(few, tolerance, given, expected):
-    assert verdict(few, tolerance, **given).verdict == expected
+    found = verdict(few, tolerance, **given)
+    assert f"{found.verdict} ({found.because})" == expected
 
 
 @pytest.mark.parametrize(
     ("word", "beyond", "expected"),
     [
-        ("ordering holds", 1, "seen with few seeds"),
-        ("ordering holds", 0.15, "cannot tell"),
-        ("not reproduced", -1, "opposite seen with few seeds"),
-        ("not told apart", 1, "cannot tell"),
+        (Outcome.HOLDS, 1, Outcome.FOR),
+        (Outcome.HOLDS, 0.15, Outcome.FEW),
+        (Outcome.REVERSED, -1, Outcome.AGAINST),
+        (Outcome.EITHER, 1, Outcome.FEW),
     ],
 )
 def test_few_seeds_show_an_ordering_only_where_none_of_one_side_is_among_the_other(word, beyond, expected):
@@ -215,26 +294,26 @@ def test_the_least_successful_test_of_training_is_what_counts_as_during_learning
     argmax = {**OURS, "policy": "argmax", "when": "worst test"}
     compare = [{"metric": "success", "direction": "lower", "of": argmax, "than": {**OURS, "when": "worst test"}}]
     found = verdict(stored, "ordering", compare=compare)
-    assert found.verdict == "ordering holds" and next(iter(found.fresh.values())).value == pytest.approx(-34)
+    assert found.verdict == "supported" and next(iter(found.fresh.values())).value == pytest.approx(-34)
 
 
 @pytest.mark.parametrize(("high", "holds"), [(-1e-14, False), (0.0, False), (-0.01, True)])
 def test_an_end_that_is_zero_but_for_rounding_touches_zero(high, holds):
     sides = Comparison.model_validate({"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS})
-    assert (outcome(sides, Estimate(-5.0, -10.0, high)) == "ordering holds") is holds
+    assert (outcome(sides, Estimate(-5.0, -10.0, high)) == Outcome.HOLDS) is holds
 
 
 def test_not_significantly_higher_is_refuted_by_a_difference_that_is():
     compared = {"metric": "success", "direction": "not significantly higher", "of": OURS, "than": ALWAYS}
-    assert outcome(Comparison.model_validate(compared), Estimate(5.0, 1.0, 9.0)) == "not reproduced"
+    assert outcome(Comparison.model_validate(compared), Estimate(5.0, 1.0, 9.0)) == Outcome.REVERSED
 
 
 def test_a_difference_on_its_side_that_is_smaller_than_stated_is_a_miss():
     compared = {"metric": "success", "direction": "lower", "of": OURS, "than": ALWAYS, "by": "30"}
     sides = Comparison.model_validate(compared)
-    assert outcome(sides, Estimate(-25.0, -29.0, -20.0)) == "not reproduced"
-    assert outcome(sides, Estimate(-31.0, -35.0, -20.0)) == "not told apart", "30 lie within"
-    assert outcome(sides, Estimate(-33.0, -35.0, -31.0)) == "ordering holds"
+    assert outcome(sides, Estimate(-25.0, -29.0, -20.0)) == Outcome.SMALLER
+    assert outcome(sides, Estimate(-31.0, -35.0, -20.0)) == Outcome.EITHER, "30 lie within"
+    assert outcome(sides, Estimate(-33.0, -35.0, -31.0)) == Outcome.HOLDS
 
 
 def test_two_measurements_of_the_same_trainings_are_paired_by_seed(stored):
@@ -252,8 +331,8 @@ def test_a_value_is_held_as_exactly_as_it_was_printed(stored):
     found = estimate(Selector.model_validate(OURS), "interactions", load(stored))
     beyond = Decimal(f"{found.high + 0.004:.2f}")
     assert float(beyond) > found.high
-    assert verdict(stored, "interval", published={"interactions": f"{beyond}"}, **given).verdict == "within interval"
-    assert verdict(stored, "interval", published={"interactions": f"{beyond}0"}, **given).verdict == "not reproduced"
+    assert verdict(stored, "interval", published={"interactions": f"{beyond}"}, **given).verdict == "matches"
+    assert verdict(stored, "interval", published={"interactions": f"{beyond}0"}, **given).verdict == "contradicted"
 
 
 def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):
@@ -291,13 +370,13 @@ def test_a_verdict_says_that_its_seeds_either_learn_or_do_not(results):
         label = place.name.rpartition("-")[0]
         made_up.change_rows(place, lambda row: {"success": row["layout"] < 10}, label=label)
     found = verdict(results, "interval", **given)
-    assert found.verdict == "within interval" and "seeds of trained policy fall into two groups" in found.reason
+    assert found.verdict == "matches" and "seeds of trained policy fall into two groups" in found.reason
 
 
 def test_one_repetition_without_an_interval_cannot_tell(stored):
     given = {"select": ALWAYS, "margin": {"points": {"steps": "5"}, "source": "for this test"}, "layouts": "fixed"}
     found = verdict(stored, "interval", published={"steps": "12"}, **given)
-    assert found.verdict == "cannot tell" and "one seed has no interval" in found.reason
+    assert found.verdict == "inconclusive" and "one seed has no interval" in found.reason
 
 
 def statistics_of(each: Claim) -> list[tuple[str, ...]]:
@@ -337,7 +416,10 @@ def test_what_was_not_run_is_not_judged(results):
     assert "no finished run of always in KeyInBox" in verdict(results, "exact", **given).reason
     smoke = shutil.copytree(results, results.parent / "0.1.0-smoke-20260101-abcdef1")
     here = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS)
-    assert here.verdict == "not run at this scale" and "this is smoke" in here.reason
+    assert here.verdict == "not tested" and "this is smoke" in here.reason
+    assert here.because == "judged at scale quick, full, paper"
+    needy = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS, needs="GPT-4")
+    assert readable_row(needy)["verdict"] == "paper: – not tested (needs GPT-4)"
 
 
 def test_a_claim_whose_runs_failed_says_so_and_is_counted_and_an_exact_one_fails(results):
@@ -353,11 +435,11 @@ def test_a_claim_whose_runs_failed_says_so_and_is_counted_and_an_exact_one_fails
     made_up.seal_version(results, runs=[*stored, *({**lost, "seed": seed, "status": "failed"} for seed in (0, 1))])
     given = {"published": {"steps": "1"}, "select": {"method": "always", "world": "KeyInBox"}}
     found = verdict(results, "exact", **given)
-    assert (found.verdict, found.missing, found.judged) == ("runs failed", 2, False)
+    assert (found.verdict, found.because, found.missing, found.judged) == ("not tested", "runs failed", 2, False)
     assert "2 failed (out of memory)" in found.reason
-    assert Verdicts([found]).exact_failed == [found] and Verdicts([found]).counts() == {"runs failed": 1}
+    assert Verdicts([found]).exact_failed == [found]
     elsewhere = verdict(results, "exact", scales=["full"], **given)
-    assert elsewhere.verdict == "not run at this scale"
+    assert (elsewhere.verdict, elsewhere.because) == ("not tested", "judged at scale full")
 
 
 def test_published_claims_are_valid_and_complete():
@@ -376,6 +458,7 @@ def test_a_file_with_slips_is_refused_by_name(tmp_path):
     slips = [
         ([stored, stored], "used twice"),
         ([{**stored, "tolerence": "exact"}], "tolerance"),
+        ([{**stored, "repeats": "b"}], "repeats 'b'; name a claim of its kind that repeats none"),
         ([{**stored, "family": "rules"}], "0 claims of family 'rules' are primary"),
     ]
     for number, (claims, message) in enumerate(slips):

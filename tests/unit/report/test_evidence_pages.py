@@ -16,7 +16,7 @@ from groundlab.core import storage
 from groundlab.papers import registry
 from groundlab.report.exhibits import draw
 from groundlab.report.tables import number
-from groundlab.report.verdicts import MISSED
+from groundlab.report.verdicts import Word
 from groundlab.site import claims, evidence, runs
 
 
@@ -74,8 +74,8 @@ def test_a_claim_says_its_verdict_why_it_missed_and_how_to_measure_it_again(judg
     for each, page in judged:
         assert f"## Scale quick: {each.verdict}" in page
         assert f'<code class="command">{each.claim.redo("quick")}<' in page
-        assert ("Why it missed" in page) == bool(each.verdict == MISSED and each.claim.why)
-    assert any(each.verdict == MISSED and each.claim.why for each, _ in judged)
+        assert ("<strong>Why:" in page) == bool(each.verdict == Word.CONTRADICTED and each.claim.why)
+    assert any(each.verdict == Word.CONTRADICTED and each.claim.why for each, _ in judged)
 
 
 def test_every_dot_and_run_of_a_claim_leads_to_the_page_of_that_run_and_back(everything, judged, site):
@@ -93,7 +93,7 @@ def test_the_list_has_every_claim_once_and_of_a_paper_those_that_missed_first(ev
     assert sorted(re.findall(r'<tr><td><a href="([^"]+)\.html">', page)) == sorted(everything.claims)
     for section in re.split("^## ", page, flags=re.MULTILINE)[1:]:
         rows = re.findall(r'<tr><td><a href="([^"]+)\.html">', section)
-        missed = [MISSED in {each.verdict for each in everything.claims[name]} for name in rows]
+        missed = [Word.CONTRADICTED in {each.verdict for each in everything.claims[name]} for name in rows]
         assert missed == sorted(missed, reverse=True)
 
 

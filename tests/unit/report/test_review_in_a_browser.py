@@ -43,7 +43,7 @@ def test_a_filter_shows_the_claims_of_its_verdict_and_counts_them(reviewed, brow
     everything = _rows(browser(reviewed.page))
     missed = _rows(dom := browser(reviewed.page, "?verdict=not+reproduced"))
     assert 0 < len(missed) < len(everything)
-    assert missed == {name: row for name, row in everything.items() if row["verdict"] == "not reproduced"}
+    assert missed == {name: row for name, row in everything.items() if row["verdict"] == "contradicted"}
     assert f"{len(missed)} of {len(everything)} claims" in dom
 
 

@@ -75,21 +75,21 @@ def test_worlds_without_kinds_have_no_rows_of_a_kind(played):
 
 def test_finished_episodes_are_counted_in_their_order_though_their_layouts_repeat(verdicts):
     counted = verdicts["worlds-random-MixedTrainLocal-first-finished"]
-    assert counted.verdict == "reproduced" and counted.fresh["success"].value == pytest.approx(16)
+    assert counted.verdict == "matches" and counted.fresh["success"].value == pytest.approx(16)
     bias = verdicts["worlds-counting-bias"]
-    assert bias.verdict == "ordering holds"
+    assert bias.verdict == "supported"
     assert next(iter(bias.fresh.values())).value == pytest.approx(16 - 11.4)
 
 
 def test_one_state_that_differs_from_minigrids_refutes_the_claim(verdicts):
-    assert verdicts["worlds-parity-GoToLocal"].verdict == "reproduced"
-    assert verdicts["worlds-parity-GoToObj"].verdict == "not reproduced"
-    assert verdicts["worlds-parity-PutNextLocal"].verdict == "not run at this scale"
+    assert verdicts["worlds-parity-GoToLocal"].verdict == "supported"
+    assert verdicts["worlds-parity-GoToObj"].verdict == "contradicted"
+    assert verdicts["worlds-parity-PutNextLocal"].verdict == "not tested"
 
 
 def test_a_slow_bot_misses_its_length_and_keeps_its_success(verdicts):
     slow = verdicts["worlds-bot-goto"]  # 10 steps, recorded 5.7
-    assert slow.by_metric["success"] == "reproduced" and slow.by_metric["steps"] == "not reproduced"
+    assert slow.by_metric["success"] == "supported" and slow.by_metric["steps"] == "contradicted"
 
 
 def test_the_table_shows_both_ways_of_counting_beside_the_published_value_and_its_error_bar(played):
@@ -111,7 +111,7 @@ def test_an_error_bar_is_shown_and_not_judged_by(played):
     select = {"method": "random", "world": "BabyAI-GoToLocal-v0", "policy": "random"}
     given = {"published": {"success": "33"}, "error_bar": {"success": "5"}, "select": select}
     verdict = judge_claim(made_up.claim("worlds", "exact", **given), load(played))
-    assert verdict.verdict == "not reproduced"
+    assert verdict.verdict == "contradicted"
     assert readable_row(verdict)["paper"] == "success 33 ± 5 %"
 
 

@@ -39,7 +39,7 @@ from groundlab.report.records import Records, iterations, select, table
 from groundlab.report.statistics import Estimate, bounds_of
 from groundlab.report.style import COLOURS, PUBLISHED_COLOUR, SUCCESS, PlotStyle, new_figure, plain_log
 from groundlab.report.tables import Table, number, written
-from groundlab.report.verdicts import SIGNS, Verdict
+from groundlab.report.verdicts import Verdict
 
 ARGMAX_COLOUR = COLOURS["violet"]
 AXIS_LABELS = {"interactions": "questions per episode", "steps": "steps per episode", "success": SUCCESS}
@@ -174,7 +174,7 @@ def _fresh_cell(measurement: dict | None, metric: str) -> str:
 def _paper_cell(measurement: dict | None, metric: str) -> str:
     if measurement is None or measurement["published"] is None:
         return "–"
-    sign = SIGNS[measurement["verdict"]] if measurement["verdict"] else ""
+    sign = measurement["verdict"].sign if measurement["verdict"] else ""
     return f"{number(measurement['published'], metric)} {sign}".rstrip()
 
 
