@@ -26,7 +26,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -38,12 +38,7 @@ from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
 Kind = Literal["paper", "baseline", "own", "later work"]
-KINDS: dict[str, str] = {
-    "paper": "paper",
-    "baseline": "baseline of the paper",
-    "own": "our check",
-    "later work": "later work",
-}
+KINDS = {kind: kind for kind in get_args(Kind)} | {"baseline": "baseline of the paper", "own": "our check"}
 """What pages call the kinds, which are counted apart."""
 Direction = Literal["lower", "higher", "not lower", "not higher", "not significantly higher"]
 

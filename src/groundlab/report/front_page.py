@@ -106,10 +106,6 @@ class Published:
         home = f"results/{self.folder.name}/{self.paper}/executed"
         return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
 
-    def counts(self, kind: str) -> str:
-        """`17 supported, 3 inconclusive`; a dash for none."""
-        return counted(self.of_kind(kind))
-
 
 def published(results: Path, judged: bool = False) -> Iterator[Published]:
     """What `<results>/reference.json` names, paper by paper, with its stored claims; judged: by its runs, now."""
@@ -134,8 +130,9 @@ def papers_table(every: Sequence[Published]) -> str:
         best = best_scale(mine)
         links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
         title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
-        others = [f"{KINDS[kind]}: {found}" for kind in ("own", "later work") if (found := best.counts(kind)) != "–"]
-        judged = " ".join(part for part in (count_sentence(latest(mine), _ITS), "; ".join(others)) if part)
+        others = {KINDS[kind]: best.of_kind(kind) for kind in ("own", "later work")}
+        counts = "; ".join(f"{name}: {counted(claims)}" for name, claims in others.items() if claims)
+        judged = " ".join(part for part in (count_sentence(latest(mine), _ITS), counts) if part)
         rows.append(f"| {title} | {finding(mine)} | {judged} | {links} |")
     return "\n".join(rows)
 
@@ -170,7 +167,10 @@ def results_block(every: Sequence[Published]) -> str:
         seconds = sum(run["cpu_seconds"] for run in planned if run["status"] == "finished")
         made = f"{states['finished']} runs ({states['failed']} failed, {states['missing']} missing), "
         made += f"{seconds:,.0f} CPU-seconds, {_machines(each.folder, planned)}"
-        parts.append(f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Claims: {each.counts('paper')}.")
+        rows = counted(each.of_kind("paper"))
+        parts.append(
+            f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Rows of the paper's claims: {rows}."
+        )
         for name in offered[each.paper].page_tables:
             file = each.folder / each.paper / "tables" / f"{name}.md"
             if file.is_file():
@@ -223,7 +223,7 @@ def _miss(missed: "_Judged", link: str) -> dict[str, str]:
 def counts_block(mine: Sequence[Published]) -> str:
     """How many claims of one paper came out how: a row for each kind of claims, a column for each published scale."""
     rows = [
-        {"kind of claims": name} | {f"`{each.scale}`": each.counts(kind) for each in mine}
+        {"rows of kind": name} | {f"`{each.scale}`": counted(each.of_kind(kind)) for each in mine}
         for kind, name in KINDS.items()
         if any(each.of_kind(kind) for each in mine)
     ]

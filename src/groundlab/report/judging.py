@@ -280,8 +280,7 @@ def _judge_order(claim: Claim, records: Records, confidence: float) -> Verdict:
         sides = zip(each.sides, (ours, theirs, *_beside(each, records)), strict=True)
         levels[name] = {side.short(names): float(values.mean()) for side, values in sides}
         few = _few_seeds(records, each.of, each.than)
-        within = word == Outcome.EQUIVALENT and claim.tolerance == "ordering"  # such as "not lower"
-        found = Outcome.HOLDS if within else word
+        found = Outcome.HOLDS if word == Outcome.EQUIVALENT and claim.tolerance == "ordering" else word
         parts[name] = _by_few_seeds(each, word, ours, theirs) if few else found
         doubt = f"; {_seeds_say(few)} nothing here" if parts[name] == Outcome.FEW else ""
         reasons.append(f"{name} must {_requirement(each, claim.margin_of(each))}{doubt}")

@@ -72,10 +72,8 @@ class Outcome(Enum):
         return self.value[1].format(seeds=f"{seeds} seed{'s' * (seeds != 1)}", points=points)
 
 
-RUNS_FAILED = "runs failed"
-"""Why a claim is not tested whose runs were started."""
-UNDECIDED = (Word.PRELIMINARY, Word.INCONCLUSIVE)
-"""What more seeds, or layouts, may turn into another verdict."""
+RUNS_FAILED = "runs failed"  # why a claim is not tested whose runs were started
+UNDECIDED = (Word.PRELIMINARY, Word.INCONCLUSIVE)  # what more seeds, or layouts, may turn into another verdict
 _FORMER = {
     **dict.fromkeys(("reproduced", "within interval"), Word.MATCHES),
     **dict.fromkeys(("ordering holds", "equivalent"), Word.SUPPORTED),
@@ -93,7 +91,6 @@ class Verdict:
     claim: Claim
     verdict: Word
     reason: str
-    """What was compared, and by which rule."""
     because: str = ""
     """The reason that stands behind the verdict in brackets."""
     fresh: dict[str, Estimate] = field(default_factory=dict)
@@ -144,9 +141,9 @@ class Verdicts(list[Verdict]):
     def summary(self) -> list[str]:
         """The papers' claims in a sentence, then a line for each other kind: kinds are not added together."""
         claims = [each.as_json() for each in self]
-        others = {kind: [each for each in claims if each["kind"] == kind] for kind in KINDS if kind != "paper"}
-        lines = [f"{KINDS[kind]}: {counted(found)}" for kind, found in others.items() if found]
-        return [line for line in (count_sentence(claims), *lines) if line]
+        others = {KINDS[kind]: [each for each in claims if each["kind"] == kind] for kind in KINDS if kind != "paper"}
+        lines = (count_sentence(claims), *(f"{name}: {counted(each)}" for name, each in others.items() if each))
+        return [*filter(None, lines)]
 
     def __repr__(self) -> str:
         return f"<{len(self)} verdicts: {' '.join(self.summary())}>"
