@@ -304,16 +304,19 @@ class Claim(Strict):
 
 
 class _ClaimsFile(Strict):
+    main_claim: str = ""
+    """What the paper claims, in one sentence."""
     headline: str = ""
     """What came out, for a table of all papers: `{claim-id:side}` stands for a number (verdicts.filled)."""
     claims: tuple[Claim, ...]
 
 
 @cache
-def headline(paper: str) -> str:
-    """What a paper's claims file says came out, its numbers still to be filled in; empty where it has none."""
+def headline(paper: str) -> tuple[str, str]:
+    """(What a paper claims, what came out with its numbers still to be filled in); empty where its file has none."""
     file = plugins.load(plugins.PAPERS)[paper].config_folder / "claims.yaml"
-    return _read_file(file).headline if file.is_file() else ""
+    found = _read_file(file) if file.is_file() else _ClaimsFile(claims=())
+    return found.main_claim, found.headline
 
 
 @cache

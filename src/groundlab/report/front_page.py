@@ -8,6 +8,7 @@ Publishing reviews every version that results/reference.json names, so that all 
 doing it twice changes nothing.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from groundlab.report.exhibits import exhibits
 from groundlab.report.judging import judge
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import UNDECIDED, Word, count_sentence, counted, filled, read_stored
+from groundlab.report.verdicts import UNDECIDED, Word, count_sentence, counted, filled, read_stored, statements
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
@@ -100,12 +101,6 @@ class Published:
         """The claims of a kind (claims.py)."""
         return [claim for claim in self.claims if claim["kind"] == kind]
 
-    def notebooks(self) -> str:
-        """Links to its executed notebooks, by their numbers: `[01](results/.../01_language_model.ipynb)`."""
-        files = sorted((self.folder / self.paper / "executed").glob("*.ipynb"))
-        home = f"results/{self.folder.name}/{self.paper}/executed"
-        return " ".join(f"[{file.name.partition('_')[0]}]({home}/{file.name})" for file in files) or "–"
-
 
 def published(results: Path, judged: bool = False) -> Iterator[Published]:
     """What `<results>/reference.json` names, paper by paper, with its stored claims; judged: by its runs, now."""
@@ -122,24 +117,21 @@ def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """The count of all papers, then a row for each: what came out, its claims at its best scale, and where more is."""
-    count = f"**{count_sentence(latest(every))}**"
-    rows = [count, "", "| paper | what came out | claims | more |", "|---|---|---|---|"]
-    offered = plugins.load(plugins.PAPERS)
+    """A row for each paper: what it claims, what came out, how many claims were tested; then the count of all papers."""
+    rows, offered = ["| paper | it claims | here, with small models |", "|---|---|---|"], plugins.load(plugins.PAPERS)
     for paper, mine in by_paper(every).items():
-        best = best_scale(mine)
-        links = f"[page](docs/papers/{paper}.md) · [claims](docs/claims.md#{paper}) · notebooks {best.notebooks()}"
-        title = f"**[{paper}](docs/papers/{paper}.md)**: {offered[paper].question}"
-        others = {KINDS[kind]: best.of_kind(kind) for kind in ("own", "later work")}
-        counts = "; ".join(f"{name}: {counted(claims)}" for name, claims in others.items() if claims)
-        judged = " ".join(part for part in (count_sentence(latest(mine), _ITS), counts) if part)
-        rows.append(f"| {title} | {finding(mine)} | {judged} | {links} |")
-    return "\n".join(rows)
+        cited = re.search(r"\([^()]*\d{4}\)$", offered[paper].title)
+        name = " ".join([f"**[{paper}](docs/papers/{paper}.md)**", *([cited[0]] if cited else [])])
+        judged = [each["verdict"] for each in statements(latest(mine))]
+        tested = len(judged) - judged.count(Word.NOT_TESTED)
+        link = f" [{tested} of {len(judged)} claims tested](docs/claims.md#{paper})" if judged else ""
+        rows.append(f"| {name} | {headline(paper)[0] or '–'} | {finding(mine)}{link} |")
+    return "\n".join([*rows, "", f"**{count_sentence(latest(every))}** [Which, and why](docs/claims.md)."])
 
 
 def finding(mine: Sequence[Published]) -> str:
     """What came out of one paper in a sentence or two, with the numbers of its published results."""
-    return filled(headline(mine[0].paper), {claim["id"]: claim for claim in latest(mine)}) or "–"
+    return filled(headline(mine[0].paper)[1], {claim["id"]: claim for claim in latest(mine)}) or "–"
 
 
 def latest(every: Sequence[Published]) -> list[dict[str, Any]]:
