@@ -84,6 +84,8 @@ def _one_line(repo: str) -> Iterator[None]:
         yield
     except Exception as error:
         reason = clip(" ".join(str(error).split()), 400)
+        if type(error).__name__ == "InvalidURL":  # which repeats a part of a proxy's address, perhaps its password
+            reason = "the address in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be read"
         raise GroundlabError(f"{repo}: {reason}; correct what it names, `hf auth login`, or try again later") from None
 
 

@@ -5,6 +5,7 @@ The hub is a stand-in for the functions of huggingface_hub that transfer somethi
 
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from huggingface_hub.hf_api import RepoSibling
 from tiny_models import write_t5
@@ -97,6 +98,10 @@ def test_what_the_hub_refuses_is_one_line(server):
     with pytest.raises(GroundlabError, match=r"me/agent: Repository not found. If .*`hf auth login`") as error:
         hub.fetch(hub.Weights("me/agent"))
     assert "\n" not in str(error.value)
+    server.error = httpx.InvalidURL("Invalid port: 'passw0rd'")  # of HTTPS_PROXY=http://me:passw0rd/@host
+    with pytest.raises(GroundlabError, match="the address in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY") as error:
+        hub.fetch(hub.Weights("me/agent"))
+    assert "passw0rd" not in str(error.value)
 
 
 def test_every_model_that_the_papers_train_is_pinned_to_a_commit():
