@@ -50,8 +50,8 @@ def plain_pass(model: Any, prompt: Sequence[int], reply: Sequence[int], copies: 
 def start_token(base: Any) -> int:
     """What a decoder's sequence starts with; T5 configurations name it in one of three places."""
     places = [(base.config, "decoder_start_token_id"), (base.generation_config, "decoder_start_token_id")]
-    found = [getattr(place, name, None) for place, name in [*places, (base.config, "pad_token_id")]]
-    return next(token for token in found if token is not None)
+    places += [(base.generation_config, "bos_token_id"), (base.config, "pad_token_id")]
+    return next(token for place, name in places if (token := getattr(place, name, None)) is not None)
 
 
 @contextmanager
@@ -76,9 +76,16 @@ def checkpointing(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         for layer in filter(is_checkpointed, model.modules() if torch.is_grad_enabled() else ()):
             if not layer.training:
-                twice = partial(checkpoint, layer.forward, use_reentrant=False)
+                twice = partial(checkpoint, partial(_evaluated, layer, layer.forward), use_reentrant=False)
                 stack.enter_context(patch.object(layer, "forward", twice))
         yield
+
+
+def _evaluated(layer: nn.Module, forward: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """A layer's pass in evaluation mode; `backward` repeats it, when the model may be in training mode again."""
+    with kept_modes(layer):
+        layer.eval()
+        return forward(*given, **options)
 
 
 class Plainness:

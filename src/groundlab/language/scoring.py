@@ -143,12 +143,13 @@ class ActionScorer(nn.Module):
         self._end = [tokenizer.eos_token_id] if rule == "prob_softmax" else []
         base = base_of(self.model)
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
+        is_encoder_decoder = base.config.is_encoder_decoder
+        self._start = start_token(base) if is_encoder_decoder else None
+        self._plainness = Plainness(model, "scores", self._logits_of)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
         self._token_ids: dict[str, _Row] = {}
-        is_encoder_decoder = base.config.is_encoder_decoder
         self._beginning, self._prompt_end = beginning(tokenizer), self._end if is_encoder_decoder else []
-        self._start = start_token(base) if is_encoder_decoder else None
         if move_blanks is None:
             pieces = tokenizer.convert_ids_to_tokens(tokenizer("a a", add_special_tokens=False)["input_ids"])
             joined = any(str(piece).startswith("Ġ") for piece in pieces)  # a blank, as byte-level BPE writes it
@@ -159,7 +160,6 @@ class ActionScorer(nn.Module):
         self._trees: dict[tuple[Tokens, ...], Any] = {}
         self.branches = self._tree(self._plain)
         self.train(False)
-        self._plainness = Plainness(model, "scores", self._logits_of)
         self.register_state_dict_post_hook(keep_trained_once)
         self.register_load_state_dict_pre_hook(fill_untrained)
 

@@ -163,6 +163,9 @@ def test_checkpointed_layers_drop_nothing(family):
             scorer.backward(SHORT[:1], lambda index, scores, values: scores.sum())
             gradients.append((len(reads), model.get_decoder().layers[0].fc1.weight.grad))
         assert not any("forward" in vars(module) for module in model.modules())
+        model.train().zero_grad()
+        score_actions(model, tokenizer, SHORT[:1], ACTIONS).sum().backward()  # of a caller that trains with dropout
+        torch.testing.assert_close(model.get_decoder().layers[0].fc1.weight.grad, gradients[0][1])
     torch.testing.assert_close([gradient for _, gradient in gradients], [gradients[0][1]] * 4)
     once = gradients[0][0]
     assert [reads for reads, _ in gradients] == [once, 2 * once, 2 * once, 4 * once]
@@ -213,3 +216,20 @@ def test_a_prompt_longer_than_the_positions_is_refused(family):
     if family != "Bart":
         with pytest.raises(GroundlabError, match="the model reads 64; shorten"):
             TokenPolicy(model, keep_reference=False).read(ids_of([prompt]), [[5]])
+
+
+def test_decoders_without_a_start_token_start_with_bos_and_embeddings_as_head_are_refused():
+    side = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, **HEADS, **WINDOW}
+    model = hf.T5GemmaForConditionalGeneration(
+        hf.T5GemmaConfig(encoder=side, decoder=side | {"cross_attention_hidden_size": 32}, vocab_size=97)
+    ).eval()
+    model.config.decoder_start_token_id = None
+    for text in (SHORT[0], LONG[0]):
+        scores = score_actions(model, tokenizer, [text], ACTIONS[1:2]).detach()
+        model.config.decoder_start_token_id = 2
+        torch.testing.assert_close(scores[0, 0], plainly(model, *ids_of([text, ACTIONS[1]])).sum(), rtol=0, atol=1e-4)
+        model.config.decoder_start_token_id = None
+    shape = {"src_vocab_size": 97, "tgt_vocab_size": 97, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
+    embedding = hf.FSMTForConditionalGeneration(hf.FSMTConfig(langs=["en", "de"], **shape)).eval()
+    with pytest.raises(GroundlabError, match="this architecture is not supported"):
+        ActionScorer(embedding, tokenizer, ACTIONS)
