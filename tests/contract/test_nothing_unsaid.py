@@ -40,6 +40,17 @@ def test_a_planner_without_an_answer_is_counted_where_the_run_goes_on_without_it
     assert not (tmp_path / "l").exists(), "a fallback is no reply"
 
 
+def test_a_chat_agent_takes_an_empty_reply_where_it_may_go_on_without_an_answer(tmp_path, monkeypatch):
+    settings = {"maker": "openai", "layouts": "0", "ledger": str(tmp_path / "l")}
+    chat = {"model": "m", "unanswered": "fallback"}
+    with chat_server.ChatServer(chat_server.answer("")) as server:
+        monkeypatch.setenv(connection.ADDRESS, server.base_url)
+        spec = registry.resolve("chat", "BabyAI-GoToObjS4-v0", 0, {**settings, "chat": chat})
+        manifest = execute_run(spec, tmp_path / "run")
+    warned = {"groundlab.language.chat.ledger: %s; an empty reply is taken": len(server.requests)}
+    assert server.requests and manifest["history"][-1]["warnings"] == warned
+
+
 def run_with(server, folder, **settings) -> Counter:
     """What the manifest of a run that asks this server, or replays its ledger, counts."""
     settings = {"planner": "openai", "layouts": "0-2", "ledger": str(folder.parent / "l"), **settings}

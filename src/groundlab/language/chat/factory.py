@@ -47,8 +47,11 @@ class ChatSettings(Strict):
         return Sampling(self.temperature, seed, self.max_tokens)
 
 
-def chat_model(maker: Backend, settings: ChatSettings, ledger: Path | None) -> ChatModel:
-    """The chat model that the settings ask for. Raises GroundlabError where a name, a ledger or a server is missing."""
+def chat_model(maker: Backend, settings: ChatSettings, ledger: Path | None, empty: bool = False) -> ChatModel:
+    """The chat model that the settings ask for; empty: whether an empty reply is the fallback of a missing answer.
+
+    Raises GroundlabError where a name, a ledger or a server is missing.
+    """
     if settings.model is None:
         raise GroundlabError(f"{maker} needs a model; give --model NAME")
     if ledger is None:
@@ -64,5 +67,5 @@ def chat_model(maker: Backend, settings: ChatSettings, ledger: Path | None) -> C
         return Recording(local, Ledger(ledger), "local", budget())
     from groundlab.language.chat.openai_client import Server
 
-    server = connection()
-    return Recording(Server(settings.model, server), Ledger(ledger), f"openai {server.base_url}", budget())
+    server, survives = connection(), empty and settings.unanswered == "fallback"
+    return Recording(Server(settings.model, server), Ledger(ledger), f"openai {server.base_url}", budget(), survives)

@@ -288,6 +288,7 @@ class Recording:
     ledger: Ledger
     source: str
     budget: Budget = Budget()
+    survives: bool = False  # by an empty reply, which is not filed, where there is no answer
 
     @property
     def model(self) -> str:
@@ -307,7 +308,10 @@ class Recording:
                 except Unanswered as error:
                     if error.charged is not None:
                         self.ledger.add(*question, error.charged, self.source)
-                    raise
+                    if not self.survives:
+                        raise
+                    _log.warning("%s; an empty reply is taken", error)
+                    return ""
                 self.ledger.add(*question, found, self.source)
         return _used(found, self.model)
 

@@ -181,7 +181,7 @@ def labeller(labelling: Labelling, adapter: ObservationAdapter) -> ChatModel:
         if adapter is CRAFTER:
             raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
         return scripted.scoring_judge(labelling.chat.model or "")
-    return chat_model(labelling.maker, labelling.chat, labelling.ledger_file)
+    return chat_model(labelling.maker, labelling.chat, labelling.ledger_file, True)
 
 
 def _no_ledger(labelling: Labelling) -> str:

@@ -97,7 +97,7 @@ class Reflex:
 def _maker(settings: ChatAgentSettings) -> ChatModel:
     if settings.maker == "scripted":
         return Reflex()
-    return chat_model(settings.maker, settings.chat, Path(settings.ledger) if settings.ledger else None)
+    return chat_model(settings.maker, settings.chat, Path(settings.ledger) if settings.ledger else None, True)
 
 
 def _instructions(prompt: str) -> str:
