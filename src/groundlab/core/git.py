@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import tarfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,18 +44,18 @@ def facts() -> dict[str, Any]:
     committed = _committed_sources(root)
     if Path(top) != root or committed is None:
         return _UNKNOWN
-    differ = {committed != sources(), *(_differ(*_WHAT_MAKES_RESULTS, folder=each) for each in {root, here or root})}
+    folders = {root, here or root, *([own] if is_root(own) else [])}  # configs of one clone, files of another's package
+    differ = {committed != sources(), *(_differ(*_WHAT_MAKES_RESULTS, folder=each) for each in folders)}
     return {"commit": commit, "dirty": True if True in differ else None if None in differ else False}
 
 
 def _committed_sources(root: Path) -> str | None:
     """The digest of a commit's own code (core/sources.py), whatever the working tree holds; None without a commit."""
-    home, packed = "src/groundlab/", _git("archive", "HEAD", "src/groundlab/*.py", folder=root)
-    if packed is None:
-        return None
-    with tarfile.open(fileobj=io.BytesIO(packed.encode(errors="surrogateescape"))) as tar:
+    home, packed = "src/groundlab/", _git("archive", "HEAD", "src/groundlab/*.py", folder=root) or ""
+    with suppress(tarfile.ReadError), tarfile.open(fileobj=io.BytesIO(packed.encode(errors="surrogateescape"))) as tar:
         files = [(each.name.removeprefix(home), file.read()) for each in tar if (file := tar.extractfile(each))]
-    return digest_json(sorted((name, digest_bytes(content)) for name, content in files))
+        return digest_json(sorted((name, digest_bytes(content)) for name, content in files))
+    return None  # also where attributes keep the code out of archives
 
 
 def _archived(root: Path) -> str | None:
@@ -75,9 +76,10 @@ def _differ(*names: str, folder: Path | None = None) -> bool | None:
     options = ("--porcelain", "--untracked-files=all", "--ignore-submodules=none")
     changes = _git("status", *options, "--", *names, folder=folder)
     tags = _git("ls-files", "-v", "--", *names, folder=folder)  # "h" and "S": assume-unchanged, skip-worktree
-    if changes or changes is None or tags is None:
-        return bool(changes) or None
-    return None if any(not line.startswith("H ") for line in tags.splitlines()) else False
+    others = _git("ls-files", "--others", "--exclude-per-directory=.gitignore", "--", *names, folder=folder)
+    if changes or others or None in (changes, others, tags):
+        return bool(changes or others) or None
+    return None if any(not line.startswith("H ") for line in (tags or "").splitlines()) else False
 
 
 def date_of(commit: str) -> str:
@@ -98,9 +100,9 @@ def _git(*arguments: str, folder: Path | None = None) -> str | None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     # GIT_OPTIONAL_LOCKS: looking at the tree must not take the index lock from a person who commits meanwhile.
     environment = {**kept, "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
+    options = ("--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "core.checkStat=default", "-C", str(folder))
     try:
-        answer = subprocess.run(command, capture_output=True, env=environment, check=False)
+        answer = subprocess.run(["git", *options, *arguments], capture_output=True, env=environment, check=False)
     except OSError:  # no git, or one that cannot be started
         return None
     return answer.stdout.decode(errors="surrogateescape").strip() if answer.returncode == 0 else None

@@ -75,7 +75,8 @@ def test_variables_of_git_that_hooks_set_name_no_other_repository(variable, clon
 
 LOOKED_AWAY = {
     "untracked files are not shown": [("config", "status.showUntrackedFiles", "no")],
-    "a new module is ignored": [("config", "core.excludesFile", "ignored")],
+    "new files are ignored": [("config", "core.excludesFile", "ignored")],
+    "code is kept out of archives": [("config", "core.attributesFile", "attributes")],
     "assumed unchanged": [("update-index", "--assume-unchanged", "src/groundlab/a.py", "configs/a.yaml")],
     "skipped": [("update-index", "--skip-worktree", "src/groundlab/a.py", "configs/a.yaml")],
     "another working tree": [("config", "core.worktree", "../../other")],
@@ -86,10 +87,9 @@ LOOKED_AWAY = {
 @pytest.mark.parametrize("edited", ["src/groundlab/a.py", "src/groundlab/new.py", "configs/a.yaml", "configs/new.yaml"])
 @pytest.mark.parametrize("what", LOOKED_AWAY)
 def test_an_edit_is_not_clean_whatever_git_was_asked_not_to_see(what, edited, clone, facts, tmp_path):
-    if (what, edited) == ("a new module is ignored", "configs/new.yaml"):
-        edited = "src/groundlab/new.py"
     make(tmp_path / "other")
-    (clone / "ignored").write_text("new.py")
+    (clone / "ignored").write_text("new.*")
+    (clone / "attributes").write_text("src/** export-ignore")
     for words in LOOKED_AWAY[what]:
         call(clone, *words)
     edit(clone, edited)
@@ -127,6 +127,11 @@ def test_the_tree_is_that_of_the_running_package(clone, facts, tmp_path, monkeyp
     edit(clone, "configs/a.yaml")
     assert facts(here=clone, package=other / "src" / "groundlab")["dirty"], "its configs are read"
     call(clone, "checkout", ".")
+    twin = shutil.copytree(clone, tmp_path / "twin")
+    edit(twin, "src/groundlab/prompt.txt")
+    assert facts(here=clone, package=twin / "src" / "groundlab") == {"commit": head, "dirty": True}, (
+        "no module, but read"
+    )
     edit(other)
     assert facts(here=clone, package=other / "src" / "groundlab") == {"commit": others, "dirty": True}
     wheel = shutil.copytree(clone / "src" / "groundlab", clone / ".venv" / "lib" / "site-packages" / "groundlab")
