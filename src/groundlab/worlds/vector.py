@@ -117,7 +117,7 @@ def spread_seeds(seed: Any, count: int) -> list[int | None]:
     """One seed an environment: seed + i for an integer, None for None. Raises GroundlabError for anything else."""
     if seed is None:
         return [None] * count
-    if not getattr(seed, "ndim", isinstance(seed, Sequence)) or isinstance(seed, str):
+    if not getattr(seed, "ndim", isinstance(seed, Sequence)) or isinstance(seed, str | bytes | bytearray | memoryview):
         return [as_seed(seed) + i for i in range(count)]
     if len(seed) != count:
         raise GroundlabError(f"{len(seed)} seeds for {count} environments; give one each")

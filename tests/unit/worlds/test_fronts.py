@@ -144,6 +144,7 @@ def goto(count: int = 2) -> worlds.GridVectorEnv:
         (lambda: worlds.make(GOTO, 2, seed=-1), "from 0 on as seed, got -1"),
         (lambda: goto().reset(seed=1.5), "got 1.5; give one, or a batch a list"),
         (lambda: goto().reset(seed=True), "got True; give one"),
+        (lambda: goto().reset(seed=bytearray(b"ab")), "expected a whole number from 0 on as seed"),
         (lambda: goto().reset(seed=[1]), "1 seeds for 2 environments; give one each"),
         (lambda: goto().reset(seed=[1, -2]), "from 0 on as seed, got -2"),
         (lambda: goto().reset(seed=[1, 2.5]), "from 0 on as seed, got 2.5"),
