@@ -86,9 +86,9 @@ class Paper:
         return self.notebooks or repository_root() / "notebooks"
 
     @staticmethod
-    def check_names(method: str, world: str, settings: Mapping[str, Any]) -> None:
-        """Raises GroundlabError for a method, world or setting that does not exist (`registry.check_names`)."""
-        import_module("groundlab.papers.registry").check_names(method, world, settings)
+    def check_names(method: str, world: str, settings: Mapping[str, Any], kind: str | None = None) -> None:
+        """Raises GroundlabError for a method, world, setting or kind that does not exist (`registry.check_names`)."""
+        import_module("groundlab.papers.registry").check_names(method, world, settings, kind)
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,11 @@ def check_world(name: str, world: str) -> None:
     raise GroundlabError(f"{name} does not run on {world}; it runs on {listed}")
 
 
-def check_names(name: str, world: str, settings: Mapping[str, Any]) -> None:
-    """Raises GroundlabError for an unknown method, world, setting or word in a setting, naming the nearest."""
+def check_names(name: str, world: str, settings: Mapping[str, Any], kind: str | None = None) -> None:
+    """Raises GroundlabError for an unknown method, world, kind, setting or word in a setting, naming the nearest."""
     check_world(name, world)
+    if kind not in (None, *(kinds := getattr(worlds.find(world), "kinds", ()))):
+        raise unknown_name(f"kind of {world}", str(kind), kinds)
     known = schema_of(get(name, world)).model_fields
     for setting, wanted in settings.items():
         if setting not in known:

@@ -258,7 +258,7 @@ class Claim(Strict):
                 raise ValueError(f"{self.id} names the {what} {wrong[0]!r}; it must be one of {', '.join(known)}")
         for each in self.selectors:
             try:
-                paper.check_names(each.method, each.world, each.settings)
+                paper.check_names(each.method, each.world, each.settings, each.kind)
             except GroundlabError as error:
                 raise ValueError(f"{self.id}: {error}") from None
         called = set[tuple[str, ...]]()

@@ -202,6 +202,7 @@ def test_a_claim_of_two_metrics_misses_with_either_and_says_which(stored):
                 ({"method": "alwys"}, r"unknown method 'alwys'; did you mean 'always'"),
                 ({"world": "SimpleDoorKye"}, r"unknown world 'SimpleDoorKye'; did you mean 'SimpleDoorKey'"),
                 ({"world": "BabyAI-GoToObj-v0"}, "always does not run on BabyAI-GoToObj-v0"),
+                ({"kind": "go too"}, "unknown kind of SimpleDoorKey 'go too'"),
                 ({"settings": {"layuots": "0-4"}}, "unknown setting of always 'layuots'; did you mean 'layouts'"),
                 (
                     {"settings": {"planner": ["scripted", "scrpted"]}},
