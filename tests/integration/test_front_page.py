@@ -11,7 +11,7 @@ from groundlab import report
 from groundlab.core import storage
 from groundlab.report.claims import load_claims
 from groundlab.report.front_page import best_scale, between_markers, claims_page, papers_table, published, results_block
-from groundlab.report.verdicts import Word, count_sentence
+from groundlab.report.verdicts import Word
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -76,7 +76,7 @@ class DialogueWriter:
     def __init__(self, tokenizer: Any):
         self.tokenizer, self.name = tokenizer, find_format(tokenizer)
         self.format = FORMATS[self.name]
-        self._beginning = self._marks(self.format.beginning) or beginning(tokenizer)
+        self._beginning = self._marks(self.format.beginning)
         self._ending = self._marks(self.format.ending)
         self._openings = {role: self._marks(self.format.opening.format(role=role)) for role in ROLES}
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}

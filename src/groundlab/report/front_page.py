@@ -117,7 +117,7 @@ def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:
 
 
 def papers_table(every: Sequence[Published]) -> str:
-    """A row for each paper: what it claims, what came out, how many claims were tested; then the count of all papers."""
+    """A row for each paper: what it claims, what came out, how many claims were tested; then the count of all."""
     rows, offered = ["| paper | it claims | here, with small models |", "|---|---|---|"], plugins.load(plugins.PAPERS)
     for paper, mine in by_paper(every).items():
         cited = re.search(r"\([^()]*\d{4}\)$", offered[paper].title)

@@ -13,7 +13,6 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCau
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.core.errors import GroundlabError
-from groundlab.language.chat_format import DialogueWriter
 from groundlab.language.models import Lora, add_lora
 from groundlab.language.prefix_batching import batches
 from groundlab.language.scoring import TOKEN_BUDGET, ActionScorer, score_actions
@@ -372,7 +371,7 @@ def test_twins_are_actions_of_the_same_tokens_as_they_are_scored():
         score_actions(build("gpt2"), words, ["Action 0: "], ["drop", " drop"])
 
 
-def test_conversations_and_prompts_begin_as_the_tokenizer_has_it_and_once():
-    writers = (DialogueWriter(words_of("gpt2", bos)) for bos in (True, False))
-    assert [writer.prompt([{"role": "user", "content": "go"}]).count(0) for writer in writers] == [1, 0]
-    assert ActionScorer(build("gpt2"), words_of("gpt2", True), ACTIONS)._rows(["<s>go"])[0].tokens.count(0) == 1
+def test_prompts_begin_as_the_tokenizer_has_it_and_once():
+    for prompt, bos in (("go", True), ("<s>go", True), ("go", False)):
+        rows = ActionScorer(build("gpt2"), words_of("gpt2", bos), ACTIONS)._rows([prompt])
+        assert rows[0].tokens.count(0) == bos
