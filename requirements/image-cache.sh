@@ -6,7 +6,7 @@ if [ -z "${NUMBA_CACHE_DIR:-}" ]; then
     [ "$image" != unknown ] || image=unknown-$(tar -cC /opt/groundlab .numba | cksum | tr ' ' -)
     if mkdir -p "$folder" 2>/dev/null && [ -w "$folder" ]; then
       folder=$folder/image-$image
-      may_use() { [ -d "$folder" ] && [ -w "$folder" ]; }
+      may_use() { [ -d "$folder" ] && [ -O "$folder" ] && [ -w "$folder" ]; } # with HOME=/tmp others could make it
     else # others write in /tmp, too, and Numba runs what it finds: only a folder that this user alone can write
       folder=${TMPDIR:-/tmp}/groundlab-$(id -u)-$image
       may_use() { [ "$(stat -c %F:%u:%a "$folder" 2>/dev/null)" = "directory:$(id -u):700" ]; }

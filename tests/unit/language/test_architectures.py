@@ -114,6 +114,11 @@ def test_scores_replies_and_log_probabilities_are_those_of_plain_passes(family, 
             torch.testing.assert_close(torch.tensor(logprobs), plainly(model, prompt, reply), rtol=0, atol=1e-4)
 
 
+def test_t5_llama_and_their_like_are_read_the_fast_way():
+    slow = {family for family in MODELS if ActionScorer(built(family), tokenizer, ACTIONS)._plainness.needed(9)}
+    assert slow == {"Cohere", "Bloom", "Mamba", "Bart", "Marian", "Pegasus"}
+
+
 @pytest.mark.parametrize("rule", ["logit_sum", "prob_softmax"])
 def test_plain_passes_have_values_gradients_and_every_rule(rule):
     model = built("Mistral")
