@@ -7,11 +7,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from sphinx.util.docutils import docutils_namespace
 
 from groundlab.core.errors import GroundlabError
 from groundlab.report.front_page import Published
-from groundlab.site import build, documents
+
+docutils = pytest.importorskip("sphinx.util.docutils")
+
+from groundlab.site import build, documents  # noqa: E402
 
 UP = "../" * 12
 LINES = [
@@ -76,7 +78,7 @@ def made(root: Path, *left_out: str) -> Path:
     """The site of what git tracks there."""
     subprocess.run(["git", "-C", root, "add", ".", *(f":!{name}" for name in left_out)], check=True)
     out = root.parent / "site"
-    with docutils_namespace():
+    with docutils.docutils_namespace():
         build.build(out)
     return out
 
