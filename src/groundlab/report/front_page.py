@@ -26,7 +26,7 @@ from groundlab.report.exhibits import exhibits
 from groundlab.report.judging import judge
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import UNDECIDED, Word, count_sentence, counted, filled, read_stored, statements
+from groundlab.report.verdicts import OF_ONE, UNDECIDED, Word, count_sentence, counted, filled, read_stored, statements
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
@@ -41,7 +41,6 @@ A statement of a paper about its method counts once, though several rows may tes
 protocols: by the row that is nearest to the paper's setting, or, where that is not tested, the first that is. Baselines
 of the papers, our own checks and what later work claims are counted apart.
 """
-_ITS = "the paper makes about its method"
 _judged = cache(lambda version: [each.as_json() for each in judge(version)])  # what claims.json should hold
 
 
@@ -220,7 +219,7 @@ def counts_block(mine: Sequence[Published]) -> str:
         if any(each.of_kind(kind) for each in mine)
     ]
     pages = [f"[`{each.scale}`](../results/{each.folder.name}/review.html#{each.paper}-claims)" for each in mine]
-    sentence = count_sentence(latest(mine), _ITS)
+    sentence = count_sentence(latest(mine), OF_ONE)
     return f"{sentence}\n\n{markdown(pd.DataFrame(rows))}\n\nEvery row, with its numbers: {', '.join(pages)}.".lstrip()
 
 

@@ -142,7 +142,8 @@ class Verdicts(list[Verdict]):
         """The papers' claims in a sentence, then a line for each other kind: kinds are not added together."""
         claims = [each.as_json() for each in self]
         others = {KINDS[kind]: [each for each in claims if each["kind"] == kind] for kind in KINDS if kind != "paper"}
-        lines = (count_sentence(claims), *(f"{name}: {counted(each)}" for name, each in others.items() if each))
+        whose = (OF_ONE,) if len({each["paper"] for each in claims if each["kind"] == "paper"}) == 1 else ()
+        lines = (count_sentence(claims, *whose), *(f"{name}: {counted(each)}" for name, each in others.items() if each))
         return [*filter(None, lines)]
 
     def __repr__(self) -> str:
@@ -192,6 +193,9 @@ def statements(claims: Iterable[Stored]) -> list[Stored]:
         return row["verdict"] == Word.NOT_TESTED, bool(row.get("repeats"))
 
     return [min(group, key=place) for group in rows.values()]
+
+
+OF_ONE = "the paper makes about its method"
 
 
 def count_sentence(claims: Iterable[Stored], whose: str = "the papers make about their methods") -> str:
