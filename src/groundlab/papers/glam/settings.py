@@ -92,12 +92,14 @@ class ModelSettings(ReadingSettings):
         return resolve_model(self.model)
 
     def inputs(self) -> dict[str, Path | bytes]:
-        """The model's files, where it is a folder, and the facts that pretraining wrote down and an agent reads."""
+        """The model's files, where it is a folder, and the facts that pretraining wrote down and an agent reads.
+
+        Prompts of other models begin and end otherwise since 2.0, so their runs have other names than before.
+        """
         facts = pretraining_facts(self.model)
         read = {"temperature": facts.get("temperature"), "architecture": facts.get("recipe", {}).get("architecture")}
-        return model_files(self.model) | (
-            {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()} if facts else {}
-        )
+        told = {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()}
+        return model_files(self.model) | (told if facts else {"model/prompts": b"blanks and BOS as the tokenizer"})
 
 
 class Fidelity(Strict):
