@@ -15,8 +15,8 @@ def test_one_side_uses_our_forward_and_the_other_does_without(monkeypatch):
     def used(*_, **__):
         raise Used
 
-    monkeypatch.setattr(t5_forward, "prefix_states", used)
     ours, theirs = (training.glam_learner(num_envs=4, frames_per_env=4, batch_size=16) for _ in range(2))
+    monkeypatch.setattr(t5_forward, "prefix_states", used)  # not before: the check of a new scorer would go on without
     with pytest.raises(Used):
         ours.train_step(1)
     with training.transformers_forward():

@@ -404,6 +404,7 @@ _METHODS: dict[str, Callable[[Record, Random], Made]] = {
     "drrn": _tuned("loss", "remembered"),
     "symbolic": _tuned(*_LOSSES),
     "zero-shot": _zero_shot,
+    "own-answers": lambda spec, rng: played_once(_glam_evaluations(spec, rng)),
     "turns": _turns,
     "cloning": _cloning,
 }

@@ -43,7 +43,7 @@ PAPER = Paper(
         _method(
             "own-answers",
             "answers",
-            "a language model's answers to its corpus's questions, joined without training",
+            "a language model's own answers, without PPO",
             "answers:AnswersSettings",
             learns=False,
         ),
