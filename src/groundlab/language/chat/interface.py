@@ -36,7 +36,7 @@ class Reply(str):
     tokens: None where the model does not count; cost: in the currency of the prices, 0 without prices. flaws: "cut": it
     was not written to its end; "of": the model that wrote it, where that is not the one that was asked; "sent": how it
     was sampled, where the server refuses what was asked for; "struck": the API key was struck out of it; "failed": why
-    an answer that was charged is no reply.
+    a charged answer is not a reply.
     """
 
     tokens: Tokens | None

@@ -102,7 +102,7 @@ class Line(BaseModel):
 
     @model_validator(mode="after")
     def _empty_is_none(self) -> Self:
-        """Nothing but thoughts is no reply; what runs in this process may say nothing, and costs nothing."""
+        """Thoughts alone are not a reply; what runs in this process may say nothing, and costs nothing."""
         if self.source not in ("local", "scripted") and not without_thoughts(self.reply or "").strip():
             self.reply = None
         return self

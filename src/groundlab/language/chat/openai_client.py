@@ -111,7 +111,7 @@ class Server:
     def _read(self, answer: httpx2.Response, sent: dict[str, Any]) -> Reply:
         """Return the text of the first choice, its tokens where the server counts, and what it lacks.
 
-        Raises ValueError for what is no JSON, and Unanswered, with what was charged, for what is no reply.
+        Raises ValueError for an answer that is not JSON, and Unanswered, with the charge, for one without a reply.
         """
         events = [line[5:] for line in answer.content.splitlines() if line.startswith(b"data:") and b'"usage"' in line]
         try:
@@ -182,7 +182,7 @@ def _what_broke(cause: BaseException | None, proxies: str) -> tuple[str, str]:
 
 
 def _at(value: Any, *path: str | int) -> Any:
-    """What lies at a place in JSON, None where there is no such place."""
+    """Return the value at a path in JSON, None for a path that does not exist."""
     for step in path:
         try:
             value = value[step]

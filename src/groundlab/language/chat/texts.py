@@ -27,7 +27,7 @@ def without_thoughts(text: str) -> str:
 
 
 def joined(content: Any) -> str:
-    """The text of a message's content, which may be a list of parts: thoughts and what is no text are left out."""
+    """Return the text of a message's content, which may be a list of parts: only parts of text count."""
     listed = content if isinstance(content, list) else [content]
     parts = (part if isinstance(part, dict) else {"text": part} for part in listed)
     texts = (part.get("text") for part in parts if part.get("type", "text") in ("text", "output_text"))

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from groundlab import worlds
 from groundlab.assets import pretraining_facts
+from groundlab.core.errors import GroundlabError, clip
 from groundlab.language.corpus.tasks import BE, NOW
 from groundlab.language.corpus.topics import UNSEEN
 from groundlab.papers.glam.episodes import evaluate as play_tests
@@ -57,21 +58,27 @@ class OwnAnswers:
     def __call__(self, prompts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """(log-probabilities [P, A], zeros [P])."""
         self._decide([prompt for prompt in dict.fromkeys(prompts) if prompt not in self._chosen])
-        probabilities = torch.full((len(prompts), len(self._actions)), self._random_moves / len(self._actions))
+        count = len(self._actions)
+        probabilities = torch.full((len(prompts), count), 1 / count)  # where its answer is not an action
         for row, prompt in enumerate(prompts):
             if self._chosen[prompt] in self._actions:
+                probabilities[row] *= self._random_moves
                 probabilities[row, self._actions.index(self._chosen[prompt])] += 1 - self._random_moves
-        return (probabilities / probabilities.sum(-1, keepdim=True)).log(), torch.zeros(len(prompts))
+        return probabilities.log(), torch.zeros(len(prompts))
 
     def _decide(self, prompts: Sequence[str]) -> None:
         """Join the model's answers into the text of an action for each prompt."""
-        told = [" \n ".join(_PROMPT.fullmatch(prompt).groups()) for prompt in prompts]  # pyright: ignore
-        places = self._ask([f"{each}, \n where?" for each in told])
+        read = {prompt: _PROMPT.fullmatch(prompt) for prompt in prompts}
+        if other := next((prompt for prompt, found in read.items() if not found), None):
+            fix = "set nbr_obs=1 and action_list=false, in an English world, without tests that change the intro"
+            raise GroundlabError(f"expected prompts of a goal and one observation, got {clip(other, 60)!r}; {fix}")
+        views = [" \n ".join(found.groups()) for found in read.values() if found]
+        places = self._ask([f"{view}, \n where?" for view in views])
         if self._knows_purposes:
-            purposes = self._ask([f"{each}, \n what for?" for each in told])
-            reached = self._ask([f"{each}, \n now or not yet?" for each in told])
+            purposes = self._ask([f"{view}, \n what for?" for view in views])
+            reached = self._ask([f"{view}, \n now or not yet?" for view in views])
         else:
-            purposes, reached = [BE] * len(told), [""] * len(told)
+            purposes, reached = [BE] * len(views), [""] * len(views)
         cues = []
         for place, purpose, reach in zip(places, purposes, reached, strict=True):
             side = next((word for word in ("forward", "left", "right") if word in place and place != UNSEEN), "left")

@@ -98,8 +98,8 @@ class ModelSettings(ReadingSettings):
         """
         facts = pretraining_facts(self.model)
         read = {"temperature": facts.get("temperature"), "architecture": facts.get("recipe", {}).get("architecture")}
-        told = {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()}
-        return model_files(self.model) | (told if facts else {"model/prompts": b"blanks and BOS as the tokenizer"})
+        recipe = {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()}
+        return model_files(self.model) | (recipe if facts else {"model/prompts": b"blanks and BOS as the tokenizer"})
 
 
 class Fidelity(Strict):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from groundlab.core.errors import GroundlabError
 from groundlab.papers.glam.answers import AnswersSettings, OwnAnswers
 from groundlab.papers.glam.policy import VARIANTS, load_model
 from groundlab.worlds.text_env.prompts import glam_prompt, text_actions
@@ -31,6 +32,12 @@ def test_answers_to_questions_of_the_corpus_lead_to_the_goal(model: str, mission
     assert log_probs.exp().sort().values[0, :-1] == pytest.approx(0.01)
     assert log_probs.exp().sum().item() == pytest.approx(1)
     assert values.tolist() == [0.0]
+
+
+def test_other_prompts_are_refused_in_one_line() -> None:
+    two = glam_prompt("go to the red ball", ACTIONS, [["You see a red ball"]], [])
+    with pytest.raises(GroundlabError, match=r"one observation, got 'Possible action.*set nbr_obs=1"):
+        policy("quick-t5-s0")([two])
 
 
 def test_what_a_prompt_gets_does_not_depend_on_the_others() -> None:
