@@ -93,7 +93,7 @@ def is_tracked(file: Path) -> bool:
 
 
 def _git(*arguments: str, folder: Path | None = None) -> str | None:
-    """What git says of a folder, by default of the repository; None where it fails."""
+    """Return git's output for a folder, by default the repository; None if it fails."""
     folder = folder or find_root()
     if folder is None:
         return None

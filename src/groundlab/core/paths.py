@@ -13,7 +13,7 @@ from groundlab.core.errors import GroundlabError
 
 
 def is_root(folder: Path) -> bool:
-    """Whether a folder is the root of a clone of groundlab."""
+    """Return True if a folder is the root of a clone of groundlab."""
     project = folder / "pyproject.toml"
     return project.is_file() and 'name = "groundlab"' in project.read_text(encoding="utf-8")
 

@@ -208,7 +208,7 @@ def _execute_notebook(notebook: Path, parameters: dict[str, Any], output: Path) 
 
 
 def _kernel_of_ours(profile: str) -> type:
-    """What starts kernels: this interpreter, whatever Jupyter finds as python3, with no start-up file of the user's."""
+    """Starts kernels with this interpreter, whatever Jupyter finds as python3, without start-up files of the user."""
     from ipykernel.kernelspec import make_ipkernel_cmd
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager

@@ -220,7 +220,7 @@ class ReplyGenerator:
                 return self._reply(self._read(prompts), numbers.double())
 
     def _logits_of(self, pairs: Pairs) -> Tensor:
-        """What `Plainness` asks for."""
+        """Return the logits that `Plainness` compares."""
         return torch.stack([self._read([prompt + reply[:n] for prompt, reply in pairs]) for n in (0, 1)], 1)
 
     def _notice_weights(self) -> None:

@@ -153,7 +153,7 @@ def _warn_where_slow(dtype: str) -> None:
 
 
 def place_of(name: str | Path, revision: str | None = None) -> dict[str, Any]:
-    """What `from_pretrained` reads a model by, without the code in it. Raises errors that `clear_errors` clears."""
+    """Return the arguments of `from_pretrained`, none of which runs code. Raises errors that `clear_errors` clears."""
     files = {*os.listdir(name)} if os.path.isdir(name) else _TOKENIZER_FILES  # noqa: PTH112, PTH208 - no name raises
     if ADAPTER in files and not any(file.startswith(("model", "pytorch_model")) for file in files):
         base, way = adapted_model(Path(name)) or "an unnamed model", "merge_and_unload() and save_pretrained()"

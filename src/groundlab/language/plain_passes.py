@@ -48,7 +48,7 @@ def plain_pass(model: Any, prompt: Sequence[int], reply: Sequence[int], copies: 
 
 
 def start_token(base: Any) -> int:
-    """What a decoder's sequence starts with; T5 configurations name it in one of three places."""
+    """Return the first token of a decoder's sequence; T5 configurations name it in one of three places."""
     places = [(base.config, "decoder_start_token_id"), (base.generation_config, "decoder_start_token_id")]
     places += [(base.generation_config, "bos_token_id"), (base.config, "pad_token_id")]
     return next(token for place, name in places if (token := getattr(place, name, None)) is not None)
@@ -66,7 +66,7 @@ def kept_modes(model: nn.Module) -> Iterator[None]:
 
 
 def is_checkpointed(module: nn.Module) -> bool:
-    """Whether a layer keeps no activations in training."""
+    """Return True if a layer keeps no activations in training."""
     return isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing
 
 
@@ -89,7 +89,7 @@ def _evaluated(layer: nn.Module, forward: Callable[..., Any], *given: Any, **opt
 
 
 class Plainness:
-    """When a model is read by plain passes: always, where `read` does not give their logits, or from some length on.
+    """Decides when a model is read by plain passes: always, if `read` gives other logits, or from some length on.
 
     read: the logits [2, 2, V] at both tokens of each reply, by the way `name`. A model is asked once for each name,
     until its layers, precision or device change. Raises GroundlabError where plain passes differ among themselves
@@ -111,7 +111,7 @@ class Plainness:
         self._always = known[asked]
 
     def needed(self, tokens: int) -> bool:
-        """Whether rows of so many tokens are read by plain passes; GroundlabError if the model has no positions."""
+        """Return True if rows of so many tokens need plain passes; GroundlabError if the model has no positions."""
         if tokens > self._limit:
             raise GroundlabError(
                 f"a prompt and what follows it take {tokens} tokens, the model reads {self._limit}; shorten the window"

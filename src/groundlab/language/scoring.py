@@ -168,7 +168,7 @@ class ActionScorer(nn.Module):
             return Head(base.get_output_embeddings().in_features, outputs).to(base.device)
 
     def _tree(self, actions: tuple[Tokens, ...]) -> Any:
-        """What is read after a prompt from which the actions go on with these tokens."""
+        """Return the tree of actions that go on with these tokens after a prompt."""
         if actions not in self._trees:
             named, end = ([], []) if self.action_head else (self.actions, self._end)
             for position, (action, tokens) in enumerate(zip(named, actions, strict=False)):
@@ -272,7 +272,7 @@ class ActionScorer(nn.Module):
         return [torch.stack([torch.cat(row[part])[firsts] for row in read]) for part in (0, 1)]
 
     def _logits_of(self, pairs: Pairs) -> Tensor:
-        """What `Plainness` asks for."""
+        """Return the logits that `Plainness` compares."""
         (rows, actions), base = zip(*pairs, strict=True), base_of(self.model)
         tree = branch(actions, self._start).to(base.device)
         return self._read(rows, tree, t5_forward.serves(base))[1][[[0], [1]], tree.prefixes]

@@ -159,7 +159,7 @@ class TokenPolicy(nn.Module):
         return self
 
     def _logits_of(self, pairs: Pairs) -> Tensor:
-        """What `Plainness` asks for."""
+        """Return the logits that `Plainness` compares."""
         prompts, responses = zip(*pairs, strict=True)
         return _read_rows(self.model, prompts, responses, 0.0, False)[2].unflatten(0, (len(pairs), -1))
 

@@ -39,7 +39,7 @@ from groundlab.core.yaml_files import read_yaml
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]
 Kind = Literal["paper", "baseline", "own", "later work"]
 KINDS = {kind: kind for kind in get_args(Kind)} | {"baseline": "baseline of the paper", "own": "our check"}
-"""What pages call the kinds, which are counted apart."""
+"""Names of the kinds on pages; each kind is counted apart."""
 Direction = Literal["lower", "higher", "not lower", "not higher", "not significantly higher"]
 
 
@@ -191,13 +191,13 @@ class Claim(Strict):
     not_run: str | None = None
     """Why no scale runs this."""
     needs: str = ""
-    """What it would take to test this, where no published version does: a model, code, hours."""
+    """Requirements of a test that no published version has made: a model, code, hours."""
     repeats: str = ""
     """The claim with the same statement, judged in the setting that is nearest to the paper's."""
     no_support: str = ""
     """Why it is inconclusive if it holds, such as that it holds for random actions, too."""
     formerly: str = ""
-    """What it was counted as before a rule for counting changed, which is told with its verdict."""
+    """Verdict or kind before a rule for counting changed; shown with the verdict."""
     why: str = ""
     """Of a miss: why, in a sentence."""
     page: str = ""
@@ -305,7 +305,7 @@ class Claim(Strict):
 
 class _ClaimsFile(Strict):
     main_claim: str = ""
-    """What the paper claims, in one sentence."""
+    """Main claim of the paper, in one sentence."""
     headline: str = ""
     """What came out, for a table of all papers: `{claim-id:side}` stands for a number (verdicts.filled)."""
     claims: tuple[Claim, ...]

@@ -102,7 +102,7 @@ class Published:
 
 
 def published(results: Path, judged: bool = False) -> Iterator[Published]:
-    """What `<results>/reference.json` names, paper by paper, with its stored claims; judged: by its runs, now."""
+    """Yield the versions of `<results>/reference.json` by paper, with stored claims; judged: judge their runs now."""
     for paper, scales in read_reference(results).items():
         for scale, version in scales.items():
             stored = _judged(results / version) if judged else read_stored(results / version)

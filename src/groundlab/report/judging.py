@@ -102,14 +102,14 @@ def why_not_judged(claim: Claim, records: Records) -> str:
 
 
 def _not_tested(claim: Claim, scale: str) -> str:
-    """What a claim that is not tested needs, in a few words."""
+    """Return the requirements of a claim that is not tested, in a few words."""
     if claim.needs:
         return f"needs {claim.needs}"
     return f"judged at scale {', '.join(claim.scales)}" if scale not in claim.scales else "no finished run"
 
 
 def _agreement(claim: Claim) -> Outcome:
-    """What it means that a value is found again: only a printed one can be matched."""
+    """Return the outcome of a value that agrees: only a printed one can be matched."""
     if claim.against == "original":
         return Outcome.RERUN
     return Outcome.BAR if claim.kind == "own" else Outcome.INSIDE if claim.tolerance == "interval" else Outcome.EQUAL
@@ -157,10 +157,10 @@ def _judge_values(claim: Claim, records: Records) -> Verdict:
         fresh[metric] = estimate(claim.select, metric, records, drawn=claim.layouts == "drawn")
         holds, reason = compare_value(claim, metric, fresh[metric])
         doubt = f"{_seeds_say(few)} nothing of a value" if few else _too_wide(claim, metric, fresh[metric])
-        untold = bool(few or (doubt and (holds or not fresh[metric].known)))
-        told = _agreement(claim) if holds else Outcome.DIFFERS
-        parts[metric] = told if not untold else Outcome.FEW if few else Outcome.WIDE
-        reasons.append(f"{parts[metric].word.sign} {reason}" + (f", but {doubt}" if untold else ""))
+        is_open = bool(few or (doubt and (holds or not fresh[metric].known)))
+        outcome = _agreement(claim) if holds else Outcome.DIFFERS
+        parts[metric] = outcome if not is_open else Outcome.FEW if few else Outcome.WIDE
+        reasons.append(f"{parts[metric].word.sign} {reason}" + (f", but {doubt}" if is_open else ""))
     if claim.failed_layouts is not None:
         holds, reason = _compare_failures(claim, select_rows(records, claim.select))
         parts["failed layouts"] = _agreement(claim) if holds else Outcome.DIFFERS

@@ -35,7 +35,7 @@ CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(word.sign, "op
 """How a verdict is coloured: good, bad, open or none."""
 WORDING = {"signs": {word: word.sign for word in Word}, "classes": CLASSES, "kind_names": KINDS}
 WORDING["meanings"] = {word: word.meaning for word in Word}
-"""What layouts say of verdicts and kinds of claims."""
+"""Names and signs of verdicts and kinds for page layouts."""
 
 
 @dataclass(frozen=True, repr=False)

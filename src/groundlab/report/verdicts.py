@@ -41,7 +41,7 @@ class Word(StrEnum):
 
 
 class Outcome(Enum):
-    """What comes of a part of a claim, the worst first: a verdict with its reason, which stands in brackets."""
+    """Outcomes of a part of a claim, the worst first: a verdict with its reason in brackets."""
 
     REVERSED = Word.CONTRADICTED, "opposite order"
     SMALLER = Word.CONTRADICTED, "smaller than claimed"
@@ -164,7 +164,7 @@ Stored = dict[str, Any]
 
 
 def read_stored(version: Path) -> list[Stored]:
-    """What claims.json of a version holds, in today's words where it was judged with others."""
+    """Read claims.json of a version, in the verdict words of today."""
     claims = storage.read_json(version / "claims.json")
     for each in claims:
         if word := _FORMER.get(each["verdict"]):
@@ -180,7 +180,7 @@ def counted(claims: Iterable[Stored]) -> str:
 
 
 def statements(claims: Iterable[Stored]) -> list[Stored]:
-    """What papers state about their methods, each statement once, though several rows may test it.
+    """Return the papers' statements about their methods, each once, though several rows may test it.
 
     It is judged by its main row or, where that is not tested, by the first of the rows that repeat it (`repeats`).
     """

@@ -46,7 +46,7 @@ class Judged:
 
     @property
     def verdict(self) -> Word:
-        """What it came to."""
+        """Outcome of the claim."""
         return Word(self.stored["verdict"])
 
 

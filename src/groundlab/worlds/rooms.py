@@ -71,7 +71,7 @@ def draw_object(random):
 
 @inlined
 def listed(things, count, kind, colour):
-    """Whether an object is among the first `count` rows of a list, which begin with type and colour."""
+    """Return True if an object is among the first `count` rows of a list, which begin with type and colour."""
     for k in range(count):  # noqa: SIM110 - compiled code has no generators
         if things[k, 0] == kind and things[k, 1] == colour:
             return True

@@ -41,7 +41,7 @@ Step = tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 class Texts(gym.spaces.Text):
-    """What a world says. Memory that processes share is refused: Gymnasium reads a text from there once, too early."""
+    """Texts of a world. Memory that processes share is refused: Gymnasium reads a text from there once, too early."""
 
 
 @create_shared_memory.register
@@ -136,7 +136,7 @@ def reset_mask(options: dict[str, Any] | None, count: int) -> np.ndarray:
 
 
 class BatchEnv(gym.vector.VectorEnv):
-    """What the batches of all games share: spaces, seeds and resets."""
+    """Base of the batches of all games: spaces, seeds and resets."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 

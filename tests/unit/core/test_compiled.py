@@ -1,4 +1,4 @@
-"""Where compiled code is kept: its folder is named by what the code is made of, and one is always found."""
+"""The folder of compiled code is named by the content of the code, and one is always found."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What git says of the running package, and what stands in for it; what it cannot say is unknown, never clean."""
+"""Commit and state of the running package; where git cannot answer they are unknown, never clean."""
 
 import shutil
 import subprocess

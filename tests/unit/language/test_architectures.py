@@ -1,4 +1,4 @@
-"""Whatever the architecture: scores, replies and token log-probabilities are those of plain passes, or refused."""
+"""Scores, replies and token log-probabilities equal plain passes for every architecture, or are refused."""
 
 import random
 from typing import Any
@@ -108,9 +108,9 @@ def test_scores_replies_and_log_probabilities_are_those_of_plain_passes(family, 
     read = TokenPolicy(model, keep_reference=False).read(*zip(*pairs, strict=True))
     torch.testing.assert_close(read.log_probs, torch.cat([plainly(model, *pair) for pair in pairs]), rtol=0, atol=1e-4)
     generate = ReplyGenerator(model, [], Decoding(max_new_tokens=5, temperature=0))
-    for told in (ids_of(prompts), ids_of([prompts[1], SHORT[0]])):  # the second time from what was read
-        said = generate(told, torch.zeros(2, 5))
-        for prompt, reply, logprobs in zip(told, said.tokens, said.logprobs, strict=True):
+    for contexts in (ids_of(prompts), ids_of([prompts[1], SHORT[0]])):  # the second time from what was read
+        said = generate(contexts, torch.zeros(2, 5))
+        for prompt, reply, logprobs in zip(contexts, said.tokens, said.logprobs, strict=True):
             torch.testing.assert_close(torch.tensor(logprobs), plainly(model, prompt, reply), rtol=0, atol=1e-4)
 
 

@@ -62,7 +62,7 @@ class Connection:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is this machine, where no proxy is asked."""
+        """True for a server on this machine, which is reached without a proxy."""
         return bool(_HERE.fullmatch(urlsplit(self.base_url).hostname or ""))
 
 

@@ -63,7 +63,7 @@ class Unanswered(GroundlabError):
     """A model gave no usable answer within its stated attempts."""
 
     charged: Reply | None = None
-    """What its last answer took all the same."""
+    """Tokens and cost of its last answer, which was charged all the same."""
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def _ask_no_more(answer: httpx2.Response) -> None:
 
 
 def _refuses(error: openai.APIStatusError, name: str) -> bool:
-    """Whether a value is not wanted; of a limit, whether its name is not known (it may also be too large)."""
+    """Return True if a value is refused; for a limit, only if its name is unknown (it may also be too large)."""
     named = name == error.param if error.param in _OTHER_NAME else re.search(rf"\b{name}\b", error.message)
     return bool(named and (name != "max_tokens" or _UNKNOWN.search(error.message)))
 

@@ -15,7 +15,7 @@ _LONG = 20  # letters of a key that is no phrase ("not-needed", "sk-no-key-requi
 def redact(text: str, key: str | None) -> str:
     """The text with the key replaced by `MARK`, and with it every piece of eight letters or digits in a row.
 
-    A key that is no secret, a word or a phrase without a digit, is replaced only where it stands as it is, and one of
+    A key without a digit, a word or a phrase and not a secret, is replaced only where it stands as it is, and one of
     less than eight characters nowhere.
     """
     if key is None or len(key) < _PIECE:

@@ -38,7 +38,7 @@ _LONGEST_ANSWER = 12  # tokens
 
 
 class AnswersSettings(ModelSettings):
-    """What this policy takes besides a model and its tests."""
+    """Settings of this policy, with those of a model and its tests."""
 
     random_moves: float = Field(0.05, ge=0, le=1)
     """Share of the steps with an action at random; the greedy policy has none."""

@@ -76,7 +76,7 @@ class ModelSettings(ReadingSettings):
     rule: Literal["logprob", "prob_softmax", "logit_sum"] = "logprob"
     """How an action's tokens make its score (language/scoring.py; quirks Q2 and Q3)."""
     move_blanks: bool | None = None
-    """Whether the blank before an action is read with it, " turn" as one token; None: if the tokenizer is a byte-level
+    """True to read the blank before an action with it, " turn" as one token; None: if the tokenizer is a byte-level
     BPE (GPT-2, Llama 3, Qwen), the model causal and the rule logprob."""
     temperature: Literal["stored"] | Annotated[float, Field(gt=0)] = "stored"
     """Divides the scores. "stored": what pretraining wrote down by its rule; 1 for models without such a note."""

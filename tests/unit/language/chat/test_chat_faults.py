@@ -216,9 +216,9 @@ def test_a_proxy_or_a_certificate_is_named_without_its_value_and_the_loopback_ne
     monkeypatch, variable, value
 ):
     monkeypatch.setenv(variable, value)
-    with pytest.raises(GroundlabError, match=variable) as told:
+    with pytest.raises(GroundlabError, match=variable) as error:
         Server("tiny", connection.Connection("http://far.invalid/v1", attempts=1)).reply(QUESTION, Sampling())
-    assert not pieces_of_the_key(str(told.value))
+    assert not pieces_of_the_key(str(error.value))
     if "proxy" in variable.lower():
         with ChatServer(OK) as server:
             assert maker(server, timeout=60.0).reply(QUESTION, Sampling()) == "{explore}"
