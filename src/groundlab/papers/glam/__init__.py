@@ -44,7 +44,7 @@ PAPER = Paper(
             "own-answers",
             "answers",
             "a language model's own answers, without PPO",
-            "answers:AnswersSettings",
+            "settings:AnswersSettings",
             learns=False,
         ),
         _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from groundlab import worlds
@@ -26,22 +25,15 @@ from groundlab.language.corpus.tasks import BE, NOW
 from groundlab.language.corpus.topics import UNSEEN
 from groundlab.papers.glam.episodes import evaluate as play_tests
 from groundlab.papers.glam.policy import VARIANTS, TextPlayer, load_model
-from groundlab.papers.glam.settings import ModelSettings
+from groundlab.papers.glam.settings import AnswersSettings
 from groundlab.papers.method import Request
 from groundlab.papers.training import Evaluation
 from groundlab.worlds.text_env.prompts import text_actions
 
-__all__ = ["AnswersSettings", "evaluate"]
+__all__ = ["evaluate"]
 
 _PROMPT = re.compile(r"Goal of the agent: (.+?) \n Observation 0: (.+), *\n Action 0: ", re.DOTALL)
 _LONGEST_ANSWER = 12  # tokens
-
-
-class AnswersSettings(ModelSettings):
-    """Settings of this policy, with those of a model and its tests."""
-
-    random_moves: float = Field(0.05, ge=0, le=1)
-    """Share of the steps with an action at random; the greedy policy has none."""
 
 
 class OwnAnswers:

@@ -213,6 +213,13 @@ class CloningSettings(ModelSettings):
         return super().inputs() | stored | {f"teacher.{role}": file for role, file in teacher.items()}
 
 
+class AnswersSettings(ModelSettings):
+    """Settings of a model's own answers, played without training (`answers`)."""
+
+    random_moves: float = Field(0.05, ge=0, le=1)
+    """Share of the steps with an action at random; the greedy policy has none."""
+
+
 class DRRNFidelity(Strict):
     """What the original did otherwise than it meant; the default is mended."""
 
