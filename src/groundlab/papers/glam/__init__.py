@@ -4,6 +4,7 @@ from groundlab.papers.method import Method, Paper
 
 _HERE = "groundlab.papers.glam"
 _PROBES = ("prompts/glam/probes.json",)
+_CORPUS = ("prompts/reasoning/*-short.txt",)  # read wherever the corpus is imported
 
 
 def _method(
@@ -37,7 +38,7 @@ PAPER = Paper(
             "turns",
             "which way a language model would turn as it is",
             "settings:ModelSettings",
-            ("prompts/reasoning/*-short.txt",),  # read with the corpus, whose prompts it asks
+            _CORPUS,
             learns=False,
         ),
         _method(
@@ -45,6 +46,7 @@ PAPER = Paper(
             "answers",
             "a language model's own answers, without PPO",
             "settings:AnswersSettings",
+            _CORPUS,
             learns=False,
         ),
         _method("drrn", "drrn", "text Q-learning from scratch", "settings:DRRNSettings", ("tokenizers/drrn.json",)),
