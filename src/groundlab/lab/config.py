@@ -35,7 +35,7 @@ def _once(names: list[str]) -> list[str]:
 
 
 class Entry(Strict):
-    """One line of the grid: a method on some worlds, each repeated over seeds 0..seeds-1.
+    """One line of the grid: a method on some worlds, each repeated over `seeds` seeds from `first_seed` on.
 
     Without `seeds` the outcome does not depend on the seed: one run (seed 0), also under `--seeds N`.
     """
@@ -49,6 +49,7 @@ class Entry(Strict):
     agent its name, where its paper's styles have none."""
     worlds: Annotated[list[str], AfterValidator(_once)] = Field(min_length=1)
     seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS, strict=True)
+    first_seed: int = Field(default=0, ge=0, strict=True)
     experiments: list[str] = Field([])
     """The paper's experiments that need these runs, by name: `reproduce --experiment E3` takes only theirs."""
     alone: bool = False

@@ -250,7 +250,7 @@ def plan(
         _planned_run(file, entry, spec, folder, measured, again)
         for file, entry in chosen
         for world in entry.worlds
-        for seed in range(1 if entry.seeds is None else seeds or entry.seeds)
+        for seed in _seeds(entry, seeds)
         for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
         if wanted is None or wanted(file.paper, spec)
     ]
@@ -294,6 +294,11 @@ def _chosen(
         if (not methods or entry.method in methods)
         and (not set(experiments).isdisjoint(entry.experiments) if experiments else alone or not entry.alone)
     ]
+
+
+def _seeds(entry: Entry, asked: int | None) -> range:
+    count = 1 if entry.seeds is None else asked or entry.seeds
+    return range(entry.first_seed, entry.first_seed + count)
 
 
 def _check_arms(planned: list[PlannedRun]) -> None:

@@ -69,11 +69,11 @@ class Selector(Strict):
     """Only the layouts of one task kind, of a mixed world."""
     settings: dict[str, Any] = Field(default={})
     """What must hold in the run; of a list any value does, e.g. the models of two scales."""
-    when: Literal["end", "worst test", "training", "first tenth", "last tenth", "fall", "at"] = "end"
+    when: Literal["end", "worst test", "training", "first tenth", "last tenth", "last tests", "fall", "at"] = "end"
     """The final evaluation; each seed's mean of its least successful test during training; its training episodes,
     averaged over all frames (the sample efficiency of docs/papers/glam-method.md#env-5-2); the ends of its training;
-    how far its last record of a metric lies below its best; or the success of its last training episodes after so many
-    `frames`."""
+    the mean of its last five tests during training; how far its last record of a metric lies below its best; or the
+    success of its last training episodes after so many `frames`."""
     frames: int | None = None
     label: str = ""
     """What a comparison calls this side, where its method does not tell it from the other."""

@@ -23,6 +23,7 @@ from groundlab.report.records import (
     Records,
     episode_columns,
     falls,
+    last_tests,
     levels_at,
     load,
     seeds_differ,
@@ -143,6 +144,8 @@ def _values(records: Records, selector: Selector, metric: str) -> np.ndarray:
         return training_means(rows, metric)
     if selector.when in ("first tenth", "last tenth"):
         return tenth_means(rows, metric, last=selector.when == "last tenth")
+    if selector.when == "last tests":
+        return last_tests(rows, metric)
     if selector.when == "fall":
         return falls(rows, metric)
     worst = table(rows, "success", columns="iteration").argmin(axis=1)

@@ -254,6 +254,12 @@ def falls(curves: pd.DataFrame, metric: str) -> np.ndarray:
     return (recorded.max() - recorded.last()).to_numpy(dtype=float)[:, None]
 
 
+def last_tests(curves: pd.DataFrame, metric: str, count: int = 5) -> np.ndarray:
+    """[seeds, 1]: the mean of a metric over the last tests during training, so that no one checkpoint decides."""
+    tests = _by_seed(curves, "iteration", metric)[metric]
+    return tests.apply(lambda each: each.tail(count).mean()).to_numpy()[:, None]
+
+
 def running_success(curve: pd.DataFrame, filling: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """(frames, success in percent), both [points], of one run: a point an update, over the last `WINDOW` episodes.
 

@@ -299,6 +299,8 @@ def _compared(claim: Claim, comparison: Comparison, levels: Mapping[str, float],
 def metric_name(comparison: Comparison) -> str:
     """`success`, or where both sides are of trainings `success while learning`, `fall of success`."""
     when = {side.when for side in (comparison.of, comparison.than)}
+    if when == {"last tests"}:
+        return f"{comparison.metric} in the last five tests"
     if when == {"fall"}:
         return f"fall of {comparison.metric}"
     return comparison.metric + (" while learning" if when == {"training"} else "")

@@ -97,6 +97,13 @@ def test_the_time_that_a_finished_run_took_is_the_next_estimate(laboratory, rule
     assert all(run.estimate.seconds < 100 for run in lab.plan("mediator", scale="smoke").runs)
 
 
+def test_seeds_begin_where_an_entry_says(laboratory):
+    entry = {"method": "mediator", "worlds": ["SimpleDoorKey"], "seeds": 2, "estimate": {"seconds": 5, "megabytes": 1}}
+    laboratory.write_config([entry | {"first_seed": 5}])
+    assert [run.spec.seed for run in lab.plan("mediator", scale="smoke").runs] == [5, 6]
+    assert [run.spec.seed for run in lab.plan("mediator", scale="smoke", seeds=1).runs] == [5]
+
+
 @pytest.mark.parametrize(("gpus", "told"), [((), ", no GPU"), (("H200",), ", 1 GPU"), (("H200", "H200"), ", 2 GPUs")])
 def test_runs_for_a_gpu_are_not_divided_by_cores_and_a_machine_without_one_is_told(tmp_path, monkeypatch, gpus, told):
     monkeypatch.setattr(machine, "gpu_names", lambda: gpus)

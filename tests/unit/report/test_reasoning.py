@@ -10,8 +10,8 @@ import pytest
 
 from groundlab.papers.reasoning import arms, figures, tables, thought_figures
 from groundlab.papers.reasoning.tables import cells
-from groundlab.report.claims import Claim
-from groundlab.report.judging import judge_claim
+from groundlab.report.claims import Claim, Selector
+from groundlab.report.judging import judge_claim, select_rows
 from groundlab.report.records import load
 from groundlab.report.verdicts import readable_row
 
@@ -309,6 +309,19 @@ def test_a_fall_is_how_far_the_last_test_lies_below_the_best_one(folder):
     levels = judged.levels["fall of test_success: thinking first - answering at once"]
     assert levels == {"thinking first": pytest.approx(52.5 / 3), "answering at once": 0}, "73.5 - 21 in one of three"
     assert judged.verdict == "inconclusive", "two seeds of three do not fall"
+
+
+def test_the_last_five_tests_of_a_training_are_averaged(records):
+    sides = [
+        {"method": name, "world": WORLD, "settings": {"iterations": 40}, "when": "last tests"} for name in arms.UNTUNED
+    ]
+    judged = judge_claim(ordering(*sides, "lower", "test_success"), records)
+    (levels,) = (
+        judged.levels[name] for name in judged.levels if name.startswith("test_success in the last five tests")
+    )
+    curves = select_rows(records, Selector(**sides[0])).dropna(subset="test_success")
+    by_seed = curves.sort_values("iteration").groupby("seed")["test_success"].agg(list)
+    assert levels["thinking first"] == pytest.approx(np.mean([np.mean(tests[-5:]) for tests in by_seed]))
 
 
 def test_comparisons_of_several_worlds_are_all_judged_and_name_their_world(folder):
