@@ -206,6 +206,15 @@ def _few_seeds(records: Records, *selectors: Selector) -> int:
     return min(seeds) if seeds and min(seeds) < SEEDS_FOR_A_VERDICT else 0
 
 
+def _unit(claim: Claim, records: Records, sides: Iterable[Selector]) -> str:
+    """Return what an interval is over: seeds of trainings, with their number of pretrained models, and layouts."""
+    trained = [select_rows(records, each).drop_duplicates("run") for each in sides if _trained(records, each)]
+    models = max((len({each.get("model") for each in rows["settings"]} - {None}) for rows in trained), default=0)
+    pretrained = "" if not models else " of one pretraining" if models == 1 else f" of {models} pretrainings"
+    tests = [f"{episode_columns(each.policy)}s" for each in sides if each.when == "end" and claim.layouts == "drawn"]
+    return " and ".join([f"training seeds{pretrained}"] * bool(trained) + [*dict.fromkeys(tests)]) or "repetitions"
+
+
 def _seeds_say(seeds: int) -> str:
     return "one seed says" if seeds == 1 else f"{seeds} seeds say"
 
@@ -418,6 +427,8 @@ def _conclude(
     if silent := _silent(claim, records):
         reasons.append(f"no training episode of {', '.join(silent)} ever ended: its mean is taken as 0")
     runs = runs_behind(claim, records)
+    compared = [(each.of, each.than) for each in claim.compare if fresh[_name(claim, each)].known]
+    estimated = [claim.selectors] if claim.select and any(each.known for each in fresh.values()) else []
     return Verdict(
         claim,
         word,
@@ -428,7 +439,8 @@ def _conclude(
         seeds=len(set(select_rows(records, claim.selectors[0])["seed"])),
         runs=len(runs),
         missing=len(_lost(claim, records)),
-        seconds=round(sum(runs.values()), 2),
+        cpu_seconds=round(sum(runs.values()), 2),
+        unit="; ".join(dict.fromkeys(_unit(claim, records, each) for each in (*compared, *estimated))),
     )
 
 
@@ -465,9 +477,9 @@ def _silent(claim: Claim, records: Records) -> dict[str, None]:
 
 
 def runs_behind(claim: Claim, records: Records) -> dict[str, float]:
-    """The finished runs that a claim is judged by, by selectors and seeds, with their wall time in seconds."""
+    """The finished runs that a claim is judged by, by selectors and seeds, with their CPU time in seconds."""
     chosen: dict[str, float] = {}
     for each in claim.selectors:
         runs = select(records.runs, method=each.method, world=each.world, settings=each.settings).sort_values("seed")
-        chosen.update(zip(runs["run"], runs["wall_seconds"], strict=True))
+        chosen.update(zip(runs["run"], runs["cpu_seconds"], strict=True))
     return chosen

@@ -101,9 +101,11 @@ class Verdict:
     runs: int = 0
     missing: int = 0
     """Runs that it rests on, and those that were planned for it and are not there."""
-    seconds: float | None = None
+    cpu_seconds: float | None = None
     confidence: float = CONFIDENCE
     """Of its intervals: higher for one of several comparisons."""
+    unit: str = ""
+    """What its intervals are over: `training seeds of one pretraining and layouts`."""
 
     @property
     def judged(self) -> bool:
@@ -116,7 +118,7 @@ class Verdict:
         fresh = {key: each.as_json() for key, each in self.fresh.items()}
         own = {"fresh": fresh, "levels": self.levels, "seeds": self.seeds, "runs": self.runs, "missing": self.missing}
         own |= {"verdicts": self.by_metric, "verdict": self.verdict, "because": self.because}
-        own |= {"reason": self.reason, "seconds": self.seconds}
+        own |= {"reason": self.reason, "cpu_seconds": self.cpu_seconds, "unit": self.unit}
         return {**claim, **own, "readable": readable_row(self)}
 
 
@@ -280,11 +282,11 @@ def _fresh(verdict: Verdict) -> str:
     if verdict.claim.compare:
         pairs = zip(verdict.claim.compare, verdict.fresh.items(), strict=False)
         parts = [_compared(verdict.claim, each, verdict.levels.get(name, {}), gap) for each, (name, gap) in pairs]
-        return ("; ".join(parts) or "–") + level_text(verdict.confidence)
+        return ("; ".join(parts) or "–") + level_text(verdict.confidence, verdict.unit)
     parts = [f"{metric} {written(each, metric)}" for metric, each in verdict.fresh.items()]
     if "failed layouts" in verdict.by_metric:
         parts.append(verdict.reason)
-    return "; ".join(parts) or "–"
+    return ("; ".join(parts) or "–") + level_text(verdict.confidence, verdict.unit)
 
 
 def _compared(claim: Claim, comparison: Comparison, levels: Mapping[str, float], gap: Estimate) -> str:
@@ -306,9 +308,10 @@ def metric_name(comparison: Comparison) -> str:
     return comparison.metric + (" while learning" if when == {"training"} else "")
 
 
-def level_text(confidence: float) -> str:
-    """`; intervals of 98.33 %`, where several comparisons share a level; else nothing."""
-    return f"; intervals of {100 * confidence:.4g} %" if confidence > CONFIDENCE else ""
+def level_text(confidence: float, unit: str = "") -> str:
+    """`; intervals of 98.33 % over layouts`: the level where several comparisons share one, and the unit."""
+    level = f" of {100 * confidence:.4g} %" if confidence > CONFIDENCE else ""
+    return f"; intervals{level}{f' over {unit}' if unit else ''}" if level or unit else ""
 
 
 def interval_text(comparison: Comparison, gap: Estimate) -> str:

@@ -336,6 +336,46 @@ def test_a_value_is_held_as_exactly_as_it_was_printed(stored):
     assert verdict(stored, "interval", published={"interactions": f"{beyond}0"}, **given).verdict == "contradicted"
 
 
+@pytest.mark.parametrize(
+    ("of", "than", "unit"),
+    [
+        (ALWAYS, RULE, "layouts"),
+        (OURS, ALWAYS, "training seeds and layouts"),
+        ({**OURS, "when": "last tenth"}, {**OURS, "when": "first tenth"}, "training seeds"),
+    ],
+)
+def test_an_interval_names_what_varies_in_it(stored, of, than, unit):
+    found = verdict(
+        stored, "ordering", compare=[{"metric": "interactions", "direction": "lower", "of": of, "than": than}]
+    )
+    assert found.unit == unit and readable_row(found)["here"].endswith(f"; intervals over {unit}")
+
+
+@pytest.mark.parametrize(("models", "unit"), [(1, "one pretraining"), (5, "5 pretrainings")])
+def test_an_interval_says_over_how_many_pretrained_models_it_is(tmp_path, models, unit):
+    world, metrics = "BabyAI-GoToLocalS8N4-v0", [{"iteration": 1, "success": 0.5}, {"iteration": 2, "success": 0.6}]
+    for seed in range(5):
+        rows = [{"layout": n, "success": (n + seed) % 2, "return": 0.5, "steps": 9} for n in range(4)]
+        settings = {"model": f"model-{seed % models}"}
+        made_up.store_run(
+            tmp_path / "my-quick-page",
+            "glam",
+            "glam",
+            world,
+            seed,
+            {"sampled": rows},
+            metrics,
+            settings,
+            cpu_seconds=3.0,
+        )
+    given = {"paper": "glam", "range": {"success": ["0", "100"]}, "within": {}}
+    found = verdict(
+        tmp_path / "my-quick-page", "numeric", select={"method": "glam", "world": world, "policy": "sampled"}, **given
+    )
+    assert found.unit == f"training seeds of {unit} and layouts"
+    assert found.cpu_seconds == 15, "processor time, which a busy machine does not stretch"
+
+
 def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):
     sides = [{**OURS, "label": "at the end"}, {**OURS, "when": "first tenth"}]
     compare = {"metric": "interactions", "direction": "lower", "of": sides[0], "than": sides[1], "beside": [ALWAYS]}
