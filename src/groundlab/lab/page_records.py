@@ -56,13 +56,12 @@ class Agent:
 
 
 def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick") -> Agent:
-    """The trained agent that a version keeps of a paper; without a folder, the published one.
+    """Return the trained agent of a paper that a folder keeps, else the one published at `scale`.
 
-    folder: a version, or a folder of collected records. Raises GroundlabError where none is kept.
+    folder: a version, or a folder of collected records. Raises GroundlabError where neither keeps one.
     """
-    home = Path(folder) if folder else published(paper, scale)
-    checkpoints = sorted((home / paper / "runs").glob("*/checkpoint/*/checkpoint.json"))
-    if not checkpoints:
+    checkpoints = _checkpoints(Path(folder), paper) if folder else []
+    if not checkpoints and not (checkpoints := _checkpoints(home := published(paper, scale), paper)):
         line = f"{home} keeps no weights of {paper}; train them: groundlab reproduce --only {paper} --scale {scale}"
         raise GroundlabError(line)
     run_folder = checkpoints[0].parents[2]
@@ -70,3 +69,7 @@ def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick
     learner = registry.load(checkpoint.spec.method, checkpoint.spec.world).make_learner(checkpoint.spec)
     learner.load_weights(checkpoint.files)
     return Agent(checkpoint.spec, learner, run_folder)
+
+
+def _checkpoints(home: Path, paper: str) -> list[Path]:
+    return sorted((home / paper / "runs").glob("*/checkpoint/*/checkpoint.json"))

@@ -14,7 +14,7 @@ from groundlab import lab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.lab import run_copy, versions
+from groundlab.lab import page_records, run_copy, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.learning import checkpoints
@@ -75,7 +75,14 @@ def test_a_run_is_not_continued_from_weights_without_a_value_head():
         checkpoints.unpack(files, network, optimizer)
 
 
-def test_where_nothing_is_kept_the_loader_names_the_fix(tmp_path):
+def test_records_without_weights_are_played_by_the_published_agent(trained, tmp_path, monkeypatch):
+    quick = kept_in(tmp_path / "quick", trained)
+    monkeypatch.setattr(page_records, "published", lambda paper, scale: quick)
+    assert lab.load_agent("mediator", tmp_path / "full").folder.is_relative_to(quick)
+
+
+def test_where_nothing_is_kept_the_loader_names_the_fix(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_records, "published", lambda paper, scale: tmp_path)
     with pytest.raises(GroundlabError, match="keeps no weights of glam; train them: groundlab reproduce --only glam"):
         lab.load_agent("glam", tmp_path)
 
