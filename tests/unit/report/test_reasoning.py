@@ -250,7 +250,7 @@ def test_what_swapped_thoughts_cost_is_told_with_what_they_change(records):
     trained = {thoughts: row for (agent, thoughts), row in table.items() if agent == "thinks, then acts, trained"}
     other = trained["from another episode's start"]
     assert (trained["left out"]["lost"], other["lost"]) == ("36 (36, 36, 36)", "46 (46, 46, 46)")
-    assert trained["its own"]["told [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
+    assert trained["its own"]["information [nats]"] == f"2.00 of {np.log(24):.2f}" and trained["its own"]["lost"] == ""
     untuned = table["thinks, untuned", "from another episode's start"]["actions changed"]
     assert (untuned, other["actions changed"]) == ("0 %", "40 %"), "the first and the last test"
 

@@ -86,7 +86,7 @@ _NOTES = (
     "no language model was asked: the planner is a script; the paper's planner was Vicuna",
     "mean [95 % interval] over seeds and test layouts; layouts 0-99, for trained methods those of the scale "
     "(smoke: 0-9)",
-    "✓, ✗ and ?: the published value is met, is not met, or cannot be told (fewer than five trainings, or an interval "
+    "✓, ✗ and ?: the published value is met, is not met, or is inconclusive (fewer than five trainings, or an interval "
     "too wide for its margin), by the rule that configs/mediator/claims.yaml states for it; the paper's layouts are "
     "ours, so only seeds vary there",
     "interactions: every call of the planner, as the released code counts; asked: the asks of the rule or policy "

@@ -119,9 +119,7 @@ class _Played:
         ]
 
 
-@exhibit(
-    "reasoning-agents", "Thinking or not, before and after training, beside the report's table", methods=("direct",)
-)
+@exhibit("reasoning-agents", "Thinking or not, before and after training, with the report's table", methods=("direct",))
 def agents_table(records: Records) -> Table:
     """Test by test: untuned and trained, thinking and not, beside the report; then what thinking makes of it.
 
@@ -228,7 +226,7 @@ class _Mixed:
 
 @exhibit(
     "reasoning-mixture",
-    "Both tasks at once, as in the report: success test by test, beside its table",
+    "Both tasks at once, as in the report: success test by test, with its table",
     methods=("direct",),
     beside=("reasoning", *UNTUNED.values()),
 )
@@ -325,7 +323,7 @@ def _study_columns(printed: bool, several: bool) -> list[Column[tuple[Study, Rea
 _TUNED, _ALL = ("reasoning",), ("reasoning", *UNTUNED.values())
 _LIMITS = "The limit of new tokens and the context window: what is reached with few seeds"
 for _id, _title, _beside, _studies in (
-    ("reasoning-distractors-table", "Distractors, beside the report's tables", _ALL, (DISTRACTORS,)),
+    ("reasoning-distractors-table", "Distractors, with the report's tables", _ALL, (DISTRACTORS,)),
     ("reasoning-estimators-table", "Estimators of credit, all else held fixed: what they reach", _TUNED, (ESTIMATORS,)),
     ("reasoning-limits-table", _LIMITS, _ALL, (BUDGET, WINDOWS)),
     ("reasoning-models-table", "Chat models, all else held fixed: what they reach", _ALL, (MODELS,)),

@@ -207,7 +207,7 @@ _COLLAPSE_COLUMNS: list[Column[_Run]] = [
 
 @exhibit(
     "reasoning-swaps",
-    "What a thought tells and what it decides: success with thoughts left out and exchanged",
+    "Information in thoughts, and success with thoughts left out and exchanged",
     methods=("reasoning",),
     beside=("reasoning-zero-shot",),
 )
@@ -224,7 +224,7 @@ _SWAP_NOTES = (
     "each layout played to its end, mean [95 % interval] over seeds and layouts; lost: points of success (each run)",
     "actions changed: the share that are others with the same random numbers, in 24 states, mean of the seeds; "
     "of the untuned agent before the first update, of the trained one after the last",
-    "told: what a thought says of which of K states it belongs to, of at most log K nats; right: how often that state "
+    "information: about which of K states a thought belongs to, of at most log K nats; right: how often that state "
     "is the likeliest; none of this is in the report",
 )
 _POLICIES = {SAMPLED: "its own", EMPTIED: "left out", ANOTHERS: "from another episode's start"}
@@ -289,7 +289,7 @@ _SWAP_COLUMNS: list[Column[_Swap]] = [
     Column("length", lambda swap: swap.arm.estimate(swap.policy, "length"), "length", "replies"),
     Column("lost", lambda swap: None if swap.losses is None else swap.losses.mean(), caption=""),
     Column("changed", lambda swap: swap.changed, caption="actions changed", text=lambda swap: _share(swap.changed)),
-    Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="told [nats]", text=_nats),
+    Column("mi_retrieval", lambda swap: swap.told("mi_retrieval"), caption="information [nats]", text=_nats),
     Column("mi_bound", lambda swap: swap.told("mi_bound"), caption=""),
     Column(
         "retrieval_accuracy",
