@@ -32,13 +32,12 @@ from groundlab import worlds
 from groundlab.assets import RECIPE
 from groundlab.core import numerics, seals, storage
 from groundlab.core.errors import GroundlabError, Unfinished
-from groundlab.core.paths import repository_root
+from groundlab.core.paths import repository_root, results_folder
 from groundlab.core.run import RunSpec
 from groundlab.core.schema import Strict
 from groundlab.core.sources import package_folder
 from groundlab.core.yaml_files import read_yaml
 from groundlab.lab import config, machine, run_folder, run_hash
-from groundlab.lab.plan import results_folder
 from groundlab.papers import registry
 
 HERE = Path(__file__).parent

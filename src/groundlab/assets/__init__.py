@@ -7,13 +7,16 @@ Loads neither torch nor transformers, so that settings can name a model before e
 """
 
 import difflib
+import json
 import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from groundlab.core import storage
-from groundlab.core.errors import GroundlabError, clip
+from groundlab.core.errors import GroundlabError, clip, unknown_name
+from groundlab.core.paths import results_folder
+from groundlab.core.yaml_files import read_yaml
 
 CARD = "README.md"  # of a model: for people, read by no run
 RECIPE = "recipe.json"  # written by our pretraining next to a model
@@ -30,22 +33,44 @@ def read_text(name: str) -> str:
 
 
 def resolve_model(model: str) -> str:
-    """The folder of a model that ships; any other name or folder as it is."""
-    folder = MODELS / model
+    """The folder of a model that ships, or was pretrained by a run; any other name or folder as it is."""
+    folder = home_of(model) if recipe_of(model) else MODELS / model
     return str(folder) if (folder / "config.json").is_file() else model
 
 
-def model_files(model: str, role: str = "model") -> dict[str, Path]:
+def recipe_of(model: str) -> tuple[str, int] | None:
+    """(recipe, seed) of a model of ours that does not ship; None for any other name, folder or file."""
+    found = re.fullmatch(r"(.+)-s(0|[1-9][0-9]{0,8})", model)
+    if not found or found[1] not in known_recipes() or (MODELS / model / "config.json").is_file():
+        return None
+    return None if Path(model).exists() else (found[1], int(found[2]))
+
+
+def home_of(model: str) -> Path:
+    """Where a model of ours that does not ship is kept, once a run has needed it (language/pretraining.py)."""
+    return results_folder() / ".models" / model
+
+
+def unshipped(settings: dict[str, Any]) -> list[str]:
+    """The models of ours that settings name, a teacher's among them, and that do not ship."""
+    named = (each.get("model") for each in (settings, *settings.values()) if isinstance(each, dict))
+    return [model for model in named if isinstance(model, str) and recipe_of(model)]
+
+
+def model_files(model: str, role: str = "model") -> dict[str, Path | bytes]:
     """Return weights, config and tokenizer of a model by role: of one that ships, a folder, or a single (GGUF) file.
 
-    Of a folder of adapters also the files of the model that they belong to (`ROLE/base/...`). Empty for a model that is
-    known by name only.
+    Of a folder of adapters also the files of the model that they belong to (`ROLE/base/...`). Of a model of ours that
+    does not ship the recipe alone, whether it was pretrained yet or not. Empty for a model that is known by name only.
     """
+    if ours := recipe_of(model):
+        recipe = {**read_recipe(ours[0]), "name": ours[0], "seed": ours[1]}
+        return {f"{role}/{RECIPE}": json.dumps(recipe, sort_keys=True).encode()}
     place = Path(resolve_model(model))
     if not place.is_dir():
         return {role: place} if place.is_file() else {}
     names = (file for file in sorted(place.iterdir()) if file.suffix in _COUNTED and file.name != RECIPE)
-    files = {f"{role}/{file.name}": file for file in names if file.is_file()}
+    files: dict[str, Path | bytes] = {f"{role}/{file.name}": file for file in names if file.is_file()}
     base = adapted_model(place)
     return files | (model_files(base, f"{role}/base") if base and base != model else {})
 
@@ -59,8 +84,7 @@ def adapted_model(folder: Path) -> str | None:
 
 def needs_revision(model: str) -> bool:
     """True for a name on the hub: of a model that neither ships nor is a folder or file, and of none of our recipes."""
-    ours = model.rpartition("-s")[0] in known_recipes()
-    return not ours and not model_files(model) and bool(_HUB_NAME.fullmatch(model))
+    return not model_files(model) and bool(_HUB_NAME.fullmatch(model))
 
 
 def pretraining_facts(model: str) -> dict[str, Any]:
@@ -88,3 +112,12 @@ def absent_model(model: str, revision: str | None = None) -> GroundlabError:
 def known_recipes() -> list[str]:
     """The names of the shipped recipes."""
     return sorted(file.stem for file in MODELS.glob("*.yaml"))
+
+
+def read_recipe(name: str) -> dict[str, Any]:
+    """The values that a recipe's file and those that it extends give. Raises GroundlabError for an unknown recipe."""
+    if name not in known_recipes():
+        raise unknown_name("recipe", name, known_recipes())
+    values = read_yaml(MODELS / f"{name}.yaml")
+    base = values.pop("extends", None)
+    return (read_recipe(base) if base else {}) | values

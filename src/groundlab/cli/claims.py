@@ -22,7 +22,7 @@ def claims(
     ] = None,
 ) -> None:
     """List the claims with their published verdicts; of one, what it says and what was measured."""
-    from groundlab.lab.plan import results_folder
+    from groundlab.core.paths import results_folder
     from groundlab.report.claims import KINDS, load_claims
     from groundlab.report.front_page import latest, published
     from groundlab.report.verdicts import Word, count_sentence

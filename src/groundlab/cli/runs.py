@@ -329,8 +329,8 @@ def verify(
     portable: Portable = False,
 ) -> None:
     """Run a sample of stored runs again and compare them byte for byte; exit code 1 if one differs or fails."""
+    from groundlab.core.paths import results_folder
     from groundlab.lab import verify as verification
-    from groundlab.lab.plan import results_folder
     from groundlab.lab.versions import find_by_name
 
     ask_for_portable(portable)
@@ -356,7 +356,7 @@ def versions_in(results: Path | None) -> list[Path]:
     Experiments that stand alone are left out: they are no version of their paper.
     """
     from groundlab.core.manifests import read_version
-    from groundlab.lab.plan import results_folder
+    from groundlab.core.paths import results_folder
 
     base = results or results_folder()
     if (base / "manifest.json").is_file():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from groundlab.core.errors import GroundlabError
 
+RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
+
 
 def is_root(folder: Path) -> bool:
     """Return True if a folder is the root of a clone of groundlab."""
@@ -28,6 +30,12 @@ def find_root() -> Path | None:
         raise GroundlabError(f"GROUNDLAB_ROOT is {named!r}, which holds no groundlab pyproject.toml; set it to a clone")
     folders = (folder for start in (Path.cwd(), Path(__file__)) for folder in (start, *start.parents))
     return next((folder.resolve() for folder in folders if is_root(folder)), None)
+
+
+def results_folder(given: str | Path | None = None) -> Path:
+    """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository or, outside, here."""
+    default = (find_root() or Path.cwd()) / "results"
+    return Path(given or os.environ.get(RESULTS_VARIABLE) or default).absolute()
 
 
 def user_cache(name: str) -> Path:

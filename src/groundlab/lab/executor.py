@@ -24,6 +24,7 @@ from pathlib import Path
 import numba
 from numba.core.caching import _CacheLocator
 
+from groundlab.assets import unshipped
 from groundlab.core import compiled, storage  # numba's cache folder: these words do not make this one of its sources
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Progress, RunSpec
@@ -105,6 +106,8 @@ def run_one(spec: RunSpec, folder: Path) -> run_folder.Manifest | None:
     if group.rank > 0:
         return follow(spec, folder, group)
     _explain_restart(spec.label, folder)
+    for model in unshipped(spec.settings):
+        say(f"{model} does not ship: it is pretrained first, unless an earlier run did")
     compile_worlds()
     paper = registry.paper_of(spec.method, spec.world)
     lone = PlannedRun(spec, paper, hash_run(spec), Estimate(seconds=1, megabytes=1), run_folder.status_of(folder))

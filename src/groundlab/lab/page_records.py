@@ -11,8 +11,9 @@ from typing import Any
 
 from groundlab.core import manifests
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.paths import results_folder
 from groundlab.core.run import RunSpec
-from groundlab.lab.plan import EXECUTED_VARIABLE, Plan, results_folder
+from groundlab.lab.plan import EXECUTED_VARIABLE, Plan
 from groundlab.lab.versions import collect, copy_version, page_folder
 from groundlab.papers import registry
 

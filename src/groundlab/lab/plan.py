@@ -20,10 +20,10 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from groundlab.assets import needs_revision
+from groundlab.assets import needs_revision, unshipped
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, names_in_line, unknown_name
 from groundlab.core.manifests import Scale
-from groundlab.core.paths import find_root
+from groundlab.core.paths import results_folder
 from groundlab.core.run import RunSpec
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
@@ -213,12 +213,6 @@ def outcome_of(plan: Plan, failed_now: dict[str, str], waiting: Collection[str] 
     return outcome
 
 
-def results_folder(given: str | Path | None = None) -> Path:
-    """The results folder: as given, else `GROUNDLAB_RESULTS`, else `results/` in the repository or, outside, here."""
-    default = (find_root() or Path.cwd()) / "results"
-    return Path(given or os.environ.get(run_folder.RESULTS_VARIABLE) or default).absolute()
-
-
 def plan(
     *papers: str,
     scale: str = "quick",
@@ -358,8 +352,7 @@ def _check_revision(spec: RunSpec) -> None:
     chat = "chat" if "local" in (spec.settings.get("planner"), spec.settings.get("maker")) else ""
     for settings in (spec.settings, *(spec.settings.get(name) or {} for name in ("teacher", chat))):
         for setting, revision in (("model", "revision"), ("encoder", "encoder_revision")):
-            name = settings.get(setting)
-            if name and needs_revision(name) and revision in settings and not settings[revision]:
+            if (name := settings.get(setting)) and needs_revision(name) and not settings.get(revision, name):
                 line = f"expected {revision} next to {setting}: {name} of {spec.label}, got none"
                 raise GroundlabError(f"{line}; give the commit of the repository on the hub")
 
@@ -404,8 +397,10 @@ def _made_by_others(the_plan: Plan) -> list[str]:
 
 
 def _notes_on_estimates(the_plan: Plan) -> list[str]:
-    """List the runs that a machine without a GPU cannot execute."""
+    """List the runs that a machine without a GPU cannot execute, and the models that runs pretrain."""
     left, found = [run for run in the_plan.runs if run.status != "finished"], list[str]()
+    if models := {model for run in left for model in unshipped(run.spec.settings)}:
+        found.append(f"do not ship, so that the first run of each pretrains it: {names_in_line(sorted(models))}")
     asking = [run for run in left if run.needs_gpu]
     if asking and not machine.gpu_names():
         hours, methods = duration(sum(run.estimate.seconds for run in asking)), {run.spec.method for run in asking}

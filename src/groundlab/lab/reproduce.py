@@ -21,11 +21,11 @@ from rich.console import Console
 
 from groundlab.core import extras, manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
+from groundlab.core.paths import RESULTS_VARIABLE, results_folder
 from groundlab.lab import comparison, machine, versions
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
-from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, outcome_of, plan, results_folder
-from groundlab.lab.run_folder import RESULTS_VARIABLE
+from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, outcome_of, plan
 from groundlab.lab.stops import is_over
 
 if TYPE_CHECKING:

@@ -35,7 +35,6 @@ from groundlab.lab.run_hash import input_digests
 from groundlab.papers import registry
 
 Status = Literal["new", "finished", "failed", "unfinished"]
-RESULTS_VARIABLE = "GROUNDLAB_RESULTS"
 NOTES = "notes.json"
 """What a method leaves in its run's folder for the manifest: what failed and was made good, and where."""
 _HEARTBEAT_SECONDS = 10.0  # so that a kill loses at most this much of the manifest

@@ -21,11 +21,11 @@ import groundlab
 from groundlab.core import git, manifests, seals, storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
-from groundlab.core.paths import find_root
+from groundlab.core.paths import find_root, results_folder
 from groundlab.core.sources import digest_of, package_folder
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.lab import comparison, machine, run_folder
-from groundlab.lab.plan import Plan, PlannedRun, results_folder
+from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.progress import say
 from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
 from groundlab.papers import registry

@@ -15,6 +15,7 @@ number of processes is no part of what a run is: another number may continue it,
 (learning/distributed.py shares work and gradients).
 """
 
+import os
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ from typing import Any
 
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, Unfinished, first_line
+from groundlab.core.paths import RESULTS_VARIABLE
 from groundlab.core.run import Checkpoint, Files, Progress, Run, RunSpec, load_checkpoint
 from groundlab.core.sources import sources
 from groundlab.lab import machine, run_folder, tracking
@@ -208,6 +210,7 @@ def serve(descriptor: int) -> None:
             spec, folder, expected, named = pipe.recv()
         except EOFError:
             return
+        os.environ[RESULTS_VARIABLE] = str(Path(folder).parents[1])  # pretrained models lie there, too
         report = at_most_every(_REPORT_SECONDS, send)
         options = {"expected": expected, "named": named, "report": report, "stop": stop.is_set}
         ending = _outcome(RunSpec(**spec), Path(folder), options)

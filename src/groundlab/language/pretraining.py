@@ -9,7 +9,9 @@ the temperature of action scores, time and machine. `training/` inside is a run 
 moment and started again, the same call ends in the same weights.
 """
 
+import fcntl
 import platform
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -22,14 +24,13 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from groundlab.assets import CARD, MODELS, known_recipes
+from groundlab.assets import CARD, home_of, pretraining_facts, read_recipe, recipe_of
 from groundlab.core import storage
 from groundlab.core.errors import unknown_name
 from groundlab.core.run import Progress, Run, RunSpec
 from groundlab.core.schema import Strict, parse
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_json
-from groundlab.core.yaml_files import read_yaml
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
@@ -118,16 +119,13 @@ class Recipe(Strict):
 
 
 def load_recipe(name: str, **changes: Any) -> Recipe:
-    """A shipped recipe with some values changed. A file may extend another one by name.
+    """A shipped recipe with some values changed. A file may extend another one by name; `fitting` is of all stages.
 
     Raises GroundlabError for unknown recipes, keys and topics, naming the nearest one.
     """
-    if name not in known_recipes():
-        raise unknown_name("recipe", name, known_recipes())
-    values = read_yaml(MODELS / f"{name}.yaml")
-    base = values.pop("extends", None)
-    if base:
-        values = load_recipe(base).model_dump() | values
+    values = read_recipe(name)
+    if (fitting := values.pop("fitting", None)) is not None:
+        values["stages"] = [{**stage, "fitting": fitting} for stage in values["stages"]]
     recipe = parse(Recipe, {**values, "name": name, **changes}, f"recipe {name}")
     for topic in [*recipe.leave_out, *(topic for stage in recipe.stages for topic in stage.topics)]:
         if topic not in corpus.ALL_TOPICS:
@@ -167,6 +165,25 @@ def pretrain(
     storage.write_json(out / "recipe.json", facts)
     storage.write_atomic(out / CARD, card(facts))
     return facts
+
+
+def provide(model: str) -> None:
+    """Pretrain a model of ours that does not ship into the results folder, unless it is there, of today's corpus.
+
+    Processes that need it at once wait for the first. Raises as `pretrain`.
+    """
+    name, seed = recipe_of(model) or (model, 0)
+    recipe, home = load_recipe(name, seed=seed), home_of(model)
+    with (storage.make_folder(home) / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (made := pretraining_facts(model)) and (made["hash"], made["corpus"]) == (recipe.hash, fingerprint(recipe)):
+            return
+        print(f"pretraining {model} into {home}", flush=True)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as a worker has, so that sums have one order
+        pretrain(recipe, home)
+        torch.set_num_threads(threads)
+        shutil.rmtree(home / "training")
 
 
 def card(facts: dict[str, Any]) -> str:

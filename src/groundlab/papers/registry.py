@@ -1,7 +1,8 @@
 """Papers and methods by name, groundlab's own and those that other packages add (entry points `groundlab.papers`)."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from groundlab import worlds
+from groundlab.assets import unshipped
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.run import Checkpoint, Run, RunSpec, load_checkpoint
@@ -145,8 +147,18 @@ def check_names(name: str, world: str, settings: Mapping[str, Any], kind: str | 
                 raise unknown_name(f"{setting} of {name}", str(value), words)
 
 
+def provide_models(settings: dict[str, Any], around: Callable[[], AbstractContextManager] = nullcontext) -> None:
+    """Pretrain the models of ours that settings name, that do not ship, and that are not in the results folder yet."""
+    for model in unshipped(settings):
+        from groundlab.language import pretraining  # loads torch
+
+        with around():
+            pretraining.provide(model)
+
+
 def execute(run: Run) -> None:
-    """Do a whole run: continue from its checkpoint, train, evaluate, store."""
+    """Do a whole run: pretrain its model where none ships, continue from its checkpoint, train, evaluate, store."""
+    provide_models(run.spec.settings, around=run.abandonable)
     module = load(run.spec.method, run.spec.world)
     if hasattr(module, "make_learner"):
         train(run, module.make_learner(run.spec, run))
@@ -159,6 +171,7 @@ def evaluate(request: Request) -> list[Evaluation]:
 
     Raises GroundlabError for a method that learns and was given neither a checkpoint nor a model that is an agent.
     """
+    provide_models(request.settings)
     module = load(request.method, request.world)
     if not hasattr(module, "make_learner"):
         return module.evaluate(request)
@@ -183,6 +196,7 @@ def watched(folder: Path, seed: int = 0) -> "tuple[RunSpec, Watched]":
     checkpoint = trained(folder)
     spec, module = checkpoint.spec, load(checkpoint.spec.method, checkpoint.spec.world)
     if hasattr(module, "make_learner"):
+        provide_models(spec.settings)
         learner = module.make_learner(spec)
         learner.load_weights(checkpoint.files)
         agent = learner.watched(generator(seed, "watched"))

@@ -10,6 +10,7 @@ import pytest
 from groundlab import lab
 from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
+from groundlab.core.storage import read_json
 from groundlab.lab import executor
 
 
@@ -34,6 +35,23 @@ def test_a_failed_run_stops_no_other_and_finished_ones_are_recognised_and_not_re
     assert lab.run(dataclasses.replace(plan, runs=fine), workers=1).exit_code == 0
     assert [file.read_bytes() for file in files] == before
     assert [run.hash for run in lab.plan("mediator", scale="smoke").pending()] == [torn.hash]
+
+
+def test_two_workers_that_need_a_model_that_does_not_ship_pretrain_it_once_and_keep_the_names_of_runs(laboratory):
+    entry = {"method": "zero-shot", "worlds": ["BabyAI-GoToObj-v0", "BabyAI-GoToLocal-v0"]}
+    entry |= {"settings": {"model": "smoke-t5-s3", "layouts": "0-1"}, "estimate": {"seconds": 1, "megabytes": 0.1}}
+    laboratory.write_config([entry], paper="glam", notebooks=[])
+
+    def planned() -> lab.Plan:
+        return lab.plan("glam", scale="smoke", results=laboratory.root / "elsewhere")
+
+    plan, home = planned(), laboratory.root / "elsewhere" / ".models" / "smoke-t5-s3"
+    assert "the first run of each pretrains it: smoke-t5-s3" in str(plan)
+    assert lab.run(plan, workers=2).finished == 2
+    assert [run.hash for run in planned().runs] == [run.hash for run in plan.runs]
+    told = [(plan.folder_of(run) / "log.txt").read_text() for run in plan.runs]
+    assert sorted(text.count(f"pretraining smoke-t5-s3 into {home}") for text in told) == [0, 1]
+    assert read_json(home / "recipe.json")["recipe"]["seed"] == 3 and not (home / "training").exists()
 
 
 def test_a_worker_takes_the_next_papers_run_while_the_last_of_a_paper_goes_on(laboratory, rule_entry, training_entry):

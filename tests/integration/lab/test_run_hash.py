@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import groundlab
+from groundlab import assets as assets_of
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Strict
@@ -87,6 +88,26 @@ def test_a_model_is_named_by_weights_config_and_tokenizer_wherever_it_lies(tmp_p
         assert name_of(*run, model=str(moved)) != usual, name
         (moved / name).write_bytes(before)
     assert name_of(*run, model=str(moved)) == usual
+
+
+@pytest.mark.parametrize("run", [("glam", "BabyAI-GoToLocal-v0"), ("reasoning", "Reasoning-GoTo-v0")])
+def test_a_model_that_does_not_ship_is_named_by_its_recipe_alone_before_and_after_it_is_pretrained(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
+    models = ["smoke-t5-s0", "smoke-t5-s1", "quick-llama-chat-fitting-0-s0", "quick-llama-chat-fitting-0.5-s0"]
+    names = [name_of(*run, model=model) for model in models]
+    assert len({*names, name_of(*run)}) == 5
+    home = shutil.copytree(PACKAGE / "assets" / "models" / "quick-t5-s0", tmp_path / ".models" / "smoke-t5-s0")
+    assert assets_of.resolve_model("smoke-t5-s0") == str(home)
+    assert [name_of(*run, model=model) for model in models] == names
+    monkeypatch.setattr(assets_of, "read_recipe", lambda name: {"pieces": 601})
+    assert name_of(*run, model="smoke-t5-s0") != names[0]
+
+
+def test_only_names_of_our_recipes_with_a_seed_are_pretrained_here():
+    models = ["quick-t5-s0", "smoke-t5-s00", "smoke-t5-sx", "smoke-t6-s0", "org/smoke-t5-s0", "smoke-t5", "smoke-t5-s0"]
+    assert [assets_of.unshipped({"a": 1, "teacher": {"model": model}}) for model in models] == [[]] * 6 + [models[-1:]]
 
 
 def test_a_single_file_of_weights_and_every_other_file_count_by_their_content(tmp_path):

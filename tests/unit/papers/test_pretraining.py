@@ -169,6 +169,25 @@ def test_unknown_recipes_keys_and_topics_are_answered_with_the_nearest():
         load_recipe("quick-t5", leave_out=["frensh"])
 
 
+def test_a_recipe_gives_fitting_to_all_its_stages_and_changes_nothing_else():
+    usual, none = load_recipe("quick-llama-chat").model_dump(), load_recipe("quick-llama-chat-fitting-0").model_dump()
+    assert [stage.pop("fitting") for stage in none["stages"]] == [0, 0]
+    assert none | {"name": usual["name"]} == usual
+
+
+def test_a_model_of_another_corpus_is_pretrained_again_and_one_of_todays_is_left(tmp_path, monkeypatch):
+    monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
+    monkeypatch.setattr(pretraining, "load_recipe", lambda name, seed: tiny(seed=seed))
+    file = tmp_path / ".models" / "smoke-t5-s2" / "recipe.json"
+    pretraining.provide("smoke-t5-s2")
+    made = file.read_bytes()
+    pretraining.provide("smoke-t5-s2")
+    assert file.read_bytes() == made
+    file.write_text(json.dumps({**json.loads(made), "corpus": "another"}))
+    pretraining.provide("smoke-t5-s2")
+    assert json.loads(file.read_bytes())["corpus"] == json.loads(made)["corpus"]
+
+
 @pytest.mark.parametrize("name", known_recipes())
 def test_every_shipped_recipe_is_valid(name):
     assert load_recipe(name).stages

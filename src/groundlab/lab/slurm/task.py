@@ -1,5 +1,6 @@
 """Functions that a job calls: some runs one after the other, or the pages; submitit unpickles them there."""
 
+import os
 import signal
 import sys
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, Unfinished
+from groundlab.core.paths import RESULTS_VARIABLE
 from groundlab.core.run import RunSpec
 
 _TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
@@ -34,6 +36,7 @@ def execute(runs: list[PackedRun]) -> None:
         try:
             if stop.is_set():
                 raise Unfinished("stopped between two runs; the same command continues")
+            os.environ[RESULTS_VARIABLE] = str(Path(folder).parents[1])  # pretrained models lie there, too
             execute_run(RunSpec(**spec), Path(folder), expected=expected, named=named, stop=stop.is_set)
         except Unfinished as end:
             print(end, flush=True)

@@ -29,7 +29,8 @@ EIGHT, MIXED = "BabyAI-GoToLocal-v0", "BabyAI-MixedTrainLocal-v0"
 CONTROL = "fixed-mission"
 
 
-pretraining_facts = cache(assets.pretraining_facts)
+# none of models that do not ship: a page must not depend on what was pretrained here
+pretraining_facts = cache(lambda model: {} if assets.recipe_of(model) else assets.pretraining_facts(model))
 
 
 def temperature(settings: Settings) -> float | str | None:

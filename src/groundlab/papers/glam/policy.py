@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from groundlab import worlds
-from groundlab.assets import MODELS, known_recipes, pretraining_facts
+from groundlab.assets import pretraining_facts
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import Architecture, build
@@ -108,14 +108,7 @@ def _load_heads(scorer: ActionScorer, folder: Path) -> None:
 
 
 def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[Any, Any]:
-    """(model, tokenizer) with the weights that the variant has.
-
-    Raises GroundlabError as `language.models.load`, and for a model of our own that has to be pretrained first.
-    """
-    name, _, number = settings.model.rpartition("-s")
-    if settings.model_path == settings.model and name in known_recipes() and number.isdigit():
-        command = f"groundlab pretrain {name} --seed {number} --out {MODELS / settings.model}"
-        raise GroundlabError(f"{settings.model} is not on this machine; pretrain it with: {command}")
+    """(model, tokenizer) with the weights that the variant has. Raises GroundlabError as `language.models.load`."""
     recipe = {} if variant.pretrained else pretraining_facts(settings.model).get("recipe", {})
     lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
     model, tokenizer = models.load(

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from groundlab.assets import RECIPE, model_files, pretraining_facts, resolve_model
+from groundlab.assets import RECIPE, model_files, pretraining_facts, recipe_of, resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.worlds.text_env.prompts import ACTION_SPACES, text_actions
@@ -96,7 +96,7 @@ class ModelSettings(ReadingSettings):
 
         Prompts of other models begin and end otherwise since 2.0, so their runs have other names than before.
         """
-        facts = pretraining_facts(self.model)
+        facts = {} if recipe_of(self.model) else pretraining_facts(self.model)  # from the recipe, then
         read = {"temperature": facts.get("temperature"), "architecture": facts.get("recipe", {}).get("architecture")}
         recipe = {f"model/{RECIPE}": json.dumps(read, sort_keys=True).encode()}
         return model_files(self.model) | (recipe if facts else {"model/prompts": b"blanks and BOS as the tokenizer"})
