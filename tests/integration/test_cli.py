@@ -188,6 +188,7 @@ for words in sys.argv[1:]:
 
 def test_what_only_prints_a_list_or_a_plan_loads_neither_torch_nor_the_compiled_engine():
     lists = ("--help", "run --help", "worlds", "methods", "methods glam", "reproduce --dry-run --scale smoke")
+    lists += ("reproduce --dry-run --scale full --experiment fitting",)  # with models that do not ship
     command = [sys.executable, "-c", LOADED, *lists]
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     loaded = [line for line in answer.stdout.splitlines() if line.startswith("loaded ")]

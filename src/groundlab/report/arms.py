@@ -137,9 +137,9 @@ class Arm(Remembering):
         """
         return training_means(self.curves.loc[self.curves["frames"] <= frames])
 
-    def efficiency(self) -> Estimate:
-        """`training_success` over all frames with its 95 % interval over seeds."""
-        return mean_interval(self.training_success(), bounds=bounds_of("success"))
+    def efficiency(self, metric: str = "success") -> Estimate:
+        """A metric of training averaged over all frames, as `training_success`, with its 95 % interval over seeds."""
+        return mean_interval(training_means(self.curves, metric), bounds=bounds_of(metric))
 
 
 A = TypeVar("A", bound=Arm)

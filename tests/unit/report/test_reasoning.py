@@ -353,6 +353,19 @@ def test_swapped_thoughts_and_other_worlds_are_policies_that_a_claim_can_name(re
         ordering({**thinks, "policy": "thoughts emptied"}, sampled)
 
 
+def test_shares_of_fitting_actions_have_a_row_a_pretraining_and_are_not_there_with_one_share(folder):
+    assert tables.fitting_table(load(folder)) is None
+    for variant, model in (("model/s1", "quick-llama-chat-s1"), ("fitting/1-s0", "quick-llama-chat-fitting-1-s0")):
+        for seed in range(2):
+            store(folder, "reasoning", seed, {"sampled": 0.9}, variant=variant, label=variant, model=model)
+    store(folder, "reasoning-zero-shot", 0, {"sampled": 0.5}, variant="fitting/1-s0", label=variant, model=model)
+    made = tables.fitting_table(load(folder))
+    assert made.readable["fitting"].tolist() == ["0.2", "1.0"] and made.data["pretraining"].tolist() == [1, 0]
+    assert made.readable["thinks, then acts, untuned"].tolist() == ["–", "50 % [34.9, 65.1]"]
+    assert made.data["reasoning over training"].tolist() == pytest.approx([64.25, 64.25])
+    assert made.readable["thinks, then acts, at its end"].str.startswith("90 % [").all()
+
+
 @pytest.fixture
 def mixed(folder):
     """Agents of both tasks at once beside those of one, among none and three distractors."""

@@ -23,7 +23,7 @@ PAPER = Paper(
     "(Gandhi et al. 2025)",
     question="Does thinking in words before each action help?",
     page_tables=(
-        *("reasoning-agents", "reasoning-mixture", "reasoning-models-table"),
+        *("reasoning-agents", "reasoning-mixture", "reasoning-models-table", "reasoning-fitting"),
         *("reasoning-collapse", "reasoning-swaps"),
     ),
     methods=(

@@ -4,6 +4,7 @@ A test is the main world, what finished first there, or another world that a tun
 report's cells are of another model; the rows `thinking minus not` are ours, and carry the verdict with its interval.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -341,6 +342,35 @@ def level_at(arm: ReasoningArm, updates: int) -> float | None:
     if series is None or (updates > 0 and series[0][-1] == 0):
         return None
     return float(np.mean(series[1][:, -2:]))
+
+
+_Fitted = tuple[tuple[float, int], dict[str, ReasoningArm]]  # (share, pretraining), arms by method
+_FITTING_NOTES = (
+    "fitting: share of the dialogue samples in the pretraining corpus whose action fits the thought before it, 0.2 in "
+    "models that ship; success in percent, mean [95 % interval]; over training: tests on the same layouts, over seeds",
+)
+
+
+@exhibit("reasoning-fitting", "Success by how often actions fit thoughts in the pretraining corpus", ("direct",), _ALL)
+def fitting_table(records: Records) -> Table | None:
+    """One row a share and a pretraining: success of both agents untuned, over training and at its end."""
+    rows = dict[tuple[float, int], dict[str, ReasoningArm]]()
+    for arm in reasoning_arms(records):
+        found = re.fullmatch(r"quick-llama-chat(?:-fitting-([0-9.]+))?-s([0-9]+)", arm.settings.get("model", ""))
+        if found and arm.world == "Reasoning-GoTo-v0" and arm.study in ("", "model", "fitting"):
+            rows.setdefault((float(found[1] or 0.2), int(found[2])), {})[arm.kind] = arm
+    columns = [Column[_Fitted]("fitting", lambda row: row[0][0]), Column[_Fitted]("pretraining", lambda row: row[0][1])]
+    for method, untuned in UNTUNED.items():
+        for kind, when in ((untuned, "untuned"), (method, "over training"), (method, "at its end")):
+            caption = f"{STYLES[method].label}, {when}"
+            columns.append(Column(f"{method} {when}", partial(_level, kind=kind, when=when), "success", caption))
+    columns.append(Column("seeds", lambda row: max(len(arm.seeds) for arm in row[1].values())))
+    return Table.of(sorted(rows.items()), columns, _FITTING_NOTES) if len({share for share, _ in rows}) > 1 else None
+
+
+def _level(row: _Fitted, kind: str, when: str) -> Estimate | None:
+    arm = row[1].get(kind)
+    return arm and (arm.efficiency("test_success") if when == "over training" else arm.estimate(SAMPLED))
 
 
 # --- Transcripts
