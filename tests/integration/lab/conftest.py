@@ -136,6 +136,7 @@ class Laboratory:
 def laboratory(tmp_path, monkeypatch, forget_root):
     made = Laboratory(tmp_path / "clone", forget_root)
     monkeypatch.setenv("GROUNDLAB_ROOT", str(made.root))
+    monkeypatch.setenv("GROUNDLAB_RESULTS", "")  # a task of a cluster sets it, which ends with the test
     forget_root()
     yield made
     forget_root()
