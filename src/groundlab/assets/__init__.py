@@ -2,6 +2,7 @@
 
     read_text("prompts/mediator/KeyInBox.txt")
     resolve_model("quick-t5-s0")        # the folder of its weights; any other name or folder stays as it is
+    resolve_model("smollm2-135m-instruct")              # the same, once it is fetched (public.py)
 
 Loads neither torch nor transformers, so that settings can name a model before either is needed.
 """
@@ -13,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from groundlab.assets.public import PUBLIC, folder_of
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, clip, unknown_name
 from groundlab.core.paths import results_folder
@@ -33,8 +35,8 @@ def read_text(name: str) -> str:
 
 
 def resolve_model(model: str) -> str:
-    """The folder of a model that ships, or was pretrained by a run; any other name or folder as it is."""
-    folder = home_of(model) if recipe_of(model) else MODELS / model
+    """The folder of a model that ships, was fetched, or was pretrained by a run; any other name, folder or file as it is."""
+    folder = folder_of(model) if model in PUBLIC else home_of(model) if recipe_of(model) else MODELS / model
     return str(folder) if (folder / "config.json").is_file() else model
 
 
@@ -61,8 +63,11 @@ def model_files(model: str, role: str = "model") -> dict[str, Path | bytes]:
     """Return weights, config and tokenizer of a model by role: of one that ships, a folder, or a single (GGUF) file.
 
     Of a folder of adapters also the files of the model that they belong to (`ROLE/base/...`). Of a model of ours that
-    does not ship the recipe alone, whether it was pretrained yet or not. Empty for a model that is known by name only.
+    does not ship the recipe alone, of a public model its pinned digest, whether they are on this machine or not. Empty
+    for any other model that is known by name only.
     """
+    if model in PUBLIC:
+        return {role: PUBLIC[model].weights.encode()}
     if ours := recipe_of(model):
         recipe = {**read_recipe(ours[0]), "name": ours[0], "seed": ours[1]}
         return {f"{role}/{RECIPE}": json.dumps(recipe, sort_keys=True).encode()}
@@ -99,10 +104,12 @@ def known_models() -> list[str]:
 
 
 def absent_model(model: str, revision: str | None = None) -> GroundlabError:
-    """The error for a model that is not on this machine: a slip in the name of one that ships, or one of the hub's."""
-    close = difflib.get_close_matches(model[:200], known_models(), n=1, cutoff=0.7)
+    """The error for a model that is not on this machine: a public one, a slip in a name, or one of the hub's."""
+    if model in PUBLIC:
+        return GroundlabError(f"{model} is not on this machine; fetch it with: groundlab model fetch {model}")
+    close = difflib.get_close_matches(model[:200], [*known_models(), *PUBLIC], n=1, cutoff=0.7)
     if close and "/" not in model:
-        return GroundlabError(f"{clip(model)} is not on this machine; did you mean {close[0]}, which ships?")
+        return GroundlabError(f"{clip(model)} is not on this machine; did you mean {close[0]}?")
     at = f" --revision {clip(revision)}" if revision else ""
     fetched = f"fetch it with: hf download {clip(model)}{at}"
     known = "give the name of a model, such as quick-t5-s0, or its folder"

@@ -1,6 +1,7 @@
 """Language models on the command line: pretraining, labels, the hub, the account of a ledger.
 
 groundlab pretrain smoke-t5 --out out/lm
+groundlab model fetch smollm2-135m-instruct
 groundlab model fetch --scale paper
 groundlab model import-glam glam-mixed/seed_1 --out out/mixed-s1
 groundlab model export out/glam
@@ -69,16 +70,27 @@ def ledger(file: Annotated[Path, typer.Argument(help="A ledger of replies.")]) -
 
 @app.command()
 def fetch(
+    names: Annotated[
+        list[str], typer.Argument(help="Public models, e.g. smollm2-135m-instruct; without: those of --scale.")
+    ] = [],  # noqa: B006
     scale: Annotated[str, typer.Option("--scale", help="Whose models: paper names the published ones.")] = "paper",
     only: Only = [],  # noqa: B006
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list files, sizes and digests.")] = False,
 ) -> None:
-    """Fetch the models that a scale's configs name, at their pinned revisions, into the hub's cache."""
-    from groundlab.lab import hub
+    """Fetch public models by name, or those that a scale's configs name, at their pinned versions; runs are offline.
 
-    named = hub.named_at(scale, tuple(only))
-    if not named:
+    Public models are converted once, into ~/.cache/groundlab/models or GROUNDLAB_MODELS; others go to the hub's cache.
+    """
+    from groundlab.lab import hub, public_models
+
+    named = [] if names else hub.named_at(scale, tuple(only))
+    public = names or public_models.missing(hub.runs_at(scale, tuple(only)))
+    if not named and not public:
         print_text(f"scale {scale} needs no model of the hub: those that ship are enough")
+    for line in map(public_models.describe, public):  # first: a slip is found before a download
+        print_text(line)
+    for name in [] if dry_run else public:
+        print_text(f"in {public_models.fetch(name)}")
     for each in named:
         commit, files = hub.listing(each)
         size, pinned = sum(file.size or 0 for file in files), "pinned" if each.revision else "not pinned"

@@ -38,14 +38,19 @@ def named_at(scale: str, papers: tuple[str, ...] = ()) -> list[Weights]:
 
     Raises GroundlabError for unknown names, as plans do.
     """
-    settings = (entry.settings for paper in papers or config.known_papers() for entry in config.load(paper, scale).runs)
     found = {
         Weights(str(each[name]), each.get("revision" if name == "model" else "encoder_revision"))
-        for each in settings
+        for *_, each in runs_at(scale, papers)
         for name in NAMES
         if _is_of_the_hub(each.get(name))
     }
     return sorted(found, key=lambda each: (each.repo, each.revision or ""))
+
+
+def runs_at(scale: str, papers: tuple[str, ...] = ()) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return (method, world, settings) of what the configs of some papers run at a scale. Raises as `named_at`."""
+    entries = (entry for paper in papers or config.known_papers() for entry in config.load(paper, scale).runs)
+    return [(entry.method, world, entry.settings) for entry in entries for world in entry.worlds]
 
 
 def _is_of_the_hub(name: Any) -> bool:

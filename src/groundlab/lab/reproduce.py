@@ -22,7 +22,7 @@ from rich.console import Console
 from groundlab.core import extras, manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.paths import RESULTS_VARIABLE, results_folder
-from groundlab.lab import comparison, machine, versions
+from groundlab.lab import comparison, machine, public_models, versions
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
 from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, outcome_of, plan
@@ -119,6 +119,7 @@ def reproduce(
 
             print(preview(the_plan, cluster))
         _console.print(_what_would_be_done(the_plan, ready), soft_wrap=True)
+        _fetch_models(the_plan, dry_run)
         return 0
     if ready and not extras.has_laboratory():
         print(f"nothing to do: the results are {ready}")
@@ -130,6 +131,7 @@ def reproduce(
         _console.print(hint, soft_wrap=True)
         return verdict
     _check_before_hours_of_training(the_plan, executor)
+    _fetch_models(the_plan)
     the_plan.forget_others()
     if cluster:
         from groundlab.lab.slurm.executor import run as run_on_cluster
@@ -156,6 +158,15 @@ def _what_would_be_done(the_plan: Plan, ready: Path | None) -> str:
         return f"nothing to do: {ready}"
     count = len(the_plan.pending())
     return f"{count} of {len(the_plan.runs)} runs would be executed" if count else "all runs are there; pages are not"
+
+
+def _fetch_models(the_plan: Plan, dry_run: bool = False) -> None:
+    """Fetch the public models that runs of a plan still need, or list them; raises GroundlabError as `fetch`."""
+    pending = [(each.spec.method, each.spec.world, each.spec.settings) for each in the_plan.pending()]
+    for name in public_models.missing(pending):
+        _console.print(f"{'would fetch' if dry_run else 'fetching'} {public_models.describe(name)}", soft_wrap=True)
+        if not dry_run:
+            public_models.fetch(name)
 
 
 def reproduce_claims(
@@ -199,7 +210,9 @@ def reproduce_claims(
     _console.print(the_plan)
     if dry_run:
         _console.print(_what_would_be_done(the_plan, None), soft_wrap=True)
+        _fetch_models(the_plan, dry_run)
         return 0
+    _fetch_models(the_plan)
     from groundlab.lab.executor import run  # now, because workers' code loads torch
 
     outcome = run(the_plan, workers, gpus=gpus)

@@ -1,6 +1,8 @@
 """Language models by name: `load("google/flan-t5-small") -> (model, tokenizer)`, from this machine's disk only.
 
     model, tokenizer = load("path/of/a/saved/model")
+    model, tokenizer = load("smollm2-135m-instruct")     # a public model, after `groundlab model fetch`
+    model, tokenizer = load("path/of/a/model.gguf")      # its blocks are unpacked: 4 bits become float32
     model, tokenizer = load("google/flan-t5-large", revision="0613663", lora=Lora(rank=16, alpha=32))
     model, tokenizer = load("google/flan-t5-large", weights="random", seed=3)  # GLAM's NPA; "embeddings": NPAE, NPE
 
@@ -19,13 +21,16 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, BitsAndBytesConfig
+from transformers.integrations.gguf.reader import read_gguf_metadata
 
-from groundlab.assets import ADAPTER, absent_model, adapted_model
+from groundlab.assets import ADAPTER, absent_model, adapted_model, resolve_model
 from groundlab.core.errors import GroundlabError, clip, first_line, unknown_name
 from groundlab.learning.checkpoints import seeded_construction
 from groundlab.learning.devices import check_device
@@ -72,13 +77,14 @@ def load(
     """
     _check_names(kind, dtype, weights, quantization)
     check_device(device)
+    name_or_path = resolve_model(str(name_or_path))
     if device.startswith("cpu"):
         _warn_where_slow(dtype)
     with clear_errors(name_or_path, revision), seeded_construction(seed, "language model"):
         config = AutoConfig.from_pretrained(**(place := place_of(name_or_path, revision)))
         if gradient_checkpointing:
             _drop_nothing(config)
-        tokenizer = AutoTokenizer.from_pretrained(**place)
+        tokenizer = _tokenizer(place)
         found = "seq2seq" if config.is_encoder_decoder else "causal"
         if kind not in ("auto", found):
             raise GroundlabError(f"{name_or_path} is a {found} model, not {kind}; give kind={found}")
@@ -154,6 +160,11 @@ def _warn_where_slow(dtype: str) -> None:
 
 def place_of(name: str | Path, revision: str | None = None) -> dict[str, Any]:
     """Return the arguments of `from_pretrained`, none of which runs code. Raises errors that `clear_errors` clears."""
+    where = {"revision": revision, "local_files_only": True, "trust_remote_code": False}
+    if os.path.isfile(name) and str(name).endswith(".gguf"):  # noqa: PTH113 - no name raises
+        if find_spec("gguf") is None:
+            raise GroundlabError(f"{clip(str(name))} is read by the package gguf; pip install gguf")
+        return {"pretrained_model_name_or_path": str(Path(name).parent), "gguf_file": Path(name).name, **where}
     files = {*os.listdir(name)} if os.path.isdir(name) else _TOKENIZER_FILES  # noqa: PTH112, PTH208 - no name raises
     if ADAPTER in files and not any(file.startswith(("model", "pytorch_model")) for file in files):
         base, way = adapted_model(Path(name)) or "an unnamed model", "merge_and_unload() and save_pretrained()"
@@ -161,8 +172,18 @@ def place_of(name: str | Path, revision: str | None = None) -> dict[str, Any]:
         raise GroundlabError(f"expected a whole model, got adapters of {clip(base)} in {clip(str(name))}; {fix}")
     if not files & _TOKENIZER_FILES:
         raise ValueError("no tokenizer.json")  # transformers would make one up
-    where = {"pretrained_model_name_or_path": str(name), "revision": revision}
-    return {**where, "local_files_only": True, "trust_remote_code": False}
+    return {"pretrained_model_name_or_path": str(name), **where}
+
+
+def _tokenizer(place: dict[str, Any]) -> Any:
+    """Return the tokenizer; of SmolLM's GGUF files, single digits are words, which transformers does not know."""
+    tokenizer = AutoTokenizer.from_pretrained(**place)
+    if "gguf_file" in place:
+        metadata, _ = read_gguf_metadata(os.path.join(place["pretrained_model_name_or_path"], place["gguf_file"]))  # noqa: PTH118
+        if metadata.get("tokenizer.ggml.pre") == "smollm":
+            words = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+            tokenizer.backend_tokenizer.pre_tokenizer = Sequence(words)
+    return tokenizer
 
 
 @contextmanager
@@ -191,15 +212,22 @@ def _build(maker: Any, config: Any, place: dict[str, Any], dtype: torch.dtype, w
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    model, report = maker.from_pretrained(
-        **place,
-        config=config,
-        dtype=dtype,
-        output_loading_info=True,
-        **({"quantization_config": four_bit} if quantization else {}),
-    )
+    with patch(
+        "transformers.modeling_gguf_pytorch_utils.tqdm", lambda tensors, **_: tensors
+    ):  # a bar that always shows
+        model, report = maker.from_pretrained(
+            **place,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            **({"quantization_config": four_bit} if quantization else {}),
+        )
     if report["missing_keys"]:  # transformers would fill them at random
         raise ValueError(f"{len(report['missing_keys'])} weights are missing, e.g. {min(report['missing_keys'])}")
+    if "gguf_file" in place:  # marked as quantized, such a model is neither saved nor tuned
+        plain = maker.from_config(config, dtype=dtype)
+        plain.load_state_dict(model.state_dict())
+        model = plain
     return model if weights == "pretrained" else _fresh_but_for_embeddings(maker, model)
 
 

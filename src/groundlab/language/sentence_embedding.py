@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from groundlab.assets import resolve_model
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.learning.devices import check_device
@@ -41,12 +42,13 @@ def load_encoder(name_or_path: str | Path, revision: str | None = None, device: 
     Raises GroundlabError when the model is not here, is damaged, or has no encoder that reads both ways.
     """
     check_device(device)
+    name_or_path = resolve_model(str(name_or_path))
     with models.clear_errors(name_or_path, revision):
         config = AutoConfig.from_pretrained(**(place := models.place_of(name_or_path, revision)))
         if config.is_encoder_decoder:
             model, tokenizer = models.load(name_or_path, revision, device=device)
             return _reader(model.get_encoder(), tokenizer, device)
-        if any("Causal" in kind for kind in config.architectures or ()):
+        if "gguf_file" in place or any("Causal" in kind for kind in config.architectures or ()):
             raise GroundlabError(
                 f"{name_or_path} reads one way only; give an encoder, or an encoder-decoder such as T5"
             )

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from jinja2 import TemplateError
 
+from groundlab.assets import PUBLIC, resolve_model
 from groundlab.core.errors import GroundlabError, clip, first_line
 from groundlab.core.storage import digest_json
 from groundlab.language import models
@@ -37,13 +38,15 @@ class Local:
 
     @property
     def model(self) -> str:
-        """The name under which its replies are filed; a folder's comes from its content, which may be trained anew."""
+        """The name under which its replies are filed; with a digest of files, which may be trained again."""
         return f"{self.name}@{self._version}" if self._version else self.name
 
     @cached_property
     def _version(self) -> str | None:
-        folder = Path(self.name)
-        return _content(folder) if folder.is_dir() else self.revision
+        if self.name in PUBLIC:
+            return PUBLIC[self.name].weights[:_DIGITS]
+        place = Path(resolve_model(self.name))
+        return _content(place) if place.exists() else self.revision
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -101,10 +104,10 @@ def _refuse_nan(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     return logits
 
 
-def _content(folder: Path) -> str:
+def _content(place: Path) -> str:
     """The first digits of a hash over the files of a model."""
     digests = {}
-    for path in folder.iterdir():
+    for path in place.iterdir() if place.is_dir() else [place]:
         if path.is_file():
             with path.open("rb") as file:
                 digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 
 from groundlab import worlds
-from groundlab.assets import resolve_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
@@ -120,7 +119,7 @@ def _preference_potential(world: str, seed: int, settings: Settings, home: Path)
 
 def _goal_potential(world: str, seed: int, settings: Settings, home: Path) -> GoalPotential:
     library, adapter = bk_goal.load(_source(world, seed, settings, home)), adapter_for(world)
-    embed = Embedder(load_encoder(resolve_model(settings.encoder), settings.encoder_revision, settings.device))
+    embed = Embedder(load_encoder(settings.encoder, settings.encoder_revision, settings.device))
     threshold = settings.threshold or bk_goal.THRESHOLD
     potential = GoalPotential(library, embed, threshold, adapter.actions, settings.pooling)
     if settings.threshold is None:

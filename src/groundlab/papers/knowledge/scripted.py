@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from groundlab.assets import resolve_model
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language import models
@@ -78,7 +77,7 @@ def scoring_judge(name: str) -> Scripted:
 
     name: a sequence-to-sequence model; it is asked how to face each thing in view, and cannot hold a conversation.
     """
-    model, tokenizer = models.load(resolve_model(name), kind="seq2seq")
+    model, tokenizer = models.load(name, kind="seq2seq")
 
     @cache
     def likelihoods(position: str) -> dict[str, float]:

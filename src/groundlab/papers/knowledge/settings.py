@@ -176,15 +176,15 @@ class KnowledgeSettings(PPOSettings):
     share: float = Field(default=0.1, gt=0, lt=1)
     """The share of steps of the dataset on which a goal counts; sets the threshold."""
 
-    def inputs(self) -> dict[str, Path]:
+    def inputs(self) -> dict[str, Path | bytes]:
         """The files of knowledge that a run reads."""
         paths = {"source": source_of(self.source)} if self.source else {}
         if self._reads_dataset():
             paths["dataset"] = self.dataset_folder
         if self.maker == "recorded":
             paths["replies"] = ledger(LABELS[self.form], self.dataset)
-        files = {name: file for role, path in paths.items() for name, file in _files(role, path).items()}
-        files |= model_files(self.encoder, "encoder") if self.form in _BY_GOALS else {}
+        files = model_files(self.encoder, "encoder") if self.form in _BY_GOALS else {}
+        files |= {name: file for role, path in paths.items() for name, file in _files(role, path).items()}
         return files | (model_files(self.model) if self.model else {})
 
     def _reads_dataset(self) -> bool:

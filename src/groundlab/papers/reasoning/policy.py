@@ -163,7 +163,7 @@ def _open(settings: ReplySettings, lora: Lora | None, seed: int, checkpointing: 
         # Adapters name their base model as the settings do, so that a saved folder opens on other machines.
         local = Path(settings.model)
         for config in model.peft_config.values():
-            config.base_model_name_or_path = str(local.resolve()) if local.is_dir() else settings.model
+            config.base_model_name_or_path = str(local.resolve()) if local.exists() else settings.model
             config.revision = settings.revision
     return model, tokenizer
 
