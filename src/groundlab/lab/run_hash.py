@@ -90,11 +90,11 @@ def input_digests(method: str, world: str, settings: dict[str, Any]) -> dict[str
     contents |= {
         f"assets/{file.relative_to(home).as_posix()}": file.read_bytes() for file in declared_assets(method, world)
     }
-    return {role: digest_bytes(content) for role, content in sorted(contents.items())}
+    return {role: each if isinstance(each, str) else digest_bytes(each) for role, each in sorted(contents.items())}
 
 
-def _is_there(each: Path | bytes) -> bool:
-    return isinstance(each, bytes) or each.is_file()
+def _is_there(each: Path | bytes | str) -> bool:
+    return not isinstance(each, Path) or each.is_file()
 
 
 def declared_assets(method: str, world: str) -> list[Path]:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import write_gguf
 
 from groundlab.assets import MODELS, known_models, model_files
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.language import models
+from groundlab.language.chat.interface import Sampling
+from groundlab.language.chat.local_client import Local
 from groundlab.language.models import load
 from groundlab.language.pretraining import card
-from groundlab.language.scoring import score_actions
+from groundlab.language.scoring import ActionScorer, score_actions
 from groundlab.language.sentence_embedding import load_encoder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -55,6 +58,79 @@ def test_a_model_that_is_not_here_comes_with_the_command_that_fetches_it():
         load("google/flan-t5-nowhere")
     with pytest.raises(GroundlabError, match="hf download google/flan-t5-nowhere --revision abc"):
         load("google/flan-t5-nowhere", revision="abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("smollm2-135m-instruct", "fetch it with: groundlab model fetch smollm2-135m-instruct"),
+        ("smollm2-135-instruct", "did you mean smollm2-135m-instruct?"),
+    ],
+)
+def test_a_public_model_that_is_not_fetched_names_its_command(tmp_path, monkeypatch, name, line):
+    monkeypatch.setenv("GROUNDLAB_MODELS", str(tmp_path))
+    with pytest.raises(GroundlabError, match=f"not on this machine; {line.replace('?', '.')}$"):
+        load(name)
+
+
+@pytest.mark.parametrize(("kind", "error"), [("F32", 0.0), ("Q8_0", 0.02), ("Q4_1", 0.2)])
+def test_a_gguf_file_is_read_scored_tuned_and_saved_like_any_model(tmp_path, kind, error):
+    original = write_gguf(file := tmp_path / "tiny.gguf", kind)
+    model, tokenizer = load(file)
+    for (name, read), written in zip(model.named_parameters(), original.parameters(), strict=True):
+        assert (read - written).norm() <= error * written.norm(), name
+    assert tokenizer.convert_ids_to_tokens(tokenizer("a  12<|im_end|>")["input_ids"]) == [
+        *("a", "ĠĠ", "1", "2", "<|im_end|>")
+    ], "a digit is a word of its own, so that two blanks before one are a token"
+    assert (tokenizer.eos_token_id, tokenizer.padding_side) == (2, "left")
+
+    tuned = models.add_lora(model, models.Lora(rank=2, alpha=4), seed=0)
+    scorer = ActionScorer(tuned, tokenizer, ACTIONS)
+    assert not scorer._plainness.needed(20), "the fast way of reading equals a plain pass"
+    before, *_ = scorer(["go to the red key"])
+    torch.testing.assert_close(
+        before, score_actions(original, tokenizer, ["go to the red key"], ACTIONS), atol=0.5, rtol=0
+    )
+    trained = [weight for weight in tuned.parameters() if weight.requires_grad]
+    assert 0 < sum(weight.numel() for weight in trained) < 2000
+    optimizer = torch.optim.SGD(trained, lr=1.0)
+    before[0, 0].neg().backward()
+    optimizer.step()
+    after, *_ = scorer(["go to the red key"])
+    assert after[0, 0] > before[0, 0]
+    merged = tuned.merge_and_unload()
+    merged.save_pretrained(tmp_path / "saved")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    again = score_actions(*load(tmp_path / "saved"), ["go to the red key"], ACTIONS)
+    torch.testing.assert_close(again, after, atol=1e-4, rtol=0)
+
+
+def test_the_local_maker_answers_from_a_gguf_file_and_files_it_by_its_content(tmp_path):
+    write_gguf(file := tmp_path / "tiny.gguf")
+    local = Local(str(file))
+    assert local.reply([{"role": "user", "content": "go"}], Sampling(max_tokens=3)).tokens.completion <= 3
+    with pytest.raises(GroundlabError, match="reads one way only"):
+        load_encoder(file)
+    other = tmp_path / "other.gguf"
+    other.write_bytes(file.read_bytes() + b" ")
+    versions = [Local(str(each)).model.rpartition("@")[2] for each in (file, other)]
+    assert all(len(version) == 12 for version in versions) and versions[0] != versions[1]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "line"),
+    [
+        (lambda file, monkeypatch: monkeypatch.setattr(models, "find_spec", lambda name: None), "pip install gguf"),
+        (lambda file, monkeypatch: file.write_bytes(file.read_bytes()[:900]), "does not hold a whole model"),
+        (lambda file, monkeypatch: file.write_bytes(b"nothing"), "does not hold a whole model"),
+    ],
+)
+def test_a_gguf_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, prepare, line):
+    write_gguf(file := tmp_path / "tiny.gguf")
+    prepare(file, monkeypatch)
+    with pytest.raises(GroundlabError, match=line) as error:
+        load(file)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("lost", ["config.json", "model.safetensors", "tokenizer.json"])

@@ -91,7 +91,7 @@ class ModelSettings(ReadingSettings):
         """The folder of a model that ships, or the name as given."""
         return resolve_model(self.model)
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The model's files, where it is a folder, and the facts that pretraining wrote down and an agent reads.
 
         Prompts of other models begin and end otherwise since 2.0, so their runs have other names than before.
@@ -206,7 +206,7 @@ class CloningSettings(ModelSettings):
         """Whether the run makes its demonstrations, and does not find them."""
         return self.demonstrations in ("bot", "agent")
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The model's files, the stored demonstrations, and the teacher's files."""
         folder, teacher = Path(self.demonstrations), self.teacher.inputs() if self.teacher else {}
         stored = {} if self.makes_its_own else {f"demonstrations/{name}": folder / name for name in (PAIRS, ABOUT)}

@@ -176,7 +176,7 @@ class KnowledgeSettings(PPOSettings):
     share: float = Field(default=0.1, gt=0, lt=1)
     """The share of steps of the dataset on which a goal counts; sets the threshold."""
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The files of knowledge that a run reads."""
         paths = {"source": source_of(self.source)} if self.source else {}
         if self._reads_dataset():

@@ -69,7 +69,7 @@ class Settings(Strict):
             raise ValueError(f"has a model, which planner=scripted does not ask; {_OTHER_PLANNERS}")
         return self
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The ledger (of one that is filled, neither path nor content counts), and the files of a local model."""
         files = model_files(self.chat.model, "chat.model") if self.planner == "local" and self.chat.model else {}
         ledger = Path(self.ledger) if self.ledger and self.planner == "recorded" else b""

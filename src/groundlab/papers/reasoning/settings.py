@@ -116,7 +116,7 @@ class ReplySettings(Strict):
         """Whether the model is a folder of adapters."""
         return (Path(self.model_path) / ADAPTER).is_file()
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The model's files, where it is a folder."""
         return model_files(self.model)
 

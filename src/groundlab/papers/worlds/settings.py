@@ -62,7 +62,7 @@ class ChatAgentSettings(Strict):
     thinks: bool = False
     """Whether it is asked to think first; the action then follows the last "ACTION:"."""
 
-    def inputs(self) -> dict[str, Path | bytes]:
+    def inputs(self) -> dict[str, Path | bytes | str]:
         """The ledger (of one that is filled, neither path nor content counts), a local model, and an own prompt."""
         files = model_files(self.chat.model, "chat.model") if self.maker == "local" and self.chat.model else {}
         ledger = Path(self.ledger) if self.ledger and self.maker == "recorded" else b""
