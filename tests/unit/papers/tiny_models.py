@@ -56,7 +56,7 @@ def write_gguf(file: Path, kind: str = "F32") -> LlamaForCausalLM:
     import gguf  # here: other tests need no such package
 
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *bytes_to_unicode().values(), "ĠĠ"]
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 4096}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
     torch.manual_seed(3)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokens), **sizes, **heads)).eval()
