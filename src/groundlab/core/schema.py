@@ -86,7 +86,7 @@ class Strict(BaseModel):
         return {cls.former_names.get(key, key): value for key, value in data.items()}
 
     def inputs(self) -> Mapping[str, Path | bytes | str]:
-        """Return what a run with these settings reads, by role: a file, or the part of one that counts.
+        """Return what a run with these settings reads, by role: a file, the part that counts, or a SHA-256 (str).
 
         A role begins with the setting that names the file (`model/config.json`). The content then names the run in the
         place of that setting's value.
