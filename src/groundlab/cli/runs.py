@@ -7,6 +7,7 @@ groundlab evaluate random --protocol balrog
 groundlab review
 """
 
+import os
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -127,10 +128,12 @@ def run(
 ) -> None:
     """Train (or play) one method on one world with one seed."""
     from groundlab import lab
+    from groundlab.lab.machine import instruction_sets
     from groundlab.papers import registry
 
     ask_for(track, deterministic, portable)
     spec = registry.resolve(method, world, seed, settings)
+    os.environ.update(instruction_sets(spec.settings))  # before the first product
     if lab.run_one(spec, out) is None:
         return  # another process of the same run tells the results
     for result in storage.read_json(out / "evaluation.json"):
@@ -160,7 +163,7 @@ def evaluate(
     ] = None,
 ) -> None:
     """Play test layouts and report interactions, steps, success and return."""
-    from groundlab.lab.machine import check_devices
+    from groundlab.lab.machine import check_devices, instruction_sets
     from groundlab.papers import registry
 
     if protocol is not None:
@@ -178,6 +181,7 @@ def evaluate(
     trained, settings, seed = load_agent(checkpoint, method, settings, seed, world)
     spec = registry.resolve(method, world, seed, settings)
     check_devices([spec])
+    os.environ.update(instruction_sets(spec.settings))
     results = _watched(registry.Request(method, world, spec.seed, spec.settings, trained), show, record, checkpoint)
     for row in results[0]["rows"]:
         _print_conversation(row)
@@ -373,7 +377,7 @@ def versions_in(results: Path | None) -> list[Path]:
 
 
 def bench(
-    subject: Annotated[str, typer.Argument(help="worlds, scoring, training or all.")] = "all",
+    subject: Annotated[str, typer.Argument(help="worlds, scoring, training, models or all.")] = "all",
     save: Annotated[bool, typer.Option("--save", help="Keep the figures in benchmarks/.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a ratio kept there is lost.")] = False,
 ) -> None:

@@ -147,13 +147,16 @@ def start_child(module: str, environment: Mapping[str, str]) -> tuple[subprocess
 
 
 class Worker:
-    """One worker process and our end of its pipe; `visible` is its CUDA_VISIBLE_DEVICES, None for ours."""
+    """One worker process and our end of its pipe.
 
-    def __init__(self, visible: str | None = None) -> None:
-        environment = KEPT_MEMORY | os.environ | ONE_THREAD
+    visible: its CUDA_VISIBLE_DEVICES, None for ours; sets: variables of its own (`machine.instruction_sets`).
+    """
+
+    def __init__(self, visible: str | None = None, sets: Mapping[str, str] | None = None) -> None:
+        environment = KEPT_MEMORY | os.environ | ONE_THREAD | dict(sets or {})
         environment |= {} if visible is None else machine.only_visible(visible)
         self.process, self.pipe = start_child("groundlab.lab.worker", environment)
-        self.visible = visible
+        self.serves = visible, sets or {}
         self.run: PlannedRun | None = None
 
     def start(self, run: PlannedRun, plan: Plan) -> None:
@@ -220,10 +223,11 @@ class Pool:
         while not self._stop_sent and len(self._busy) < room and (found := self._next()):
             next_run, visible = found
             self._waiting.remove(next_run)
-            idle = next((each for each in self._idle if each.visible == visible), None)
+            wanted = visible, machine.instruction_sets(next_run.spec.settings)
+            idle = next((each for each in self._idle if each.serves == wanted), None)
             if idle:
                 self._idle.remove(idle)
-            worker = idle or Worker(visible)
+            worker = idle or Worker(*wanted)
             self._busy[worker.pipe] = worker
             self._view.started(next_run)
             with suppress(OSError):  # it died while idle; its pipe tells us so in a moment
@@ -232,7 +236,7 @@ class Pool:
 
     def _next(self) -> tuple[PlannedRun, str | None] | None:
         """The first waiting run that can start, and what its worker may see; None when none can."""
-        taken = {worker.visible for worker in self._busy.values() if worker.run and worker.run.needs_gpu}
+        taken = {worker.serves[0] for worker in self._busy.values() if worker.run and worker.run.needs_gpu}
         free = [each for each in self._gpus if each not in taken]
         for run in self._waiting:
             if not run.needs_gpu:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from groundlab import lab
+from groundlab.core import numerics
 from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import read_json
@@ -73,10 +74,21 @@ def test_while_pages_are_made_one_worker_of_two_waits_and_a_lone_one_works(
 ):
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
     worker, begun = executor.Worker, []
-    monkeypatch.setattr(executor, "Worker", lambda visible: begun.append(visible) or worker(visible))
+    monkeypatch.setattr(executor, "Worker", lambda *given: begun.append(given[0]) or worker(*given))
     plan = lab.plan("mediator", scale="smoke")
     assert executor.run(plan, workers, makes_pages=lambda: busy).finished == 2
     assert len(begun) == processes
+
+
+def test_a_run_in_bfloat16_has_a_worker_of_its_own(laboratory, rule_entry, monkeypatch):
+    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
+    worker, begun = executor.Worker, []
+    monkeypatch.setattr(executor, "Worker", lambda *given: begun.append(given) or worker(*given))
+    plan = lab.plan("mediator", scale="smoke")
+    coarse = {**plan.runs[0].spec.settings, "chat": {"dtype": "bfloat16", "device": "cpu"}}  # which it does not take
+    first = dataclasses.replace(plan.runs[0], spec=plan.runs[0].spec.model_copy(update={"settings": coarse}))
+    assert lab.run(dataclasses.replace(plan, runs=(first, *plan.runs[1:])), workers=1).finished == 1
+    assert sorted(begun, key=str) == [(None, dict(numerics.NATIVE)), (None, {})]
 
 
 def _interrupt_a_worker(plan, laboratory, step: int, number: int) -> None:

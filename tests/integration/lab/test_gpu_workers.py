@@ -77,7 +77,7 @@ def _seen(plan, outcome) -> tuple[list[str], list[str]]:
 def test_each_gpu_has_one_worker_that_sees_no_other_and_cpu_runs_see_none(mixed_plan, three_gpus, monkeypatch):
     monkeypatch.setattr(executor, "check_devices", lambda specs: None)  # torch finds none of the described GPUs
     worker, begun = executor.Worker, []
-    monkeypatch.setattr(executor, "Worker", lambda visible: begun.append(visible) or worker(visible))
+    monkeypatch.setattr(executor, "Worker", lambda *given: begun.append(given[0]) or worker(*given))
     outcome = lab.run(mixed_plan, workers=4)
     assert sorted(filter(None, begun)) == ["0", "1", "2"], "no GPU has two runs at a time"
     on_gpu, on_cpu = _seen(mixed_plan, outcome)

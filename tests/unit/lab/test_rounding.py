@@ -5,6 +5,8 @@ import subprocess
 import sys
 from functools import cache
 
+import pytest
+
 from groundlab.core import numerics
 from groundlab.lab import machine
 
@@ -34,3 +36,19 @@ def test_loops_are_compiled_alike_on_every_cpu():
     # digests recorded on an AMD with AVX-512, whose own loops have other lanes; the machine code is the same everywhere
     program = "from groundlab.lab import rounding; print(rounding.operations()['compiled sums'])"
     assert _printed(program) == "fbe0ddb4d0edcc38"
+
+
+@pytest.mark.parametrize(
+    ("settings", "native"),
+    [
+        ({"dtype": "bfloat16", "device": "cpu"}, True),
+        ({"chat": {"dtype": "bfloat16", "device": "cpu"}}, True),
+        ({"dtype": "bfloat16", "device": "cuda"}, False),
+        ({"dtype": "float32", "device": "cpu"}, False),
+    ],
+)
+def test_a_process_that_computes_in_bfloat16_on_a_cpu_is_not_held_to_avx2(settings, native):
+    sets = machine.instruction_sets(settings)
+    assert bool(sets) == native
+    program = "import groundlab; from groundlab.core import numerics; print(numerics.held()['ONEDNN_MAX_CPU_ISA'])"
+    assert _printed(program, **sets) == ("ALL" if native else "AVX2")

@@ -24,6 +24,7 @@ def execute(runs: list[PackedRun]) -> None:
     both save a checkpoint at the next step. After the first the task leaves with exit code 75, and its batch script
     puts it back into the queue; after the second whoever sent it decides.
     """
+    from groundlab.lab.machine import instruction_sets
     from groundlab.lab.worker import execute_run  # here, because it loads torch and whoever submits may have none
 
     stop, time_limit = threading.Event(), threading.Event()
@@ -31,6 +32,8 @@ def execute(runs: list[PackedRun]) -> None:
     # call scontrol, which a container lacks; each signal may come twice (from srun and from the node)
     signal.signal(signal.SIGUSR2, lambda number, frame: (time_limit.set(), stop.set()))
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    sets = [instruction_sets(spec["settings"]) for spec, *_ in runs]
+    os.environ.update(sets[0] if all(sets) else {})  # what is loaded once serves all runs of the task
     failed = []
     for spec, folder, expected, named in runs:
         try:
