@@ -51,6 +51,8 @@ class Lora:
     rank: int = 16
     alpha: int = 32
     dropout: float = 0.0
+    layers: int = 0
+    """Only of a causal model's last layers, so many; 0: of all."""
 
 
 def load(
@@ -118,7 +120,14 @@ def _move(model: Any, device: str) -> None:
 def add_lora(model: Any, lora: Lora, seed: int) -> Any:
     """The model with adapters as its only trainable weights, drawn from the seed; `get_base_model()` gives it back."""
     task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
-    sizes = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+    sizes: dict[str, Any] = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+    if lora.layers:
+        count = layer_count(model)
+        if model.config.is_encoder_decoder or lora.layers > count:
+            raise GroundlabError(
+                f"expected a causal model of at least {lora.layers} layers, got {task} of {count}; give lora_layers=0"
+            )
+        sizes["layers_to_transform"] = [*range(count - lora.layers, count)]
     config = LoraConfig(**sizes, bias="none", task_type=task)
     with seeded_construction(seed, "lora"):
         try:
@@ -127,6 +136,11 @@ def add_lora(model: Any, lora: Lora, seed: int) -> Any:
             raise GroundlabError(
                 f"LoRA knows no layers of this model ({first_line(error)}); give lora_rank=0"
             ) from None
+
+
+def layer_count(model: Any) -> int:
+    """Return the number of layers of a model, or of its decoder."""
+    return model.config.get_text_config(decoder=True).num_hidden_layers
 
 
 def base_of(model: Any) -> Any:

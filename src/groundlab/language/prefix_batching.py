@@ -195,17 +195,23 @@ def _read_causal(model: PreTrainedModel, rows: Rows, branches: ActionTree) -> Te
         cache = body(input_ids=beginning, use_cache=True).past_key_values
         cache.batch_repeat_interleave(len(rows))
     ids, mask = (send(part, device).flip(1) for part in _with_mask([row[shared:][::-1] for row in rows]))
+    given = {"input_ids": torch.cat([ids, branches.tokens[1:].expand(len(rows), -1)], 1), "past_key_values": cache}
+    states = read_tree(body, mask, branches, shared, **given, use_cache=cache is not None)
+    return states[:, ids.shape[1] - 1 :]
+
+
+def read_tree(body: Any, mask: Tensor, branches: ActionTree, shared: int = 0, **given: Any) -> Tensor:
+    """The final states of a causal decoder at left-padded prompts (mask: int64 [P, S]) and at the actions after them.
+
+    shared: tokens before these prompts, in a cache; given: what else the decoder is called with.
+    """
     lengths = shared + mask.sum(1)
     positions = shared + (mask.cumsum(1) - 1).clamp(min=0)
-    nodes = branches.tokens[1:].expand(len(rows), -1)
-    states = body(
-        input_ids=torch.cat([ids, nodes], 1),
-        attention_mask=_additive(_tree_mask(mask.bool(), branches.sees, shared), model.dtype),
+    return body(
+        attention_mask=_additive(_tree_mask(mask.bool(), branches.sees, shared), body.dtype),
         position_ids=torch.cat([positions, lengths[:, None] - 1 + branches.depths[None, 1:]], 1),
-        past_key_values=cache,
-        use_cache=cache is not None,
+        **given,
     ).last_hidden_state
-    return states[:, ids.shape[1] - 1 :]
 
 
 def may_share(model: Any, count: int) -> bool:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.language import t5_forward
 from groundlab.language.chat_format import beginning
+from groundlab.language.kept_states import KeptStates
 from groundlab.language.models import base_of
 from groundlab.language.plain_passes import Pairs, Plainness, checkpointing, kept_modes, plain_pass, start_token
 from groundlab.language.prefix_batching import (
@@ -110,6 +111,8 @@ class ActionScorer(nn.Module):
     value_head, action_head: whether it has such a `Head`; scores then come from the action head, and no rule is used.
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
+    frozen_layers: the first layers of a causal model, so many, are never trained: their states are kept for each
+    different prompt (kept_states.py). features: both heads read these states, and no layer above them runs.
     Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
     prompt without a token or longer than the model's positions, and for models whose plain passes say nothing
     certain. The model is compared with these at construction, and read by them where no faster way gives the same.
@@ -130,9 +133,13 @@ class ActionScorer(nn.Module):
         dropout: bool = False,
         token_budget: int = TOKEN_BUDGET,
         pass_tokens: float | None = None,
+        frozen_layers: int = 0,
+        features: bool = False,
         seed: int = 0,
     ):
         super().__init__()
+        if frozen_layers and dropout:
+            raise GroundlabError("expected frozen layers that drop nothing, got dropout; give fidelity.dropout=false")
         if rule not in RULES:
             raise unknown_name("scoring rule", rule, RULES)
         if not actions or not all(action.strip() for action in actions):
@@ -145,7 +152,8 @@ class ActionScorer(nn.Module):
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
         is_encoder_decoder = base.config.is_encoder_decoder
         self._start = start_token(base) if is_encoder_decoder else None
-        self._plainness = Plainness(model, "scores", self._logits_of)
+        self.kept, self._features = KeptStates(model, frozen_layers) if frozen_layers else None, features
+        self._plainness = Plainness(model, f"scores above {frozen_layers} layers", self._logits_of)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None
         self._token_ids: dict[str, _Row] = {}
@@ -224,6 +232,8 @@ class ActionScorer(nn.Module):
         base, deepest = base_of(self.model), max(len(tokens) for row in rows for tokens in row.actions) - 1
         behind = 0 if base.config.is_encoder_decoder else deepest + len(self._end)
         by_passes = self._plainness.needed(max(len(row.tokens) for row in rows) + behind)
+        if by_passes and self.kept:
+            raise GroundlabError("states of this model are not kept, or not of such long prompts; give lora_layers=0")
         is_plain = t5_forward.serves(base)
         parts = self._batches(unique, is_plain)
         scored = []
@@ -247,7 +257,10 @@ class ActionScorer(nn.Module):
 
     def _score(self, rows: Sequence[Tokens], is_plain: bool, by_passes: bool) -> Scored:
         with checkpointing(self.model):
-            states, logits = self._passes(rows) if by_passes else self._read(rows, self.branches, is_plain)
+            if self.kept and self._features:
+                logits = states = self.kept.features(rows, self.branches)
+            else:
+                states, logits = self._passes(rows) if by_passes else self._read(rows, self.branches, is_plain)
         first = states[:, 0]
         values = self.value_head(first)[:, 0] if self.value_head else first.new_zeros(len(rows), dtype=torch.float32)
         scores = self.action_head(first) if self.action_head else self._rule(logits)
@@ -256,7 +269,10 @@ class ActionScorer(nn.Module):
     def _read(self, rows: Sequence[Sequence[int]], branches: ActionTree, is_plain: bool) -> tuple[Tensor, Tensor]:
         """States [P, U, d] and logits [P, U, V] at each distinct prefix."""
         base = base_of(self.model)
-        states = (t5_forward.prefix_states if is_plain else prefix_states)(base, rows, branches)
+        if self.kept:
+            states = self.kept.read(list(map(tuple, rows)), branches)
+        else:
+            states = (t5_forward.prefix_states if is_plain else prefix_states)(base, rows, branches)
         scaled = getattr(base.config, "scale_decoder_outputs", base.config.model_type == "umt5")
         return states, base.get_output_embeddings()(states * base.config.d_model**-0.5 if scaled else states).float()
 

@@ -13,8 +13,10 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaForCau
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from groundlab.core.errors import GroundlabError
+from groundlab.language import kept_states
+from groundlab.language.kept_states import KeptStates
 from groundlab.language.models import Lora, add_lora
-from groundlab.language.prefix_batching import batches
+from groundlab.language.prefix_batching import batches, branch
 from groundlab.language.scoring import TOKEN_BUDGET, ActionScorer, score_actions
 from groundlab.learning.checkpoints import seeded_construction
 
@@ -274,6 +276,75 @@ def test_with_adapters_only_they_and_the_heads_are_trained_and_stored(kind):
     with trained.model.disable_adapter():
         reference = score_actions(build(kind), tokenizer(), PROMPTS, ACTIONS)
         torch.testing.assert_close(trained(PROMPTS).scores, reference)
+
+
+def stepped(frozen, budget=2**20):
+    """Scores before and after a step of the last layer's adapters, with kept states of the layers below or without."""
+    model = add_lora(build("tiny_llama"), Lora(rank=4, layers=1), 0)
+    with pytest.MonkeyPatch.context() as bounded:
+        bounded.setattr(kept_states, "KEPT_BYTES", budget)
+        scorer = ActionScorer(model, tokenizer(), ACTIONS, frozen_layers=frozen, token_budget=200)
+        first = scorer(PROMPTS[:2]).scores  # among other prompts than below
+        scorer.backward(PROMPTS, lambda _, scores, values: scores[:, 0].sum() + values.sum())
+        trained = {name: p for name, p in scorer.model.named_parameters() if p.requires_grad}
+        assert trained and all(".layers.1." in name and "lora" in name for name in trained)
+        torch.optim.SGD(trained.values(), lr=1e-2).step()
+        return first.detach(), scorer(PROMPTS).scores.detach()
+
+
+def test_kept_states_of_frozen_layers_leave_scores_and_a_step_as_they_are():
+    (plain_first, plain), (first, kept) = stepped(0), stepped(1)
+    torch.testing.assert_close(first, plain_first)
+    torch.testing.assert_close(kept, plain)
+    assert not torch.allclose(kept[:2], first)
+
+
+@pytest.mark.parametrize("budget", [0, 20_000])
+def test_what_is_kept_changes_no_byte_of_a_result(budget):
+    for own, other in zip(stepped(1), stepped(1, budget), strict=True):
+        assert torch.equal(own, other)
+
+
+def test_kept_states_are_bounded_and_do_not_depend_on_other_prompts(monkeypatch):
+    branches, start = branch([[1, 2], [3]], None), (*range(5, 35),)  # longer than what is read apart
+    rows = [(*start, *range(40, 70)), (*start, *range(50, 72)), (8,)]
+    together = KeptStates(build("tiny_llama"), 1).features(rows, branches)
+    alone = [KeptStates(build("tiny_llama"), 1).features([row], branches)[0] for row in rows]
+    assert torch.equal(together, torch.stack(alone))
+    monkeypatch.setattr(kept_states, "KEPT_BYTES", 2 * together[0].nbytes)
+    bounded = KeptStates(build("tiny_llama"), 1)
+    bounded.features(rows, branches)
+    assert bounded.size == 2 * together[0].nbytes
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_features_are_the_states_of_the_model_cut_off_after_that_layer(layer):
+    model = build("tiny_llama")
+    scorer = ActionScorer(model, tokenizer(), ACTIONS, frozen_layers=layer, features=True, action_head=True)
+    seen = []
+    scorer.value_head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    scorer(PROMPTS)
+    states = torch.cat(seen)
+    for prompt in PROMPTS:
+        row = torch.tensor([scorer.tokens([prompt], [ACTIONS[0]])[0][0]])
+        ends = []
+        with model.model.layers[layer - 1].register_forward_hook(lambda _, __, made, ends=ends: ends.append(made)):
+            model(input_ids=row)
+        expected = model.model.norm(ends[0])[0, -1]
+        assert (states - expected).abs().amax(1).min() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "options", "line"),
+    [
+        ("tiny_t5", 1, {}, "expected a causal model with decoder layers"),
+        ("tiny_llama", 3, {}, "expected 1 to 2 frozen layers, got 3"),
+        ("tiny_llama", 1, {"dropout": True}, "got dropout"),
+    ],
+)
+def test_layers_that_cannot_be_frozen_are_refused(kind, layers, options, line):
+    with pytest.raises(GroundlabError, match=line):
+        ActionScorer(build(kind), tokenizer(), ACTIONS, frozen_layers=layers, **options)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,10 @@ def build_scorer(
     variant: Variant, settings: ModelSettings, actions: tuple[str, ...], seed: int, **options: bool
 ) -> ActionScorer:
     """The whole network of an agent, with the heads of its variant; `dropout`, `value_head`: as of `ActionScorer`."""
+    if settings.feature_layer and not variant.use_action_heads:
+        raise GroundlabError("feature_layer tunes heads, and this method has no action head; give aflan, npae or npa")
     model, tokenizer = load_model(variant, settings, seed)
+    frozen = settings.feature_layer or (settings.lora_layers and models.layer_count(model) - settings.lora_layers)
     scorer = ActionScorer(
         model,
         tokenizer,
@@ -78,6 +81,8 @@ def build_scorer(
         action_head=variant.use_action_heads,
         token_budget=settings.token_budget,
         pass_tokens=settings.pass_tokens,
+        frozen_layers=frozen,
+        features=bool(settings.feature_layer),
         seed=seed,
         **options,
     )
@@ -110,7 +115,8 @@ def _load_heads(scorer: ActionScorer, folder: Path) -> None:
 def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[Any, Any]:
     """(model, tokenizer) with the weights that the variant has. Raises GroundlabError as `language.models.load`."""
     recipe = {} if variant.pretrained else pretraining_facts(settings.model).get("recipe", {})
-    lora = models.Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
+    rank = settings.lora_rank
+    lora = models.Lora(rank=rank, alpha=2 * rank, layers=settings.lora_layers) if rank else None
     model, tokenizer = models.load(
         settings.model_path,
         settings.revision,
@@ -125,6 +131,8 @@ def load_model(variant: Variant, settings: ModelSettings, seed: int) -> tuple[An
     if recipe:
         model = _fresh_weights(model, recipe, variant, settings, seed)
         model = models.add_lora(model, lora, seed) if lora else model
+    if settings.feature_layer:
+        model.requires_grad_(False)
     return model, tokenizer
 
 

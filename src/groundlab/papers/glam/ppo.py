@@ -17,6 +17,8 @@ docs/papers/glam-method.md#agents-1 and #agents-2.
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +26,10 @@ import torch
 from torch import Tensor
 
 from groundlab import worlds
+from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Files, Run, RunSpec
 from groundlab.core.seeding import generator
+from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.language.scoring import ActionScorer
 from groundlab.learning import checkpoints
 from groundlab.learning.devices import send
@@ -127,16 +131,35 @@ class PPOLearner(training.Learner):
 
     def state(self) -> Files:
         """The files of a checkpoint."""
-        return {**checkpoints.pack(self.scorer, self.optimizer, {}), **self._collector.state()}
+        return {**checkpoints.pack(self.scorer, self.optimizer, self._base), **self._collector.state()}
 
     def load_state(self, files: Files) -> None:
         """Go on from a checkpoint."""
-        checkpoints.unpack(files, self.scorer, self.optimizer)
+        self._check_base(checkpoints.unpack(files, self.scorer, self.optimizer))
         self._collector.load_state(files)
 
     def load_weights(self, files: Files) -> None:
         """Take the network from a checkpoint."""
-        checkpoints.unpack(files, self.scorer)
+        self._check_base(checkpoints.unpack(files, self.scorer))
+
+    @cached_property
+    def _base(self) -> dict[str, str]:
+        """The digest of the model's files where a checkpoint holds adapters or heads alone; nothing otherwise."""
+        if not (self.settings.lora_rank or self.settings.feature_layer):
+            return {}
+        files = self.settings.inputs().items()
+        return {"base": digest_json({name: digest_bytes(_content(each)) for name, each in files})}
+
+    def _check_base(self, facts: dict[str, str]) -> None:
+        if facts and facts != self._base:  # of 1.1 they are empty
+            raise GroundlabError(
+                f"expected the model that this checkpoint was trained on, got other files in {self.settings.model}; "
+                "give the model that its run read"
+            )
+
+
+def _content(file: Path | bytes) -> bytes:
+    return file if isinstance(file, bytes) else file.read_bytes()
 
 
 # The rollout.

@@ -72,6 +72,12 @@ class ModelSettings(ReadingSettings):
     quantization: Literal["4bit"] | None = None
     lora_rank: int = Field(0, ge=0)
     """Rank of adapters, tuned instead of all weights; 0: all weights."""
+    lora_layers: int = Field(0, ge=0)
+    """Adapters on the last layers of a causal model only, so many, with the states of those below kept for each
+    different prompt; 0: adapters on all layers."""
+    feature_layer: int = Field(0, ge=0)
+    """Tune heads alone (aflan, npae, npa), on the states of a frozen causal model after so many layers; 0: tune the
+    model."""
     gradient_checkpointing: bool = False
     rule: Literal["logprob", "prob_softmax", "logit_sum"] = "logprob"
     """How an action's tokens make its score (language/scoring.py; quirks Q2 and Q3)."""
@@ -85,6 +91,14 @@ class ModelSettings(ReadingSettings):
     pass_tokens: float | None = Field(None, ge=0)
     """Cost of one more forward pass in tokens, when prompts of unlike lengths are cut into batches. By default 8,192 on
     a GPU, and on a CPU a number that follows from the model's size."""
+
+    @model_validator(mode="after")
+    def _tunes_one_part(self) -> Self:
+        if self.lora_rank and self.feature_layer:
+            raise ValueError("expected adapters or heads alone, got both; give lora_rank=0 or feature_layer=0")
+        if self.lora_layers and not self.lora_rank:
+            raise ValueError("expected a rank for the adapters of lora_layers, got 0; give lora_rank=16")
+        return self
 
     @property
     def model_path(self) -> str:

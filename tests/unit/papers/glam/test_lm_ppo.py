@@ -1,8 +1,12 @@
 """The agent as a run: it learns, it resumes to the same numbers, it reads each prompt once."""
 
+import shutil
+
 import pytest
 import runs
 import torch
+from recorded_heads import GOLDEN
+from safetensors.torch import load
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec
@@ -28,9 +32,33 @@ HISTORY = {"nbr_obs": 3, "action_list": True}
 DROPOUT = {"fidelity": {"dropout": True}}
 
 
-@pytest.mark.parametrize(("method", "given"), [("glam", HISTORY), ("npe", DROPOUT)])
+TINY = {"model": str(GOLDEN / "tiny_llama"), "temperature": 1}
+ADAPTERS, HEADS = TINY | {"lora_rank": 2, "lora_layers": 1}, TINY | {"feature_layer": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        *(("glam", HISTORY), ("npe", DROPOUT), ("glam", ADAPTERS), ("aflan", HEADS)),
+        ("npae", HEADS | {"dtype": "bfloat16"}),
+    ],
+)
 def test_histories_and_dropout_go_through_a_checkpoint(method, given, resolved):
     runs.goes_on(lambda: PPOLearner(spec(resolved, method, **given)))
+
+
+@pytest.mark.parametrize(("method", "given", "stored"), [("glam", ADAPTERS, "lora"), ("npa", HEADS, "action_head")])
+def test_a_checkpoint_holds_what_trains_and_names_the_model_below(method, given, stored, resolved, tmp_path):
+    learner = PPOLearner(spec(resolved, method, **given, dtype="bfloat16"))
+    files, other = learner.state(), shutil.copytree(given["model"], tmp_path / "other")
+    tensors = load(files["network.safetensors"])
+    assert any(stored in name for name in tensors) and not any("base_layer" in name for name in tensors)
+    assert all(stored in name or "value_head" in name for name in tensors)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+    (other / "generation_config.json").write_text("{}")
+    moved = PPOLearner(spec(resolved, method, **{**given, "model": str(other)}, dtype="bfloat16"))
+    with pytest.raises(GroundlabError, match=r"^expected the model that this checkpoint was trained on"):
+        moved.load_weights(files)
 
 
 @pytest.mark.slow
@@ -90,8 +118,23 @@ def test_dropout_is_off_unless_asked_for_and_never_on_pretrained_weights(resolve
         ({"action_space": 5}, "action_space must be one of 3, 6, 9, older"),
         ({"rule": "logprobs"}, "unknown value of rule 'logprobs'; did you mean 'logprob'"),
         ({"temperature": 0}, "temperature"),
+        ({"lora_layers": 2}, "expected a rank for the adapters of lora_layers, got 0; give lora_rank=16"),
+        ({"lora_rank": 2, "feature_layer": 2}, "expected adapters or heads alone, got both"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(given, line):
     with pytest.raises(GroundlabError, match=line):
         registry.resolve_settings("glam", WORLD, given)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (HEADS, "this method has no action head; give aflan, npae or npa"),
+        (ADAPTERS | {"lora_layers": 3}, "expected a causal model of at least 3 layers, got CAUSAL_LM of 2"),
+        ({"lora_rank": 2, "lora_layers": 1}, "expected a causal model of at least 1 layers, got SEQ_2_SEQ_LM"),
+    ],
+)
+def test_parts_that_a_model_has_not_are_refused(given, line, resolved):
+    with pytest.raises(GroundlabError, match=line):
+        PPOLearner(spec(resolved, **given))
