@@ -1,4 +1,4 @@
-"""Measure the speed of the hot paths on this machine: worlds, scoring of actions, updates of agents.
+"""Measure the speed of the hot paths on this machine: worlds, scoring of actions, updates of agents, large models.
 
     groundlab bench                      # all of it, a few minutes
     groundlab bench worlds --check       # exit code 1 if a speed-up that was kept is lost
@@ -11,7 +11,7 @@ from importlib import import_module
 from groundlab.bench.measurement import Measurement
 from groundlab.core.errors import unknown_name
 
-SUBJECTS = ("worlds", "scoring", "training")
+SUBJECTS = ("worlds", "scoring", "training", "models")
 
 
 def bench(subject: str = "all") -> list[Measurement]:
