@@ -148,7 +148,7 @@ class PPOLearner(training.Learner):
         if not (self.settings.lora_rank or self.settings.feature_layer):
             return {}
         files = self.settings.inputs().items()
-        return {"base": digest_json({name: digest_bytes(_content(each)) for name, each in files})}
+        return {"base": digest_json({name: _digest(each) for name, each in files})}
 
     def _check_base(self, facts: dict[str, str]) -> None:
         if facts and facts != self._base:  # of 1.1 they are empty
@@ -158,8 +158,9 @@ class PPOLearner(training.Learner):
             )
 
 
-def _content(file: Path | bytes) -> bytes:
-    return file if isinstance(file, bytes) else file.read_bytes()
+def _digest(each: Path | bytes | str) -> str:
+    """Return the digest of a file or its content; a public model is given by its digest."""
+    return each if isinstance(each, str) else digest_bytes(each if isinstance(each, bytes) else each.read_bytes())
 
 
 # The rollout.
