@@ -53,10 +53,13 @@ def held() -> dict[str, str]:
     return {name: os.environ[name] for name in (*AVX2, "MKL_CBWR") if name in os.environ}
 
 
-def _has_avx2() -> bool:
+def cpu_kind() -> str:
+    """Return what this CPU's rounding may depend on: vendor, family, model and instruction sets, as far as known."""
     listing = Path("/proc/cpuinfo")
-    if platform.machine() != "x86_64" or not listing.is_file():
-        return False
-    with listing.open() as lines:
-        flags = next((line for line in lines if line.startswith("flags")), "")
-    return set(flags.split()) >= _NEEDED
+    first = listing.read_text(encoding="utf-8").partition("\n\n")[0] if listing.is_file() else ""
+    named = [line for line in first.splitlines() if line.startswith(("vendor_id", "cpu family", "model\t", "flags"))]
+    return "\n".join([platform.machine(), *named])
+
+
+def _has_avx2() -> bool:
+    return platform.machine() == "x86_64" and set(cpu_kind().split()) >= _NEEDED

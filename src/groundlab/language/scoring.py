@@ -112,7 +112,8 @@ class ActionScorer(nn.Module):
     dropout: False keeps the language model in eval mode even in training, so that first PPO ratios are 1.
     pass_tokens: what one more forward pass is worth, in tokens, when prompts are cut into batches (`pass_cost`).
     frozen_layers: the first layers of a causal model, so many, are never trained: their states are kept for each
-    different prompt (kept_states.py). features: both heads read these states, and no layer above them runs.
+    different prompt (kept_states.py). features: both heads read these states, and no layer above them runs; with
+    `stored` other runs find them in the user's cache.
     Raises GroundlabError for an unknown rule, for actions that are empty, double or unknown to the tokenizer, for a
     prompt without a token or longer than the model's positions, and for models whose plain passes say nothing
     certain. The model is compared with these at construction, and read by them where no faster way gives the same.
@@ -135,6 +136,7 @@ class ActionScorer(nn.Module):
         pass_tokens: float | None = None,
         frozen_layers: int = 0,
         features: bool = False,
+        stored: bool = False,
         seed: int = 0,
     ):
         super().__init__()
@@ -152,7 +154,7 @@ class ActionScorer(nn.Module):
         self._overhead = pass_cost(base, _LEAST, _BY_WEIGHTS, pass_tokens)
         is_encoder_decoder = base.config.is_encoder_decoder
         self._start = start_token(base) if is_encoder_decoder else None
-        self.kept, self._features = KeptStates(model, frozen_layers) if frozen_layers else None, features
+        self.kept, self._features = KeptStates(model, frozen_layers, stored) if frozen_layers else None, features
         self._plainness = Plainness(model, f"scores above {frozen_layers} layers", self._logits_of)
         self.value_head = self._head(base, 1, seed, "value head") if value_head else None
         self.action_head = self._head(base, len(self.actions), seed, "action head") if action_head else None

@@ -317,6 +317,20 @@ def test_kept_states_are_bounded_and_do_not_depend_on_other_prompts(monkeypatch)
     assert bounded.size == 2 * together[0].nbytes
 
 
+def test_features_on_disk_are_the_same_bytes_and_are_not_computed_twice(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    branches, rows = branch([[1, 2], [3]], None), [tuple(range(5, 35)), (8,)]
+    fresh = KeptStates(build("tiny_llama"), 1).features(rows, branches)
+    assert torch.equal(KeptStates(build("tiny_llama"), 1, stored=True).features(rows, branches), fresh)
+    other = build("tiny_llama")
+    next(other.parameters()).data.add_(1)  # weights of its own, so states of its own
+    assert not torch.equal(KeptStates(other, 1, stored=True).features(rows, branches), fresh)
+    monkeypatch.setattr(KeptStates, "_states", None)
+    assert torch.equal(KeptStates(build("tiny_llama"), 1, stored=True).features(rows, branches), fresh)
+    with pytest.raises(TypeError, match="not callable"):
+        KeptStates(build("tiny_llama"), 2, stored=True).features(rows, branches)
+
+
 @pytest.mark.parametrize("layer", [1, 2])
 def test_features_are_the_states_of_the_model_cut_off_after_that_layer(layer):
     model = build("tiny_llama")

@@ -83,6 +83,7 @@ def build_scorer(
         pass_tokens=settings.pass_tokens,
         frozen_layers=frozen,
         features=bool(settings.feature_layer),
+        stored=bool(settings.feature_layer) and variant.pretrained,  # alike in all seeds
         seed=seed,
         **options,
     )
