@@ -93,7 +93,7 @@ def test_a_text_that_the_encoder_reads_only_in_part_is_warned_of(caplog):
 
 
 def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
-    runs = [{"run": f"r{seed}", "seed": seed, "wall_seconds": 1.0} for seed in range(5)]
+    runs = [{"run": f"r{seed}", "seed": seed, "cpu_seconds": 1.0} for seed in range(5)]
     spec = {"paper": "mediator", "method": "mediator", "world": "SimpleDoorKey", "settings": {}}
     curves = pd.DataFrame(
         {**spec, "run": run["run"], "seed": run["seed"], "iteration": number, "frames": number, "success": success}

@@ -35,13 +35,14 @@ NOTHING_TO_SHOW = {
         *("reasoning-distractors", "reasoning-distractors-table"),
         *("reasoning-estimators", "reasoning-estimators-table", "reasoning-limits"),
         *("reasoning-models", "reasoning-models-table", "reasoning-mixture", "reasoning-mixture-curves"),
+        "reasoning-fitting",
     },
     # experiments that stand alone
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
     # models of other makers, of whose pretraining nothing is known; later options; labels and chat by one model each
     "paper": {
         *("glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"),
-        *("reasoning-models", "reasoning-models-table"),
+        *("reasoning-models", "reasoning-models-table", "reasoning-fitting"),
     },
 }
 

@@ -275,7 +275,8 @@ def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys
     *_, title, runs, verdicts, change = capsys.readouterr().out.splitlines()
     assert title == f"beside {published.name}:" and runs == "3 runs are equal to the byte, 0 differ"
     assert verdicts == "1 of 1 verdicts differ:"
-    assert change == "  a: inconclusive (steps 3.00 [3.00, 3.00]), there supported (steps 3.00)"
+    here = "inconclusive (steps 3.00 [3.00, 3.00]; intervals over training seeds and layouts)"
+    assert change == f"  a: {here}, there supported (steps 3.00)"
     assert comparison.beside_published(version, ["mediator"], "smoke") is None, "nothing is published at that scale"
 
 

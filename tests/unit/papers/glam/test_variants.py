@@ -4,7 +4,6 @@ import pytest
 import torch
 from tiny_models import T5
 
-from groundlab.core.errors import GroundlabError
 from groundlab.language import models
 from groundlab.language.architecture import build
 from groundlab.papers.glam.policy import VARIANTS, build_scorer, trainable_parameters
@@ -67,8 +66,3 @@ def test_with_adapters_only_they_and_the_heads_are_tuned(name, built):
     trained = [key for key, parameter in scorer.named_parameters() if parameter.requires_grad]
     assert any("lora" in key for key in trained)
     assert all("lora" in key or "head" in key for key in trained)
-
-
-def test_a_model_of_ours_that_is_not_here_names_the_command_that_pretrains_it():
-    with pytest.raises(GroundlabError, match=r"groundlab pretrain quick-t5 --seed 99 --out .*quick-t5-s99"):
-        build_scorer(VARIANTS["glam"], Settings(model="quick-t5-s99"), ACTIONS, 0)
