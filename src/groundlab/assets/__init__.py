@@ -49,7 +49,7 @@ def recipe_of(model: str) -> tuple[str, int] | None:
 
 
 def home_of(model: str) -> Path:
-    """Where a model of ours that does not ship is kept, once a run has needed it (language/pretraining.py)."""
+    """Return the folder of a model of ours that does not ship, once a run has needed it (language/pretraining.py)."""
     return results_folder() / ".models" / model
 
 

@@ -25,7 +25,7 @@ AVX2 = MappingProxyType(
 )
 """What holds each library to AVX2. numpy has no upper bound: it gets the names of all sets beyond."""
 NATIVE = MappingProxyType({"ONEDNN_MAX_CPU_ISA": "ALL"})
-"""What lets 16-bit products, which only oneDNN makes, use all instructions of this CPU; read at its first product."""
+"""Variables that let oneDNN use all instructions of this CPU in 16-bit products; it reads them at its first one."""
 _NEEDED = {"avx2", "fma", "bmi1", "bmi2", "f16c", "abm", "movbe"}  # x86-64-v3
 _NAMED_SO = (2, 4)  # the first numpy that knows these names; an older one warns of each at every start
 
