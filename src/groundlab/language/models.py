@@ -226,9 +226,8 @@ def _build(maker: Any, config: Any, place: dict[str, Any], dtype: torch.dtype, w
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    with patch(
-        "transformers.modeling_gguf_pytorch_utils.tqdm", lambda tensors, **_: tensors
-    ):  # a bar that always shows
+    # no progress bar of GGUF files, which no setting of transformers leaves out
+    with patch("transformers.modeling_gguf_pytorch_utils.tqdm", lambda tensors, **_: tensors):
         model, report = maker.from_pretrained(
             **place,
             config=config,

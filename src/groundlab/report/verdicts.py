@@ -105,7 +105,7 @@ class Verdict:
     confidence: float = CONFIDENCE
     """Of its intervals: higher for one of several comparisons."""
     unit: str = ""
-    """What its intervals are over: `training seeds of one pretraining and layouts`."""
+    """Unit of its intervals, such as `training seeds of one pretraining and layouts`."""
 
     @property
     def judged(self) -> bool:

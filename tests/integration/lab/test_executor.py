@@ -50,8 +50,8 @@ def test_two_workers_that_need_a_model_that_does_not_ship_pretrain_it_once_and_k
     assert "the first run of each pretrains it: smoke-t5-s3" in str(plan)
     assert lab.run(plan, workers=2).finished == 2
     assert [run.hash for run in planned().runs] == [run.hash for run in plan.runs]
-    told = [(plan.folder_of(run) / "log.txt").read_text() for run in plan.runs]
-    assert sorted(text.count(f"pretraining smoke-t5-s3 into {home}") for text in told) == [0, 1]
+    logs = [(plan.folder_of(run) / "log.txt").read_text() for run in plan.runs]
+    assert sorted(text.count(f"pretraining smoke-t5-s3 into {home}") for text in logs) == [0, 1]
     assert read_json(home / "recipe.json")["recipe"]["seed"] == 3 and not (home / "training").exists()
 
 
